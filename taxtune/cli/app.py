@@ -1,0 +1,26 @@
+"""The Typer application that the commands register with."""
+
+from __future__ import annotations
+
+import typer
+
+from taxtune.cli.place import place
+from taxtune.cli.score import score
+from taxtune.cli.taxonomy import taxonomy_app
+from taxtune.cli.tune import compare, evaluate, tune
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="taxtune",
+    help="Tune the prompts of vision-language models against a label taxonomy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(taxonomy_app, name="taxonomy")
+app.command()(place)
+app.command()(score)
+app.command()(tune)
+app.command()(evaluate)
+app.command()(compare)

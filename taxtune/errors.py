@@ -1,0 +1,108 @@
+"""The errors that taxtune shows to people.
+
+Every error that bad input can cause derives from `TaxtuneError`; the command line prints its message and exits with
+code 2. A message names the file, the row and the value where there are any, and says what to do about it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "DataError",
+    "ImageError",
+    "MapperError",
+    "MissingExtraError",
+    "ProposerError",
+    "RecipeError",
+    "ResumeError",
+    "TaxonomyError",
+    "TaxtuneError",
+    "TemplateError",
+    "VLMError",
+]
+
+
+class TaxtuneError(Exception):
+    """A problem that the user can mend.
+
+    Args:
+        message: What is wrong, in one sentence.
+        file: The file that the problem is in.
+        row: The 1-based line of that file.
+        value: The offending value.
+        remedy: What to do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        row: int | None = None,
+        value: object | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.message = message
+        self.file = None if file is None else str(file)
+        self.row = row
+        self.value = value
+        self.remedy = remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = "" if self.file is None else self.file + ("" if self.row is None else f":{self.row}") + ": "
+        what = "" if self.value is None else f" (got {_short(self.value)})"
+        remedy = "" if self.remedy is None else f" {self.remedy}"
+        return f"{where}{self.message}{what}{remedy}"
+
+
+def _short(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class DataError(TaxtuneError):
+    """A manifest, an answers file or a predictions file is not what it must be."""
+
+
+class TaxonomyError(TaxtuneError):
+    """A taxonomy is no rooted tree, or a label is not on it."""
+
+
+class ImageError(TaxtuneError):
+    """An image is missing, unreadable or refused."""
+
+
+class TemplateError(TaxtuneError):
+    """A prompt template was refused; the message is fit to be shown to the proposer."""
+
+
+class RecipeError(TaxtuneError):
+    """A recipe has an unknown key, a wrong value or asks for what is not there."""
+
+
+class ResumeError(TaxtuneError):
+    """`--resume` met a run that was made from another recipe or other data."""
+
+
+class VLMError(TaxtuneError):
+    """A vision-language model could not be loaded or cannot answer."""
+
+
+class ProposerError(TaxtuneError):
+    """A proposer cannot propose: no key, no server, no acceptable reply."""
+
+
+class MapperError(TaxtuneError):
+    """A similarity model cannot be loaded, or a mapper setting is out of range."""
+
+
+class MissingExtraError(TaxtuneError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed.",
+            remedy=f"Install it with: pip install 'taxtune[{extra}]'",
+        )

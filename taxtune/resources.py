@@ -1,0 +1,29 @@
+"""Where the prompts and recipes are: `prompts/` and `recipes/` lie at the top of a checkout and inside an installed wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from taxtune.errors import TaxtuneError
+
+__all__ = ["prompts_dir", "recipes_dir"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def prompts_dir() -> Path:
+    """Returns the folder of the prompts that taxtune sends."""
+    return _find("prompts")
+
+
+def recipes_dir() -> Path:
+    """Returns the folder of the recipes that come with taxtune."""
+    return _find("recipes")
+
+
+def _find(name: str) -> Path:
+    # A wheel carries the folder inside the package; an editable install has it beside the package.
+    for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise TaxtuneError(f"The folder {name!r} that belongs to taxtune is missing.", remedy="Install taxtune again.")

@@ -1,0 +1,295 @@
+"""The label tree: `Taxonomy` and `Node`.
+
+A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3). Nodes
+are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All relations
+between nodes are answered from one array, `Taxonomy.lineage`, whose row v lists the ancestors of v from the root down.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.errors import TaxonomyError
+
+__all__ = ["Node", "Taxonomy"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a taxonomy, as a value.
+
+    Attributes:
+        index: Its number in the taxonomy.
+        label: Its name; the last element of `path`.
+        aliases: Its other names, the preferred common name first.
+        rank: Its rank ("order", "family", ...), or None.
+        path: The labels from the root to the node, both included.
+        depth: Edges from the root; 0 for the root.
+    """
+
+    index: int
+    label: str
+    aliases: tuple[str, ...]
+    rank: str | None
+    path: tuple[str, ...]
+    depth: int
+
+
+class Taxonomy:
+    """A rooted tree of labelled nodes.
+
+    Args:
+        labels: One label a node; node 0 is the root.
+        parents: The parent's number of each node, smaller than the node's own; -1 for the root.
+        aliases: Other names of each node, the preferred common name first.
+        ranks: The rank of each node, or None.
+        source: Where the taxonomy was read from, for messages.
+
+    Raises:
+        TaxonomyError: If the arrays do not form a rooted tree, a label is empty, or two siblings share a label.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        parents: ArrayLike,
+        *,
+        aliases: Sequence[Sequence[str]] | None = None,
+        ranks: Sequence[str | None] | None = None,
+        source: str | None = None,
+    ) -> None:
+        n = len(labels)
+        if n == 0:
+            raise TaxonomyError("The taxonomy has no nodes.", file=source)
+        self.source = source
+        self.labels: tuple[str, ...] = tuple(labels)
+        self.aliases: tuple[tuple[str, ...], ...] = (
+            tuple(tuple(a) for a in aliases) if aliases is not None else ((),) * n
+        )
+        self.ranks: tuple[str | None, ...] = tuple(ranks) if ranks is not None else (None,) * n
+        self.parents: IntArray = np.asarray(parents, dtype=np.int64)
+        if not (len(self.aliases) == len(self.ranks) == len(self.parents) == n):
+            raise ValueError("labels, parents, aliases and ranks must have the same length")
+        if self.parents[0] != -1 or (n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()):
+            raise TaxonomyError("Every node but the root, node 0, needs a parent that comes before it.", file=source)
+        seen: set[tuple[int, str]] = set()
+        for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
+            if not label.strip():
+                raise TaxonomyError(f"Node {i} has an empty label.", file=source, remedy="Name it or remove it.")
+            if (parent, label) in seen:
+                raise TaxonomyError(
+                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
+                    file=source,
+                    remedy="Merge them or rename one.",
+                )
+            seen.add((parent, label))
+
+        depth = np.zeros(n, dtype=np.int64)
+        for i in range(1, n):
+            depth[i] = depth[self.parents[i]] + 1
+        lineage = np.full((n, int(depth.max()) + 1), -1, dtype=np.int64)
+        lineage[0, 0] = 0
+        for i in range(1, n):
+            d = depth[i]
+            lineage[i, :d] = lineage[self.parents[i], :d]
+            lineage[i, d] = i
+        #: Edges from the root of each node, shape (n,).
+        self.depth: IntArray = depth
+        #: Ancestors of each node from the root (column 0) down to itself, then -1; shape (n, height + 1).
+        self.lineage: IntArray = lineage
+        for array in (self.parents, self.depth, self.lineage):
+            array.flags.writeable = False
+
+    # -- size and nodes ------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
+
+    @property
+    def root(self) -> int:
+        """The number of the root: 0."""
+        return 0
+
+    @property
+    def height(self) -> int:
+        """Edges on the longest way from the root to a leaf."""
+        return self.lineage.shape[1] - 1
+
+    @cached_property
+    def leaves(self) -> IntArray:
+        """Numbers of the nodes without children, ascending."""
+        has_child = np.zeros(len(self), dtype=bool)
+        has_child[self.parents[1:]] = True
+        return np.flatnonzero(~has_child)
+
+    def node(self, index: int) -> Node:
+        """Returns node `index` as a value."""
+        return Node(index, self.labels[index], self.aliases[index], self.ranks[index], self.path(index), int(self.depth[index]))
+
+    def path(self, index: int) -> tuple[str, ...]:
+        """Returns the labels from the root to node `index`."""
+        return tuple(self.labels[i] for i in self.ancestors(index).tolist())
+
+    def children(self, index: int) -> IntArray:
+        """Returns the children of node `index`, ascending."""
+        start, stop = self._child_range[index : index + 2]
+        return self._by_parent[start:stop]
+
+    @cached_property
+    def _by_parent(self) -> IntArray:
+        return np.argsort(self.parents, kind="stable")[1:]  # the root, whose parent is -1, sorts first
+
+    @cached_property
+    def _child_range(self) -> IntArray:
+        return np.searchsorted(self.parents[self._by_parent], np.arange(len(self) + 1))
+
+    def names(self, index: int) -> tuple[str, ...]:
+        """Returns the label and the aliases of node `index`."""
+        return (self.labels[index], *self.aliases[index])
+
+    def common_name(self, index: int) -> str:
+        """Returns the preferred common name of node `index`: its first alias, or else its label."""
+        return self.aliases[index][0] if self.aliases[index] else self.labels[index]
+
+    # -- relations, for single numbers and arrays alike ----------------------------------------------------------------
+
+    def ancestors(self, index: int) -> IntArray:
+        """Returns anc(v): the root first, `index` itself last (paper 1, eq. 1)."""
+        return self.lineage[index, : self.depth[index] + 1]
+
+    def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
+        """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
+        left, right = self.lineage[np.asarray(a)], self.lineage[np.asarray(b)]
+        # Columns agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
+        return ((left == right) & (left >= 0)).sum(axis=-1)
+
+    @overload
+    def lca(self, a: int, b: int) -> int: ...
+    @overload
+    def lca(self, a: ArrayLike, b: ArrayLike) -> IntArray: ...
+    def lca(self, a: ArrayLike, b: ArrayLike) -> int | IntArray:
+        """Returns the lowest common ancestor, elementwise over broadcast arrays of node numbers."""
+        shared = self.shared(a, b)
+        first = np.broadcast_to(np.asarray(a), shared.shape)
+        result = self.lineage[first, shared - 1]
+        return int(result) if np.ndim(result) == 0 else result
+
+    def common_ancestor(self, nodes: Iterable[int]) -> int:
+        """Returns the lowest common ancestor of one or more nodes.
+
+        Raises:
+            ValueError: If `nodes` is empty.
+        """
+        rows = self.lineage[np.fromiter(nodes, dtype=np.int64)]
+        if len(rows) == 0:
+            raise ValueError("the lowest common ancestor of no nodes is undefined")
+        agree = ((rows == rows[0]) & (rows[0] >= 0)).all(axis=0)
+        return int(rows[0, int(agree.sum()) - 1])
+
+    def is_ancestor(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.bool_]:
+        """Tells whether `a` is in anc(b), elementwise; a node is its own ancestor."""
+        a = np.asarray(a)
+        return self.lineage[np.asarray(b), self.depth[a]] == a
+
+    def distance(self, a: ArrayLike, b: ArrayLike) -> IntArray:
+        """Returns the edges on the path between `a` and `b`, elementwise."""
+        return self.depth[np.asarray(a)] + self.depth[np.asarray(b)] + 2 - 2 * self.shared(a, b)
+
+    def descendants(self, index: int) -> IntArray:
+        """Returns `index` and every node below it, ascending."""
+        return np.flatnonzero(self.lineage[:, self.depth[index]] == index)
+
+    # -- by name -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        table: dict[str, list[int]] = {}
+        for i in range(len(self)):
+            for name in dict.fromkeys(name.casefold() for name in self.names(i)):
+                table.setdefault(name, []).append(i)
+        return table
+
+    @cached_property
+    def _by_path(self) -> dict[tuple[str, ...], int]:
+        return {self.path(i): i for i in range(len(self))}
+
+    def find(self, name: str) -> list[int]:
+        """Returns every node whose label or alias is `name`, upper and lower case alike."""
+        return list(self._by_name.get(name.strip().casefold(), ()))
+
+    def resolve(self, reference: str | Sequence[str]) -> int:
+        """Returns the one node that a label, an alias or a path refers to.
+
+        Args:
+            reference: A path as a sequence of labels or as text with slashes ("life/Animalia/Chordata/Aves"); the root
+                may be left out. Or a label or alias. A label beats an alias; of several nodes with the same label none
+                is chosen.
+
+        Raises:
+            TaxonomyError: If there is no such node (the message suggests the nearest names) or several.
+        """
+        if not isinstance(reference, str):
+            path = tuple(reference)
+            for candidate in (path, (self.labels[0], *path)):
+                if candidate in self._by_path:
+                    return self._by_path[candidate]
+            raise TaxonomyError("No node has this path.", value="/".join(path), file=self.source)
+        name = reference.strip()
+        nodes = self.find(name)
+        if len(nodes) > 1:
+            nodes = [i for i in nodes if self.labels[i].casefold() == name.casefold()] or nodes
+        if len(nodes) == 1:
+            return nodes[0]
+        if len(nodes) > 1:
+            options = ", ".join("/".join(self.path(i)) for i in nodes[:5])
+            raise TaxonomyError(
+                f"{len(nodes)} nodes are called {reference!r}.", file=self.source, remedy=f"Give the path: {options}."
+            )
+        if "/" in name:
+            path = tuple(part.strip() for part in name.split("/") if part.strip())
+            for candidate in (path, (self.labels[0], *path)):
+                if candidate in self._by_path:
+                    return self._by_path[candidate]
+        near = self.nearest_names(name.rsplit("/", 1)[-1])
+        raise TaxonomyError(
+            f"{reference!r} is not on the taxonomy.",
+            file=self.source,
+            remedy=f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on it is near.",
+        )
+
+    def nearest_names(self, name: str, n: int = 3) -> list[str]:
+        """Returns up to `n` labels or aliases that are spelt much like `name`, best first."""
+        original = {text.casefold(): text for i in range(len(self)) for text in self.names(i)}
+        return [original[key] for key in difflib.get_close_matches(name.casefold(), original, n=n, cutoff=0.6)]
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def subtree(self, index: int) -> Taxonomy:
+        """Returns the taxonomy below and including node `index`, which becomes the root.
+
+        Depths, and with them hP and hR, are counted from the new root.
+        """
+        keep = self.descendants(index)
+        renumber = np.full(len(self), -1, dtype=np.int64)
+        renumber[keep] = np.arange(len(keep))
+        parents = renumber[self.parents[keep]]
+        parents[0] = -1
+        return Taxonomy(
+            [self.labels[i] for i in keep],
+            parents,
+            aliases=[self.aliases[i] for i in keep],
+            ranks=[self.ranks[i] for i in keep],
+            source=self.source,
+        )
