@@ -1,0 +1,194 @@
+"""What a tuning run writes down: plain values that the loop makes and the tracker, the report and `--json` read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.statistics import Interval, PairedDifference
+
+__all__ = ["ComparisonResult", "ExampleRow", "HeldoutResult", "IterationRecord", "TuneResult", "Usage"]
+
+State = Literal["complete", "failed", "void"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRow:
+    """One image asked with one prompt.
+
+    Attributes:
+        example: The example's id.
+        image: File name of the image.
+        truth: Path of the target node, joined with "/".
+        answer: What the model said; None where the call failed.
+        placed: Path of the node the answer was put on, joined with "/"; None where the call failed.
+        stage: The mapper's stage that decided; None where the call failed.
+        score: The mapper's score for the placed node.
+        hp: This example's hP in (0, 1]; None where the call failed, never 0.
+        hr: This example's hR in (0, 1]; None where the call failed, never 0.
+        abstained: Whether the answer names nothing and was put on the root.
+        from_store: Whether the answer came from the answer store.
+        failure: Why there is no answer, or None.
+    """
+
+    example: str
+    image: str
+    truth: str
+    answer: str | None
+    placed: str | None
+    stage: str | None
+    score: float | None
+    hp: float | None
+    hr: float | None
+    abstained: bool
+    from_store: bool
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an iteration consumed; cost is None where the provider's price is unknown.
+
+    Attributes:
+        proposer_prompt_tokens: Tokens sent to the proposer.
+        proposer_completion_tokens: Tokens the proposer wrote.
+        proposer_cost_usd: Cost of the proposer's calls in US dollars.
+        vlm_prompt_tokens: Tokens sent to the VLM in new calls.
+        vlm_completion_tokens: Tokens the VLM wrote in new calls.
+        vlm_cost_usd: Cost of the VLM's new calls in US dollars.
+        asked: Answers that the VLM gave in this iteration.
+        from_store: Answers that came from the answer store.
+        seconds: Wall-clock seconds of the iteration.
+    """
+
+    proposer_prompt_tokens: int = 0
+    proposer_completion_tokens: int = 0
+    proposer_cost_usd: float | None = None
+    vlm_prompt_tokens: int = 0
+    vlm_completion_tokens: int = 0
+    vlm_cost_usd: float | None = None
+    asked: int = 0
+    from_store: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """One template, asked and scored.
+
+    Attributes:
+        iteration: 0 for the baseline, then 1, 2, ...
+        state: "complete"; "failed" where no acceptable template was proposed; "void" where too many calls failed.
+        template: The Jinja source, or None where none was accepted.
+        scores: Scores on the tuning split, over the images that were answered; None unless complete.
+        value: The objective's value, larger is better; None unless complete.
+        feasible: Whether the objective's constraint (the hR floor) holds.
+        reason: Why the iteration failed or is void.
+        parameters: The proposer's own description of the template (the fragments it chose).
+        rejected: Templates that were proposed and refused, each with the reason.
+        rows: One row an image, in the order of the split.
+        usage: Tokens, cost and seconds.
+    """
+
+    iteration: int
+    state: State
+    template: str | None
+    scores: HierarchicalScores | None = None
+    value: float | None = None
+    feasible: bool = True
+    reason: str | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    rejected: tuple[tuple[str, str], ...] = ()
+    rows: tuple[ExampleRow, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def missing(self) -> int:
+        """Images that have no answer because the call failed."""
+        return sum(row.failure is not None for row in self.rows)
+
+    @property
+    def abstained(self) -> int:
+        """Images whose answer names nothing."""
+        return sum(row.abstained for row in self.rows)
+
+    def as_dict(self, *, rows: bool = True) -> dict[str, Any]:
+        """Returns the record as plain values, for JSON."""
+        data = asdict(self)
+        if not rows:
+            del data["rows"]
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class HeldoutResult:
+    """One template on the held-out split.
+
+    Attributes:
+        name: "baseline", "winner", or the objective that the template won ("hp", "accuracy").
+        template: The Jinja source.
+        scores: Scores over the images that were answered for *all* templates compared.
+        intervals: Bootstrap intervals of the scores, by name.
+        rows: One row an image.
+    """
+
+    name: str
+    template: str
+    scores: HierarchicalScores
+    intervals: dict[str, Interval]
+    rows: tuple[ExampleRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """A finished tuning run.
+
+    Attributes:
+        name: The recipe's name.
+        objective: "hp", "hf" or "accuracy".
+        hr_floor: Smallest mean hR on the tuning split that `hp` allows; None for other objectives.
+        trivial_hp: hP of always answering the domain's root on the tuning split.
+        trivial_hr: hR of always answering the domain's root on the tuning split.
+        winner: Number of the winning iteration.
+        iterations: Every iteration, the baseline first.
+        pareto: Numbers of the iterations that no other beats in both hP and hR.
+        heldout: Baseline and winner on the held-out split.
+        differences: Paired differences winner minus baseline on the held-out split, by metric.
+        folder: The run's folder.
+        where: Where to look: commands and files, by what they show.
+    """
+
+    name: str
+    objective: str
+    hr_floor: float | None
+    trivial_hp: float
+    trivial_hr: float
+    winner: int
+    iterations: tuple[IterationRecord, ...]
+    pareto: tuple[int, ...]
+    heldout: tuple[HeldoutResult, ...]
+    differences: dict[str, PairedDifference]
+    folder: str
+    where: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """Tuning runs with different objectives from the same baseline, splits and seed.
+
+    Attributes:
+        name: The recipe's name.
+        runs: One tuning run an objective, in the order asked for.
+        heldout: The baseline and each run's winner on the same held-out images.
+        differences: Paired differences of held-out scores, keyed "a - b" by name, then by metric.
+        folder: The comparison's folder.
+        where: Where to look: commands and files, by what they show.
+    """
+
+    name: str
+    runs: tuple[TuneResult, ...]
+    heldout: tuple[HeldoutResult, ...]
+    differences: dict[str, dict[str, PairedDifference]]
+    folder: str
+    where: dict[str, str]
