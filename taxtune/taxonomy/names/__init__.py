@@ -1,0 +1,107 @@
+"""English names for Latin labels: the CSV files beside this module, and how they reach a tree.
+
+People, and vision-language models, say "songbird", "beetle" and "daisy family"; iNat21 labels those nodes Passeriformes,
+Coleoptera and Asteraceae. Each CSV file here has the columns
+
+    rank     the rank of the node ("class", "order", "family", "genus", "species", ...)
+    name     its Latin label at that rank
+    within   the label of one of its ancestors, where rank and name alone are not unique; else empty
+    english  its English names, separated by semicolons, the preferred one first
+
+The names are added to the node's aliases behind those that the tree brought along.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from taxtune.errors import DataError
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["EnglishNames", "attach_english_names", "read_english_names"]
+
+_COLUMNS = ["rank", "name", "within", "english"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnglishNames:
+    """One row of a names file.
+
+    Attributes:
+        rank: The node's rank.
+        name: The node's Latin label.
+        within: The label of one of its ancestors, or "".
+        english: Its English names, the preferred one first.
+        file: The file that the row is in, for messages.
+        row: Its line there.
+    """
+
+    rank: str
+    name: str
+    within: str
+    english: tuple[str, ...]
+    file: str
+    row: int
+
+
+@cache
+def read_english_names() -> tuple[EnglishNames, ...]:
+    """Returns every row of the names files, file by file in alphabetical order.
+
+    Raises:
+        DataError: If a file lacks a column or a row lacks a value.
+    """
+    return tuple(_rows())
+
+
+def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
+    """Returns the taxonomy with the English names appended to the aliases of the nodes that they belong to.
+
+    A row belongs to the nodes with its rank and label (and its `within` among their ancestors); rows for which the tree
+    has no such node are left aside, and so is the whole tree when its nodes have no ranks. Names that a node already
+    has, upper and lower case alike, are not added twice.
+    """
+    by_key: dict[tuple[str, str], list[int]] = {}
+    for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
+        if rank is not None:
+            by_key.setdefault((rank.casefold(), label.casefold()), []).append(node)
+    if not by_key:
+        return taxonomy
+
+    aliases = [list(names) for names in taxonomy.aliases]
+    for row in read_english_names():
+        for node in by_key.get((row.rank.casefold(), row.name.casefold()), ()):
+            if row.within and row.within not in taxonomy.path(node):
+                continue
+            known = {name.casefold() for name in (taxonomy.labels[node], *aliases[node])}
+            aliases[node].extend(name for name in row.english if name.casefold() not in known)
+    return Taxonomy(taxonomy.labels, taxonomy.parents, aliases=aliases, ranks=taxonomy.ranks, source=taxonomy.source)
+
+
+def _rows() -> Iterator[EnglishNames]:
+    folder = resources.files(__name__)
+    for file in sorted((f for f in folder.iterdir() if f.name.endswith(".csv")), key=lambda f: f.name):
+        with file.open("r", encoding="utf-8", newline="") as lines:
+            reader = csv.DictReader(lines)
+            if reader.fieldnames != _COLUMNS:
+                raise DataError(f"A names file needs the columns {','.join(_COLUMNS)}.", file=file.name, row=1)
+            for row in reader:
+                english = tuple(
+                    dict.fromkeys(name.strip() for name in (row["english"] or "").split(";") if name.strip())
+                )
+                if not (row["rank"] and row["name"] and english):
+                    raise DataError(
+                        "A names row needs a rank, a name and an English name.", file=file.name, row=reader.line_num
+                    )
+                yield EnglishNames(
+                    row["rank"].strip(),
+                    row["name"].strip(),
+                    (row["within"] or "").strip(),
+                    english,
+                    file.name,
+                    reader.line_num,
+                )
