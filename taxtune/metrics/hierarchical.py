@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["HierarchicalScores", "harmonic_mean", "precision_recall", "score"]
+__all__ = ["HierarchicalScores", "check_nodes", "harmonic_mean", "precision_recall", "score"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,33 @@ class HierarchicalScores:
         return asdict(self)
 
 
+def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[IntArray, IntArray]:
+    """Returns predicted and target nodes as integer arrays that can be scored.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+
+    Raises:
+        ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree; -1, which NumPy
+            would take for the last node, included.
+    """
+    arrays = []
+    for name, given in (("predicted", predicted), ("target", target)):
+        array = np.asarray(given)
+        if array.ndim != 1:
+            raise ValueError(f"{name} must have one dimension, not shape {array.shape}")
+        if array.size and not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(f"{name} must hold node numbers, not {array.dtype}")
+        if array.size and not 0 <= int(array.min()) <= int(array.max()) < len(taxonomy):
+            raise ValueError(f"{name} holds a number that is no node of {taxonomy!r}")
+        arrays.append(array.astype(np.int64, copy=False))
+    if arrays[0].shape != arrays[1].shape:
+        raise ValueError(f"predicted has shape {arrays[0].shape}, target {arrays[1].shape}; they must agree")
+    return arrays[0], arrays[1]
+
+
 def precision_recall(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Returns per-example hP and hR.
 
@@ -49,10 +77,11 @@ def precision_recall(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike
 
     Returns:
         Two arrays of shape (n,) with values in (0, 1]: the root is always shared.
+
+    Raises:
+        ValueError: If the shapes differ or a number is no node of the tree.
     """
-    predicted, target = np.asarray(predicted, dtype=np.int64), np.asarray(target, dtype=np.int64)
-    if predicted.shape != target.shape:
-        raise ValueError(f"predicted has shape {predicted.shape}, target {target.shape}; they must agree")
+    predicted, target = check_nodes(taxonomy, predicted, target)
     shared = taxonomy.shared(predicted, target).astype(np.float64)
     return shared / (taxonomy.depth[predicted] + 1), shared / (taxonomy.depth[target] + 1)
 
@@ -71,9 +100,10 @@ def score(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> Hierar
         target: Node numbers, shape (n,).
 
     Raises:
-        ValueError: If there is no example: a mean over nothing is not zero.
+        ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
+            node of the tree.
     """
-    predicted, target = np.asarray(predicted, dtype=np.int64), np.asarray(target, dtype=np.int64)
+    predicted, target = check_nodes(taxonomy, predicted, target)
     if predicted.size == 0:
         raise ValueError("there are no examples to score")
     p, r = precision_recall(taxonomy, predicted, target)

@@ -1,0 +1,216 @@
+"""Bootstrap intervals of the scores, and paired differences between two sets of placements on the same examples.
+
+The examples are resampled with replacement. An example's hP, hR, accuracy and depth depend on nothing but the depths
+of its nodes and the size of their shared path, so that even a large set holds few *distinct* examples. A bootstrap
+resample is a multinomial draw over those, which is the same distribution as drawing n row numbers and, for a million
+examples, some thousands of times less work. hF is computed from the resampled means, as in the paper's eq. 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.metrics.hierarchical import check_nodes
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["METRICS", "Interval", "PairedDifference", "bootstrap_scores", "paired_bootstrap"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+#: The scores that have intervals, in the order in which they are shown.
+METRICS = ("hp", "hr", "hf", "accuracy", "depth")
+
+# Draws are made in chunks of about this many counts, to bound the memory at some tens of megabytes.
+_CHUNK = 2_000_000
+# Means that differ by less are equal: sums of the same numbers in another order differ in the last digits.
+_TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A score and its percentile bootstrap interval.
+
+    Attributes:
+        estimate: The score of the examples themselves.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The difference of a score between two sets of placements of the same examples, a minus b.
+
+    Attributes:
+        difference: The difference on the examples themselves.
+        low: Lower end of its percentile bootstrap interval.
+        high: Upper end of its percentile bootstrap interval.
+        p_value: Two-sided, in (0, 1]: see `paired_bootstrap`.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+def bootstrap_scores(
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Returns hP, hR, hF, accuracy and mean placed depth with percentile bootstrap intervals.
+
+    The result depends on the examples and the seed alone, not on the order of the examples.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,), n ≥ 1.
+        target: Node numbers, shape (n,).
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the intervals, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Returns:
+        An interval for each of `METRICS`.
+
+    Raises:
+        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
+            range.
+    """
+    predicted, target = check_nodes(taxonomy, predicted, target)
+    _check_settings(predicted.size, resamples, confidence)
+    kinds, counts = _distinct(_depths(taxonomy, predicted, target))
+    values = _values(*kinds)
+    means = _resampled_means(values, counts, resamples, seed)
+    low, high = _percentiles(_with_hf(means), confidence)
+    estimate = _with_hf((counts @ values / counts.sum())[np.newaxis])[0]
+    return {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(METRICS)}
+
+
+def paired_bootstrap(
+    taxonomy: Taxonomy,
+    predicted_a: ArrayLike,
+    predicted_b: ArrayLike,
+    target: ArrayLike,
+    *,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, PairedDifference]:
+    """Returns the differences a minus b of all scores, both scored on the same resampled examples.
+
+    The p-value is twice the smaller share of resamples in which the difference is at most, or at least, zero, with one
+    added to count and total, so that it is never 0. Nor is it smaller than 2^(1 - m), where m examples differ between
+    a and b: no exact test of exchanging a and b could go below that, and without the bound a single example would
+    seem significant.
+
+    Args:
+        taxonomy: The tree.
+        predicted_a: Node numbers, shape (n,), n ≥ 1.
+        predicted_b: Node numbers of the other set for the same examples, shape (n,).
+        target: Node numbers, shape (n,).
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the intervals, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Returns:
+        A paired difference for each of `METRICS`.
+
+    Raises:
+        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
+            range.
+    """
+    predicted_a, target = check_nodes(taxonomy, predicted_a, target)
+    predicted_b, _ = check_nodes(taxonomy, predicted_b, target)
+    _check_settings(target.size, resamples, confidence)
+    depth_a, shared_a, depth_target = _depths(taxonomy, predicted_a, target)
+    depth_b, shared_b, _ = _depths(taxonomy, predicted_b, target)
+    kinds, counts = _distinct((depth_a, shared_a, depth_b, shared_b, depth_target))
+    values_a, values_b = _values(kinds[0], kinds[1], kinds[4]), _values(kinds[2], kinds[3], kinds[4])
+    # One draw for both sets is what makes the comparison paired.
+    means = _resampled_means(np.concatenate([values_a, values_b], axis=1), counts, resamples, seed)
+    width = values_a.shape[1]
+    differences = _with_hf(means[:, :width]) - _with_hf(means[:, width:])
+    low, high = _percentiles(differences, confidence)
+    total = counts.sum()
+    estimate = (_with_hf((counts @ values_a / total)[np.newaxis]) - _with_hf((counts @ values_b / total)[np.newaxis]))[
+        0
+    ]
+    differing = np.abs(values_a - values_b) > _TIE
+    # hF moves where hP or hR does; it stands between hR and accuracy in METRICS.
+    differing = np.insert(differing, METRICS.index("hf"), differing[:, 0] | differing[:, 1], axis=1)
+    moved = counts @ differing
+    result = {}
+    for i, name in enumerate(METRICS):
+        at_most, at_least = (differences[:, i] <= _TIE).sum(), (differences[:, i] >= -_TIE).sum()
+        p_value = min(1.0, 2 * (1 + int(min(at_most, at_least))) / (resamples + 1))
+        p_value = max(p_value, min(1.0, 2.0 ** (1 - min(int(moved[i]), 1000))))
+        result[name] = PairedDifference(float(estimate[i]), float(low[i]), float(high[i]), p_value)
+    return result
+
+
+def _check_settings(n: int, resamples: int, confidence: float) -> None:
+    if n == 0:
+        raise ValueError("there are no examples to score")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, not {resamples}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+
+
+def _depths(taxonomy: Taxonomy, predicted: IntArray, target: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    return taxonomy.depth[predicted], taxonomy.shared(predicted, target), taxonomy.depth[target]
+
+
+def _distinct(columns: tuple[IntArray, ...]) -> tuple[tuple[IntArray, ...], IntArray]:
+    """Returns the distinct rows of equally long columns, in ascending order, and how often each occurs."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        # Numbering the rows anew after each column keeps the code below n times the height of the tree.
+        _, code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)
+    _, first, counts = np.unique(code, return_index=True, return_counts=True)
+    return tuple(column[first] for column in columns), counts
+
+
+def _values(depth: IntArray, shared: IntArray, depth_target: IntArray) -> FloatArray:
+    """Returns hP, hR, accuracy and depth of each kind of example, shape (kinds, 4)."""
+    exact = (shared == depth + 1) & (shared == depth_target + 1)
+    return np.stack([shared / (depth + 1), shared / (depth_target + 1), exact, depth], axis=1).astype(np.float64)
+
+
+def _resampled_means(values: FloatArray, counts: IntArray, resamples: int, seed: int) -> FloatArray:
+    """Returns the means over bootstrap resamples, shape (resamples, columns of values)."""
+    rng = np.random.default_rng(seed)
+    n = int(counts.sum())
+    means = np.empty((resamples, values.shape[1]))
+    step = max(1, _CHUNK // len(counts))
+    for start in range(0, resamples, step):
+        stop = min(start + step, resamples)
+        means[start:stop] = rng.multinomial(n, counts / n, size=stop - start) @ values / n
+    return means
+
+
+def _with_hf(means: FloatArray) -> FloatArray:
+    """Inserts hF between hR and accuracy: (hp, hr, accuracy, depth) becomes the order of `METRICS`."""
+    hp, hr = means[:, 0], means[:, 1]
+    # hP and hR are above 0 because the root is always shared.
+    return np.insert(means, METRICS.index("hf"), 2 * hp * hr / (hp + hr), axis=1)
+
+
+def _percentiles(samples: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
+    return low, high
