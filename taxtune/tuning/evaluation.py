@@ -1,0 +1,160 @@
+"""One template on one set of images: render, ask, place, score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taxtune.data import Example
+from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.records import ExampleRow, Usage
+from taxtune.tuning.template import render
+from taxtune.vlm import VLM, Answer, Question, ask
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+    from taxtune.vlm.answers import AnswerStore
+
+__all__ = ["Evaluation", "Evaluator", "rows_to_nodes"]
+
+OnAnswers = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of one template.
+
+    Attributes:
+        rows: One row an image, in the order given.
+        scores: Scores over the images that were answered; None where none was.
+        usage: Tokens, cost and how many answers came from the store.
+    """
+
+    rows: tuple[ExampleRow, ...]
+    scores: HierarchicalScores | None
+    usage: Usage
+
+
+class Evaluator:
+    """Asks a VLM with a template and scores the answers on the taxonomy.
+
+    Args:
+        taxonomy: The label tree.
+        vlm: Answers the questions.
+        mapper: Places the answers.
+        store: Keeps the answers; None asks anew.
+        variables: What a template may refer to.
+        batch_size: Questions a batch; a crash loses at most one batch.
+        use_images: Give the images to the mapper's similarity (CLIP image-to-text).
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        vlm: VLM,
+        mapper: Mapper,
+        *,
+        store: AnswerStore | None,
+        variables: Mapping[str, object],
+        batch_size: int = 8,
+        use_images: bool = False,
+    ) -> None:
+        self.taxonomy = taxonomy
+        self.vlm = vlm
+        self.mapper = mapper
+        self.store = store
+        self.variables = variables
+        self.batch_size = batch_size
+        self.use_images = use_images
+
+    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
+        """Returns the rows and scores of `template` on `examples`.
+
+        A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero.
+
+        Args:
+            template: The Jinja source; rendered once, as its variables are the same for every image.
+            examples: The images with their target nodes.
+            on_answers: Called with (answers so far, of them from the store) after every batch.
+
+        Raises:
+            TemplateError: If the template cannot be rendered.
+            VLMError: If the model cannot answer at all (no weights, no key).
+        """
+        prompt = render(template, self.variables)
+        questions = [Question(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
+        replies = ask(self.vlm, questions, self.store, batch_size=self.batch_size, on_progress=on_answers)
+
+        answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
+        texts = [reply.text for reply in replies if isinstance(reply, Answer)]
+        images = None
+        if self.use_images:
+            from taxtune.data.images import load_image
+
+            images = [load_image(examples[i].image) for i in answered]
+        placements = dict(zip(answered, self.mapper.place(texts, images), strict=True))
+
+        predicted = np.array([placements[i].node for i in answered], dtype=np.int64)
+        target = np.array([examples[i].target for i in answered], dtype=np.int64)
+        p, r = precision_recall(self.taxonomy, predicted, target)
+        measured = {i: (float(p[j]), float(r[j])) for j, i in enumerate(answered)}
+
+        rows = []
+        for i, (example, reply) in enumerate(zip(examples, replies, strict=True)):
+            truth = "/".join(self.taxonomy.path(example.target))
+            if isinstance(reply, Answer):
+                placed = placements[i]
+                hp, hr = measured[i]
+                rows.append(
+                    ExampleRow(
+                        example=example.id,
+                        image=example.image.name,
+                        truth=truth,
+                        answer=reply.text,
+                        placed="/".join(self.taxonomy.path(placed.node)),
+                        stage=str(placed.stage),
+                        score=placed.score,
+                        hp=hp,
+                        hr=hr,
+                        abstained=placed.abstained,
+                        from_store=reply.cached,
+                    )
+                )
+            else:
+                rows.append(
+                    ExampleRow(
+                        example=example.id,
+                        image=example.image.name,
+                        truth=truth,
+                        answer=None,
+                        placed=None,
+                        stage=None,
+                        score=None,
+                        hp=None,
+                        hr=None,
+                        abstained=False,
+                        from_store=False,
+                        failure=reply.reason,
+                    )
+                )
+        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
+        costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
+        usage = Usage(
+            vlm_prompt_tokens=sum(reply.prompt_tokens for reply in new),
+            vlm_completion_tokens=sum(reply.completion_tokens for reply in new),
+            vlm_cost_usd=sum(costs) if costs else None,
+            asked=len(new),
+            from_store=sum(row.from_store for row in rows),
+        )
+        return Evaluation(tuple(rows), score(self.taxonomy, predicted, target) if answered else None, usage)
+
+
+def rows_to_nodes(taxonomy: Taxonomy, rows: Sequence[ExampleRow]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the placed and the target nodes of answered rows, each of shape (n,)."""
+    placed = [taxonomy.resolve(row.placed.split("/")) for row in rows if row.placed is not None]
+    truth = [taxonomy.resolve(row.truth.split("/")) for row in rows if row.placed is not None]
+    return np.array(placed, dtype=np.int64), np.array(truth, dtype=np.int64)
