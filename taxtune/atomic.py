@@ -1,0 +1,140 @@
+"""Files that are there whole or not at all.
+
+A result that somebody will read later is written to a temporary file in the same folder, flushed to the disk and then
+moved over the old one in a single step. A full disk, a read-only folder or a crash leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import TaxtuneError
+
+__all__ = ["make_folder", "output_error", "write_bytes", "write_json", "write_text"]
+
+_ELSEWHERE = "choose another folder with --out."
+_PERMISSION = ("There is no permission to write here", f"Mend the permissions, or {_ELSEWHERE}")
+_REMEDIES = {
+    errno.ENOSPC: ("The disk is full", f"Free some space, or {_ELSEWHERE}"),
+    getattr(errno, "EDQUOT", -1): ("The disk quota is used up", f"Free some space, or {_ELSEWHERE}"),
+    errno.EROFS: ("The file system is read-only", f"Mount it writable, or {_ELSEWHERE}"),
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.ENOTDIR: ("A part of the path is a file and not a folder", f"Move that file, or {_ELSEWHERE}"),
+    errno.EEXIST: ("A file lies where a folder is needed", f"Move that file, or {_ELSEWHERE}"),
+    errno.EISDIR: ("A folder lies where the file belongs", f"Move that folder, or {_ELSEWHERE}"),
+    errno.ENAMETOOLONG: ("The name is too long for this file system", "Choose a shorter name."),
+}
+
+
+def output_error(path: str | Path, error: OSError) -> TaxtuneError:
+    """Returns the error to show for an output that cannot be written.
+
+    Args:
+        path: The file or folder that was to be written.
+        error: What the operating system said.
+    """
+    message, remedy = _REMEDIES.get(
+        error.errno or 0,
+        (f"Cannot be written: {error.strerror or error}", f"Mend that, or {_ELSEWHERE}"),
+    )
+    return TaxtuneError(f"{message}; nothing was written.", file=path, remedy=remedy)
+
+
+def make_folder(path: str | Path) -> Path:
+    """Makes a folder and its parents, if need be, and returns it.
+
+    Raises:
+        TaxtuneError: If it cannot be made, or no file can be created in it.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A folder that exists may still be read-only or on a full disk: find that out before any work is done.
+        probe, handle = _create_beside(folder / "probe")
+        try:
+            os.write(handle, b"taxtune")
+        finally:
+            os.close(handle)
+            probe.unlink()
+    except OSError as error:
+        raise output_error(folder, error) from error
+    return folder
+
+
+def write_bytes(path: str | Path, data: bytes) -> Path:
+    """Writes a file in one step, replacing what was there; returns its path.
+
+    A symbolic link is followed: the file that it points to is replaced. The folder is made if need be.
+
+    Raises:
+        TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
+    """
+    target = Path(os.path.realpath(path))
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary, handle = _create_beside(target)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise output_error(path, error) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+    _sync_folder(target.parent)
+    return Path(path)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Writes a text file as UTF-8, line ends unchanged, in one step; returns its path.
+
+    Raises:
+        TaxtuneError: If the file cannot be written whole.
+    """
+    # A lone surrogate (from a badly decoded answer) must not lose the whole file.
+    return write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
+
+
+def write_json(path: str | Path, value: Any, *, indent: int | None = 2) -> Path:
+    """Writes a value as JSON in one step; returns the file's path.
+
+    Args:
+        path: The file.
+        value: Plain values; NaN and infinities are refused, since JSON has none.
+        indent: Spaces an indentation level, or None for one line.
+
+    Raises:
+        TaxtuneError: If the file cannot be written whole.
+        ValueError: If a number is NaN or infinite.
+        TypeError: If a value is not plain.
+    """
+    return write_text(path, json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False) + "\n")
+
+
+def _create_beside(target: Path) -> tuple[Path, int]:
+    """Creates a new temporary file in the target's folder, with the permissions that a plain `open` would give."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    # A name near the file system's limit of 255 bytes must stay possible, so the temporary name does not contain it.
+    temporary = target.parent / f".taxtune-{os.getpid()}-{secrets.token_hex(6)}.tmp"
+    return temporary, os.open(temporary, flags, 0o666)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flushes the folder's entry, where the system can: without it the move itself may be lost in a power cut."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from taxtune import atomic
+from taxtune.errors import TaxtuneError
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_writes_whole_files_and_leaves_no_temporary_behind(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "a.txt", "Ärger\r\n")
+    atomic.write_json(tmp_path / "deep" / "b.json", {"name": "Größe", "value": 1.5})
+    assert (tmp_path / "a.txt").read_bytes() == "Ärger\r\n".encode()
+    assert json.loads((tmp_path / "deep" / "b.json").read_text(encoding="utf-8")) == {"name": "Größe", "value": 1.5}
+    assert files(tmp_path) == ["a.txt", "deep"]
+    assert files(tmp_path / "deep") == ["b.json"]
+
+
+def test_permissions_are_those_of_a_plain_open(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        atomic.write_text(tmp_path / "a.txt", "x")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_follows_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    atomic.write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_lone_surrogates_are_written_escaped(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "a.txt", "bird \udce9")
+    assert (tmp_path / "a.txt").read_bytes() == b"bird \\udce9"
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_full_disk_keeps_the_old_file_and_leaves_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    target = tmp_path / "result.json"
+    atomic.write_json(target, {"old": True})
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if step == "write":
+
+        class Full:
+            def __init__(self, handle: int, mode: str) -> None:
+                self.handle = handle
+
+            def __enter__(self) -> Full:
+                return self
+
+            def __exit__(self, *args: object) -> None:
+                os.close(self.handle)
+
+            write = full
+
+        monkeypatch.setattr(atomic.os, "fdopen", Full)
+    else:
+        monkeypatch.setattr(atomic.os, step, full)
+    with pytest.raises(TaxtuneError, match=r"result\.json: The disk is full.*--out"):
+        atomic.write_json(target, {"old": False})
+    monkeypatch.undo()
+    assert json.loads(target.read_text()) == {"old": True}
+    assert files(tmp_path) == ["result.json"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(errno.EROFS, "read-only"), (errno.EACCES, "permission"), (errno.EIO, "Cannot be written: ")],
+)
+def test_every_refusal_names_file_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(atomic.os, "open", refuse)
+    for attempt in (lambda: atomic.write_text(tmp_path / "a", "x"), lambda: atomic.make_folder(tmp_path)):
+        with pytest.raises(TaxtuneError, match=words) as caught:
+            attempt()
+        assert str(tmp_path) in str(caught.value)
+        assert "--out" in str(caught.value)
+
+
+def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TaxtuneError, match="file"):
+        atomic.write_text(tmp_path / "file" / "a.txt", "x")
+    with pytest.raises(TaxtuneError, match="A file lies where a folder is needed"):
+        atomic.make_folder(tmp_path / "file")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(TaxtuneError, match="A folder lies where the file belongs"):
+        atomic.write_text(tmp_path / "folder", "x")
+    assert files(tmp_path) == ["file", "folder"]
+
+
+def test_json_refuses_what_json_has_not(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        atomic.write_json(tmp_path / "a.json", {"hp": float("nan")})
+    assert files(tmp_path) == []
+
+
+def test_make_folder_leaves_it_empty(tmp_path: Path) -> None:
+    assert files(atomic.make_folder(tmp_path / "a" / "b")) == []
