@@ -1,0 +1,317 @@
+"""A small server that speaks OpenAI's chat API on 127.0.0.1, and misbehaves to order.
+
+    with OpenAIServer(status(429, retry_after=0), "A: a mallard.") as server:
+        ...  # point the client at server.api_base; the first call meets a 429, the second the text
+    assert server.prompts == [...]
+
+The replies are used up in order; `then` answers every call after them. A call that nothing was scripted for gets a 400
+and makes the `with` block fail at its end, so that a test notices a call too many. In place of replies, a function
+from the request's JSON to a reply can be given. Tests that prefer a fixture import `openai_server`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+__all__ = [
+    "OpenAIServer",
+    "Reply",
+    "Request",
+    "closed_api_base",
+    "content_filter",
+    "dropped",
+    "empty_body",
+    "empty_text",
+    "html",
+    "model_refusal",
+    "openai_server",
+    "refusal_text",
+    "slow",
+    "status",
+    "text",
+]
+
+PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP reply; `delay` in seconds before it, `drop` to cut the connection in place of it."""
+
+    code: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    delay: float = 0.0
+    drop: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it came in; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    json: dict[str, Any]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return list(self.json.get("messages", []))
+
+
+def text(
+    content: str | None,
+    *,
+    prompt_tokens: int = PROMPT_TOKENS,
+    completion_tokens: int = COMPLETION_TOKENS,
+    finish_reason: str = "stop",
+    refusal: str | None = None,
+    model: str = "gpt-4o-2024-08-06",
+) -> Reply:
+    """A well-formed chat completion."""
+    message = {"role": "assistant", "content": content}
+    if refusal is not None:
+        message["refusal"] = refusal
+    payload = {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+    }
+    return Reply(body=json.dumps(payload).encode())
+
+
+def status(code: int, message: str | None = None, *, retry_after: float | None = None) -> Reply:
+    """An error in OpenAI's form."""
+    known = {
+        401: ("Incorrect API key provided.", "invalid_request_error", "invalid_api_key"),
+        403: ("You are not allowed to use this model.", "permission_error", "forbidden"),
+        404: ("The model does not exist.", "invalid_request_error", "model_not_found"),
+        429: ("Rate limit reached.", "rate_limit_error", "rate_limit_exceeded"),
+    }
+    default, kind, error_code = known.get(code, ("The server had an error.", "server_error", "server_error"))
+    headers = {"Content-Type": "application/json"}
+    if retry_after is not None:
+        headers["Retry-After"] = f"{retry_after:g}"
+    payload = {"error": {"message": message or default, "type": kind, "param": None, "code": error_code}}
+    return Reply(code=code, body=json.dumps(payload).encode(), headers=headers)
+
+
+def empty_body() -> Reply:
+    """200 with nothing in it."""
+    return Reply()
+
+
+def empty_text() -> Reply:
+    """A completion whose text is empty."""
+    return text("", completion_tokens=0)
+
+
+def html(page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200) -> Reply:
+    """A web page, as a captive portal or a wrong address gives."""
+    return Reply(code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+
+
+def refusal_text(content: str = "I'm sorry, but I can't help with that request.") -> Reply:
+    """A refusal in the completion's text."""
+    return text(content)
+
+
+def model_refusal(reason: str = "I can't assist with that.") -> Reply:
+    """A refusal in the message's `refusal` field, with no content."""
+    return text(None, refusal=reason)
+
+
+def content_filter() -> Reply:
+    """A completion that a content filter cut off."""
+    return text("", finish_reason="content_filter")
+
+
+def slow(seconds: float, then: Reply | str = "too late") -> Reply:
+    """A reply that comes after so many seconds (or when the server closes)."""
+    return replace(_as_reply(then), delay=seconds)
+
+
+def dropped() -> Reply:
+    """The connection is reset in place of a reply."""
+    return Reply(drop=True)
+
+
+def closed_api_base() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+
+
+Script = Callable[[dict[str, Any]], "Reply | str"]
+
+
+class OpenAIServer:
+    """Serves scripted replies on a free port of 127.0.0.1 while the `with` block lasts.
+
+    Args:
+        replies: Replies in order (a string stands for `text(string)`), or one function from the request's JSON to a
+            reply; functions are called under a lock, one request at a time.
+        then: The reply to every call after those; None makes such a call an error.
+    """
+
+    def __init__(self, *replies: Reply | str | Script, then: Reply | str | None = None) -> None:
+        self.then = then
+        self.requests: list[Request] = []
+        self.unexpected = 0
+        self.most_at_once = 0
+        self._at_once = 0
+        self._script: Script | None = None
+        self._queue: deque[Reply | str] = deque()
+        for reply in replies:
+            if callable(reply):
+                self._script = reply
+            else:
+                self._queue.append(reply)
+        if self._script is not None and self._queue:
+            raise ValueError("give replies or one function, not both")
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server: ThreadingHTTPServer | None = None
+
+    def enqueue(self, *replies: Reply | str) -> None:
+        """Adds replies to the end of the script."""
+        with self._lock:
+            self._queue.extend(replies)
+
+    @property
+    def api_base(self) -> str:
+        """The address to give to an OpenAI client, with /v1."""
+        assert self._server is not None, "the server runs only inside its with block"
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def chats(self) -> list[Request]:
+        """The chat completion requests so far, in order of arrival."""
+        with self._lock:
+            return [request for request in self.requests if request.path.endswith("/chat/completions")]
+
+    @property
+    def prompts(self) -> list[str]:
+        """The text of the last message of each chat request."""
+        return [_text_of(request.messages[-1]) for request in self.chats]
+
+    def __enter__(self) -> OpenAIServer:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._server is not None
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+        if kind is None:
+            assert self.unexpected == 0, f"{self.unexpected} calls came that nothing was scripted for"
+
+    def _reply(self, request: Request) -> Reply:
+        with self._lock:
+            self.requests.append(request)
+            if request.method == "GET":
+                return Reply(
+                    body=json.dumps({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}).encode()
+                )
+            if self._script is not None:
+                return _as_reply(self._script(request.json))
+            if self._queue:
+                return _as_reply(self._queue.popleft())
+            if self.then is not None:
+                return _as_reply(self.then)
+            self.unexpected += 1
+            return status(400, "nothing was scripted for this call")
+
+
+def _as_reply(reply: Reply | str) -> Reply:
+    return text(reply) if isinstance(reply, str) else reply
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                payload = json.loads(body) if body else {}
+            except ValueError:
+                payload = {}
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            reply = owner._reply(Request(self.command, self.path, headers, body, payload))
+            with owner._lock:
+                owner._at_once += 1
+                owner.most_at_once = max(owner.most_at_once, owner._at_once)
+            try:
+                self._send(reply)
+            except OSError:
+                self.close_connection = True  # the client gave up waiting
+            finally:
+                with owner._lock:
+                    owner._at_once -= 1
+
+        def _send(self, reply: Reply) -> None:
+            if reply.delay:
+                owner._closing.wait(reply.delay)
+            if reply.drop:
+                # Lingering for no time makes close() send a reset.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            self.send_response(reply.code)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(reply.body)))
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Stays silent."""
+
+    return Handler
+
+
+@pytest.fixture
+def openai_server() -> Iterator[OpenAIServer]:
+    """A running server without a script: `enqueue` replies or set `then`."""
+    with OpenAIServer() as server:
+        yield server
