@@ -1,0 +1,154 @@
+"""What a proposer sees and what it gives back: the protocol that the tuning loop calls once an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from taxtune.errors import ProposerError
+
+__all__ = ["Check", "Goal", "Objective", "Proposal", "ProposalFailed", "Proposer", "Trial"]
+
+Objective = Literal["hp", "hf", "accuracy"]
+
+Check = Callable[[str], None]
+"""Raises `TemplateError` with a reason where a template is not acceptable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A past iteration, as a proposer sees it.
+
+    Attributes:
+        iteration: 0 for the baseline, then 1, 2, ...
+        template: The Jinja source; None where no acceptable template was proposed.
+        state: "complete" where the template was scored, else "failed" (void iterations count as failed).
+        hp: Hierarchical precision on the tuning split, in [0, 1]; None unless complete.
+        hr: Hierarchical recall on the tuning split, in [0, 1]; None unless complete.
+        hf: Harmonic mean of the two, in [0, 1]; None unless complete.
+        accuracy: Share of images placed on exactly the target, in [0, 1]; None unless complete.
+        value: The objective's scalar, larger is better; None unless complete.
+        feasible: Whether the objective's constraint (the hR floor) holds.
+        reason: Why the iteration failed.
+        parameters: How the proposer described the template (the fragments' choice by slot); empty for others' templates.
+        rejected: Templates that were proposed in this iteration and refused, each with the reason.
+    """
+
+    iteration: int
+    template: str | None
+    state: Literal["complete", "failed"] = "complete"
+    hp: float | None = None
+    hr: float | None = None
+    hf: float | None = None
+    accuracy: float | None = None
+    value: float | None = None
+    feasible: bool = True
+    reason: str | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    rejected: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is being tuned for.
+
+    Attributes:
+        objective: "hp", "hf" or "accuracy".
+        hr_floor: Smallest mean hR that "hp" allows; None where there is none.
+        trivial_hp: hP of always answering the domain's root on the tuning split.
+        trivial_hr: hR of always answering the domain's root on the tuning split.
+        domain: What the images show, e.g. "bird"; also the trivial answer.
+        question: The recipe's question.
+        ranks: Ranks below the domain's root, broadest first.
+        tuning_images: Number of images in the tuning split.
+    """
+
+    objective: Objective
+    hr_floor: float | None
+    trivial_hp: float
+    trivial_hr: float
+    domain: str
+    question: str
+    ranks: list[str]
+    tuning_images: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A template that passed the check.
+
+    Attributes:
+        template: The Jinja source.
+        parameters: The proposer's own description of it; the fragments' choice by slot.
+        prompt_tokens: Tokens sent to the proposer's model, over all its calls.
+        completion_tokens: Tokens that the model wrote.
+        cost_usd: Cost of the calls in US dollars; None where the price is unknown.
+        rejected: Templates proposed on the way and refused, each with the reason.
+    """
+
+    template: str
+    parameters: dict[str, str] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    rejected: tuple[tuple[str, str], ...] = ()
+
+
+class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
+    """No acceptable template in this iteration: it is recorded as failed and the run goes on.
+
+    Args:
+        reason: Why, fit for the record and for the proposer's next message.
+        rejected: The replies that were refused, each with the reason.
+        prompt_tokens: Tokens sent to the proposer's model, over all its calls.
+        completion_tokens: Tokens that the model wrote.
+        cost_usd: Cost of the calls in US dollars; None where the price is unknown.
+        final: Whether no later iteration can succeed either (every composition has been tried).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        rejected: tuple[tuple[str, str], ...] = (),
+        prompt_tokens: int = 0,
+        completion_tokens: int = 0,
+        cost_usd: float | None = None,
+        final: bool = False,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.rejected = rejected
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens
+        self.cost_usd = cost_usd
+        self.final = final
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Makes the next template from the history."""
+
+    name: str
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns what can change a proposal, as plain values, for the record; never a key or a password."""
+        ...
+
+    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+        """Returns a template that passes `check`.
+
+        Args:
+            history: Every iteration so far, the baseline first.
+            goal: What is being tuned for.
+            iteration: Number of the iteration that the template is for.
+            seed: The run's seed; a proposer that draws at random draws from (seed, iteration) alone, so that a resumed
+                run proposes what an uninterrupted one would have.
+            check: Raises `TemplateError` where a template is not acceptable.
+
+        Raises:
+            ProposalFailed: No acceptable template was found; the iteration is recorded as failed.
+            ProposerError: Going on is senseless (no key, no server); the run stops and can be resumed.
+        """
+        ...
