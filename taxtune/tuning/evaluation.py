@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.vlm.answers import AnswerStore
 
-__all__ = ["Evaluation", "Evaluator", "rows_to_nodes"]
+__all__ = ["Evaluation", "Evaluator"]
 
 OnAnswers = Callable[[int, int], None]
 
@@ -113,8 +113,10 @@ class Evaluator:
                     ExampleRow(
                         example=example.id,
                         image=example.image.name,
+                        target=example.target,
                         truth=truth,
                         answer=reply.text,
+                        node=placed.node,
                         placed="/".join(self.taxonomy.path(placed.node)),
                         stage=str(placed.stage),
                         score=placed.score,
@@ -129,8 +131,10 @@ class Evaluator:
                     ExampleRow(
                         example=example.id,
                         image=example.image.name,
+                        target=example.target,
                         truth=truth,
                         answer=None,
+                        node=None,
                         placed=None,
                         stage=None,
                         score=None,
@@ -151,10 +155,3 @@ class Evaluator:
             from_store=sum(row.from_store for row in rows),
         )
         return Evaluation(tuple(rows), score(self.taxonomy, predicted, target) if answered else None, usage)
-
-
-def rows_to_nodes(taxonomy: Taxonomy, rows: Sequence[ExampleRow]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the placed and the target nodes of answered rows, each of shape (n,)."""
-    placed = [taxonomy.resolve(row.placed.split("/")) for row in rows if row.placed is not None]
-    truth = [taxonomy.resolve(row.truth.split("/")) for row in rows if row.placed is not None]
-    return np.array(placed, dtype=np.int64), np.array(truth, dtype=np.int64)

@@ -20,9 +20,11 @@ class ExampleRow:
     Attributes:
         example: The example's id.
         image: File name of the image.
+        target: The target node's number.
         truth: Path of the target node, joined with "/".
         answer: What the model said; None where the call failed.
-        placed: Path of the node the answer was put on, joined with "/"; None where the call failed.
+        node: Number of the node the answer was put on; None where the call failed.
+        placed: Path of that node, joined with "/"; None where the call failed.
         stage: The mapper's stage that decided; None where the call failed.
         score: The mapper's score for the placed node.
         hp: This example's hP in (0, 1]; None where the call failed, never 0.
@@ -34,8 +36,10 @@ class ExampleRow:
 
     example: str
     image: str
+    target: int
     truth: str
     answer: str | None
+    node: int | None
     placed: str | None
     stage: str | None
     score: float | None
