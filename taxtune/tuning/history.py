@@ -1,0 +1,252 @@
+"""The history of a tuning run: an Optuna study in a database, one trial an iteration.
+
+Optuna brings the storage, the Pareto front and room for several workers. What taxtune adds is that nothing is done
+twice: a trial's number is the iteration's number, its template is stored before the first question is asked, and a
+trial whose worker died is taken over, template and all, by the next process that opens the history. Whether a worker
+lives is told by a file lock that the operating system drops when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
+
+from taxtune.atomic import write_text
+from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.proposers.base import Proposal, Trial
+from taxtune.tuning.records import IterationRecord
+
+__all__ = ["Claim", "History", "as_trials", "best"]
+
+_RECORD = TypeAdapter(IterationRecord)
+_PROPOSAL = TypeAdapter(Proposal)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An iteration that this process works on.
+
+    Attributes:
+        iteration: Its number; 0 is the baseline.
+        proposal: What was proposed before the process that held it died; None where nothing was.
+        record: The finished record, where the process died just before closing the iteration.
+    """
+
+    iteration: int
+    proposal: Proposal | None = None
+    record: IterationRecord | None = None
+
+
+class History:
+    """Iterations of one tuning run, on disk.
+
+    Args:
+        folder: The run's folder; holds `history.db`, `history.jsonl` and the locks.
+        name: Name of the study.
+        identity: Everything that must not change between the run's start and its resumption, by dotted key.
+        resume: Whether to go on with what is there; otherwise an existing history is an error.
+
+    Raises:
+        ResumeError: If there is a history and `resume` is false, or its identity differs (the message says in what).
+        TaxtuneError: If the database cannot be opened.
+    """
+
+    def __init__(self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool) -> None:
+        import optuna
+        from sqlalchemy.exc import SQLAlchemyError
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.folder = folder
+        self._database = folder / "history.db"
+        self._locks = folder / ".locks"
+        if self._database.exists() and not resume:
+            raise ResumeError(
+                f"The folder {str(folder)!r} already holds a tuning run.",
+                remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
+            )
+        try:
+            self._locks.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._locks / "create.lock"):
+                self._study = optuna.create_study(
+                    study_name=name,
+                    storage=f"sqlite:///{self._database.resolve()}",
+                    directions=["maximize", "maximize"],
+                    load_if_exists=True,
+                )
+                self._study.set_metric_names(["hP", "hR"])
+                self._check_identity(dict(json.loads(json.dumps(identity, default=str))))
+        except (OSError, SQLAlchemyError) as error:
+            raise TaxtuneError(
+                f"The history cannot be opened: {error}.",
+                file=self._database,
+                remedy="Is the disk full or read-only, or the file no database? Choose another folder with --out.",
+            ) from error
+        self._worker = uuid.uuid4().hex
+        self._alive = FileLock(self._worker_lock(self._worker))
+        self._alive.acquire()
+
+    def _check_identity(self, identity: dict[str, Any]) -> None:
+        known = self._study.user_attrs.get("identity")
+        if known is None:
+            self._study.set_user_attr("identity", identity)
+            return
+        changed = [
+            f"  {key}: was {_show(known.get(key))}, is {_show(identity.get(key))}"
+            for key in sorted(known.keys() | identity.keys())
+            if known.get(key) != identity.get(key)
+        ]
+        if changed:
+            raise ResumeError(
+                "The run in this folder was made from another recipe or other data:\n" + "\n".join(changed) + "\n",
+                file=self.folder,
+                remedy="Undo the change, or write elsewhere with --out DIR.",
+            )
+
+    def close(self) -> None:
+        """Gives up the iterations that this process holds; the next process to open the history takes them over."""
+        self._alive.release()
+        self._worker_lock(self._worker).unlink(missing_ok=True)
+
+    # -- notes of the run ----------------------------------------------------------------------------------------------
+
+    def note(self, key: str) -> Any:
+        """Returns what was stored under `key`, or None."""
+        return self._study.user_attrs.get(f"note:{key}")
+
+    def set_note(self, key: str, value: Any) -> None:
+        """Stores a JSON value under `key`, as part of the run."""
+        self._study.set_user_attr(f"note:{key}", value)
+
+    # -- iterations ----------------------------------------------------------------------------------------------------
+
+    def claim(self, total: int) -> Claim | None:
+        """Returns an iteration to work on, or None where all of 0..total are done or held by living workers.
+
+        An iteration that a dead worker left behind comes first, with whatever it had stored.
+        """
+        from optuna.trial import TrialState
+
+        with FileLock(self._locks / "claim.lock"):
+            trials = self._study.get_trials(deepcopy=False)
+            for trial in trials:
+                if trial.state == TrialState.RUNNING and not self._lives(trial.user_attrs.get("worker")):
+                    self._set(trial.number, "worker", self._worker)
+                    attributes = trial.user_attrs
+                    return Claim(
+                        trial.number,
+                        _PROPOSAL.validate_python(attributes["proposal"]) if "proposal" in attributes else None,
+                        _RECORD.validate_python(attributes["record"]) if "record" in attributes else None,
+                    )
+            if len(trials) > total:
+                return None
+            number = self._study.ask().number
+            self._set(number, "worker", self._worker)
+            return Claim(number)
+
+    def propose(self, claim: Claim, proposal: Proposal) -> None:
+        """Stores what is about to be asked, so that a crash does not lose it."""
+        self._set(claim.iteration, "proposal", _PROPOSAL.dump_python(proposal, mode="json"))
+
+    def finish(self, record: IterationRecord) -> None:
+        """Stores a finished iteration and closes its trial."""
+        from optuna.trial import TrialState
+
+        self._set(record.iteration, "record", _RECORD.dump_python(record, mode="json"))
+        if record.scores is None:
+            self._study.tell(record.iteration, state=TrialState.FAIL)
+        else:
+            self._study.tell(record.iteration, [record.scores.hp, record.scores.hr])
+        with FileLock(self._locks / "jsonl.lock"):
+            lines = [json.dumps(_RECORD.dump_python(r, mode="json"), ensure_ascii=False) for r in self.records()]
+            write_text(self.folder / "history.jsonl", "".join(line + "\n" for line in lines))
+
+    def records(self) -> list[IterationRecord]:
+        """Returns the finished iterations in their order."""
+        trials = self._study.get_trials(deepcopy=False)
+        return [
+            _RECORD.validate_python(trial.user_attrs["record"])
+            for trial in trials
+            if trial.state.is_finished() and "record" in trial.user_attrs
+        ]
+
+    def others_at_work(self) -> bool:
+        """Tells whether a living worker of another process holds an unfinished iteration."""
+        from optuna.trial import TrialState
+
+        running = (t for t in self._study.get_trials(deepcopy=False) if t.state == TrialState.RUNNING)
+        return any(t.user_attrs.get("worker") != self._worker for t in running)
+
+    def pareto(self) -> tuple[int, ...]:
+        """Returns the iterations that no other beats in both hP and hR, ascending."""
+        return tuple(sorted(trial.number for trial in self._study.best_trials))
+
+    @contextmanager
+    def final(self) -> Iterator[None]:
+        """Holds off other processes while the held-out images are asked about."""
+        with FileLock(self._locks / "final.lock"):
+            yield
+
+    def _set(self, number: int, key: str, value: Any) -> None:
+        from optuna.trial import Trial as OptunaTrial
+
+        trial_id = self._study._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
+        OptunaTrial(self._study, trial_id).set_user_attr(key, value)
+
+    def _worker_lock(self, worker: str) -> Path:
+        return self._locks / f"worker-{worker}.lock"
+
+    def _lives(self, worker: str | None) -> bool:
+        if worker == self._worker:
+            return True
+        # A trial without a worker's name was asked for by a process that died while it held the claim lock.
+        if worker is None or not self._worker_lock(worker).exists():
+            return False
+        try:
+            with FileLock(self._worker_lock(worker), timeout=0):
+                return False
+        except Timeout:
+            return True
+
+
+def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
+    """Returns the winner: the feasible iteration of the highest value, the earliest of equals.
+
+    Where no iteration is feasible the one of the highest value, which for "hp" is the one nearest to the hR floor.
+    """
+    complete = [record for record in records if record.value is not None]
+    return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
+
+
+def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[Trial]:
+    """Returns the history as the proposers see it."""
+    return [
+        Trial(
+            iteration=record.iteration,
+            template=record.template,
+            state="complete" if record.scores is not None else "failed",
+            hp=None if record.scores is None else record.scores.hp,
+            hr=None if record.scores is None else record.scores.hr,
+            hf=None if record.scores is None else record.scores.hf,
+            accuracy=None if record.scores is None else record.scores.accuracy,
+            value=None if record.scores is None else objective.value(record.scores),
+            feasible=record.feasible,
+            reason=record.reason,
+            parameters=dict(record.parameters),
+            rejected=record.rejected,
+        )
+        for record in records
+    ]
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,291 @@
+"""From a recipe to everything that a run needs: the tree, the splits, the model, the mapper, the proposer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taxtune.data import Example, load_examples
+from taxtune.data.images import check_images
+from taxtune.data.splits import Splits, split
+from taxtune.errors import RecipeError
+from taxtune.metrics.hierarchical import score
+from taxtune.recipe import (
+    ApiVLMSettings,
+    FieldGuideData,
+    FragmentsProposerSettings,
+    INat21Data,
+    LocalVLMSettings,
+    ManifestData,
+    Recipe,
+)
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.objective import Objective, ObjectiveKind
+from taxtune.tuning.proposers import Goal, Proposer, make_proposer
+from taxtune.tuning.template import check_template
+from taxtune.vlm import VLM
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+    from taxtune.vlm.answers import AnswerStore
+
+__all__ = ["Session"]
+
+Note = Callable[[str], None]
+
+
+@dataclass
+class Session:
+    """What a recipe asks for, built when it is first needed.
+
+    Attributes:
+        recipe: The recipe.
+        folder: Where a run writes; drawn images of the field guide lie in its `data/`.
+        on_note: Called with remarks worth showing, such as how many images were left out and why.
+    """
+
+    recipe: Recipe
+    folder: Path
+    on_note: Note = lambda text: None
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def taxonomy(self) -> Taxonomy:
+        """The label tree, restricted to `taxonomy.root` where the recipe says so."""
+        settings = self.recipe.taxonomy
+        path = settings.path if settings.path.startswith("builtin:") else self.recipe.path(settings.path)
+        tree = read_taxonomy(path, format=settings.format, names=settings.english_names)
+        return tree if settings.root is None else tree.subtree(tree.resolve(settings.root))
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """Every labelled image below the domain."""
+        data = self.recipe.data
+        below = None if self.recipe.taxonomy.domain is None else self.taxonomy.resolve(self.recipe.taxonomy.domain)
+        if isinstance(data, FieldGuideData):
+            from taxtune.fieldguide import make_dataset
+
+            # The folder's name tells its content, so that a changed recipe does not meet old images.
+            name = f"fieldguide-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
+            folder = make_dataset(self.folder / "data" / name, n=data.count, seed=data.seed, degraded=data.degraded)
+            return load_examples("manifest", folder / "manifest.csv", self.taxonomy, domain=below)
+        if isinstance(data, ManifestData):
+            return load_examples(
+                "manifest",
+                self.recipe.path(data.path),
+                self.taxonomy,
+                images=None if data.images is None else self.recipe.path(data.images),
+                image_column=data.image_column,
+                label_column=data.label_column,
+                domain=below,
+            )
+        if isinstance(data, INat21Data):
+            return load_examples(
+                "inat21",
+                self.recipe.path(data.path),
+                self.taxonomy,
+                images=self.recipe.path(data.images),
+                domain=below,
+            )
+        return load_examples("folder", self.recipe.path(data.path), self.taxonomy, domain=below)
+
+    @cached_property
+    def splits(self) -> Splits:
+        """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
+        data = self.recipe.data
+        splits = split(self.examples, tuning=data.tuning, heldout=data.heldout, seed=self.recipe.seed)
+        check_images([example.image for example in (*splits.tuning, *splits.heldout)])
+        return splits
+
+    # -- the trivial answer and what follows from it -------------------------------------------------------------------
+
+    @cached_property
+    def domain(self) -> int:
+        """The node of the trivial answer: the recipe's, or the lowest node above every example's label."""
+        if self.recipe.taxonomy.domain is not None:
+            return self.taxonomy.resolve(self.recipe.taxonomy.domain)
+        return self.taxonomy.common_ancestor({example.target for example in self.examples})
+
+    @cached_property
+    def trivial(self) -> tuple[float, float]:
+        """hP and hR of always answering the domain's root on the tuning split."""
+        target = np.array([example.target for example in self.splits.tuning])
+        scores = score(self.taxonomy, np.full_like(target, self.domain), target)
+        return scores.hp, scores.hr
+
+    def objective(self, kind: ObjectiveKind | None = None) -> Objective:
+        """Returns the recipe's objective, or another kind of it on the same tuning split."""
+        settings = self.recipe.objective
+        return Objective.make(kind or settings.kind, hr_floor=settings.hr_floor, trivial_hr=self.trivial[1])
+
+    @cached_property
+    def variables(self) -> dict[str, object]:
+        """What a template may refer to."""
+        prompt = self.recipe.prompt
+        return {
+            "question": prompt.question,
+            "domain": prompt.domain,
+            "ranks": list(prompt.ranks),
+            "examples": list(prompt.examples),
+        }
+
+    @cached_property
+    def forbidden(self) -> tuple[str, ...]:
+        """Names of the tuning images' labels, which a template must not give away."""
+        names = {name for e in self.splits.tuning if e.target != self.domain for name in self.taxonomy.names(e.target)}
+        return tuple(sorted(names))
+
+    def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
+        """Checks a template that nobody vouches for.
+
+        Raises:
+            TemplateError: With a reason fit for the proposer.
+        """
+        check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
+
+    def goal(self, objective: Objective) -> Goal:
+        """Returns what the proposer is told."""
+        hp, hr = self.trivial
+        prompt = self.recipe.prompt
+        return Goal(
+            objective=objective.kind,
+            hr_floor=objective.hr_floor,
+            trivial_hp=hp,
+            trivial_hr=hr,
+            domain=prompt.domain,
+            question=prompt.question,
+            ranks=list(prompt.ranks),
+            tuning_images=len(self.splits.tuning),
+        )
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def vlm(self) -> VLM:
+        """The vision-language model; weights are loaded at the first question."""
+        s = self.recipe.vlm
+        if isinstance(s, LocalVLMSettings):
+            from taxtune.vlm.local import LocalVLM
+
+            # A model on this machine is a path of the recipe; anything else is a name on the hub.
+            path = None if s.model.startswith("builtin:") else self.recipe.path(s.model)
+            return LocalVLM(
+                str(path) if path is not None and path.is_dir() else s.model,
+                revision=s.revision,
+                dtype=s.dtype,
+                device=s.device,
+                batch_size=s.batch_size,
+                max_new_tokens=s.max_new_tokens,
+                temperature=s.temperature,
+                system_prompt=s.system_prompt,
+            )
+        from taxtune.vlm.api import ApiVLM
+
+        return ApiVLM(
+            s.model,
+            api_base=s.api_base,
+            api_key=self._key(s.api_key_env, "vlm.api_key_env"),
+            concurrency=s.concurrency,
+            max_tokens=s.max_tokens,
+            temperature=s.temperature,
+            timeout=s.timeout,
+            max_retries=s.max_retries,
+            system_prompt=s.system_prompt,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Questions between two writes to the answer store."""
+        s = self.recipe.vlm
+        return s.concurrency if isinstance(s, ApiVLMSettings) else s.batch_size
+
+    @cached_property
+    def mapper(self) -> Mapper:
+        """Places answers on the tree."""
+        from taxtune.mapping import Mapper, MapperConfig
+        from taxtune.mapping.similarity import make_similarity
+
+        s = self.recipe.mapper
+        spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
+        config = MapperConfig(preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote)
+        return Mapper(self.taxonomy, make_similarity(spec), config)
+
+    def proposer(self) -> Proposer:
+        """Returns a new proposer as the recipe asks for."""
+        s = self.recipe.proposer
+        if isinstance(s, FragmentsProposerSettings):
+            path = self.recipe.path(s.fragments)
+            return make_proposer("fragments", fragments=path if path.is_file() else s.fragments)
+        return make_proposer(
+            "llm",
+            model=s.model,
+            api_base=s.api_base,
+            api_key=self._key(s.api_key_env, "proposer.api_key_env"),
+            temperature=s.temperature,
+            max_history_tokens=s.max_history_tokens,
+            timeout=s.timeout,
+            max_retries=s.max_retries,
+        )
+
+    def evaluator(self, store: AnswerStore | None) -> Evaluator:
+        """Returns what asks and scores a template."""
+        return Evaluator(
+            self.taxonomy,
+            self.vlm,
+            self.mapper,
+            store=store,
+            variables=self.variables,
+            batch_size=self.batch_size,
+            use_images=self.recipe.mapper.use_images,
+        )
+
+    def _key(self, variable: str | None, key: str) -> str | None:
+        if variable is None:
+            return None
+        if not os.environ.get(variable):
+            raise RecipeError(
+                f"{key} names the environment variable {variable}, which is not set.",
+                file=self.recipe.source,
+                remedy=f"Set it: export {variable}=...",
+            )
+        return os.environ[variable]
+
+    # -- identity ------------------------------------------------------------------------------------------------------
+
+    def identity(self, objective: Objective) -> dict[str, Any]:
+        """Returns what must stay the same for a run to be resumed, by dotted key."""
+        free = ("description", "iterations", "tracking.", "objective.kind")
+        free += ("vlm.batch_size", "vlm.concurrency", "vlm.timeout", "vlm.max_retries")
+        free += ("proposer.timeout", "proposer.max_retries")
+        recipe = {f"recipe.{key}": value for key, value in self.recipe.flat().items() if not key.startswith(free)}
+        return {
+            **recipe,
+            "objective": objective.kind,
+            "objective.hr_floor": objective.hr_floor,
+            "taxonomy": _digest([self.taxonomy.labels, self.taxonomy.parents.tolist(), self.taxonomy.aliases]),
+            "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
+            "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
+            **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
+            **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
+            **{f"proposer.{key}": value for key, value in self.proposer().identity().items()},
+        }
+
+    def with_folder(self, folder: Path) -> Session:
+        """Returns a session of the same recipe that writes elsewhere and shares what is already built."""
+        other = replace(self, folder=folder)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("recipe", "folder", "on_note")})
+        return other
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False, default=list).encode()).hexdigest()[:16]
