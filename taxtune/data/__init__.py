@@ -1,0 +1,9 @@
+"""Images with labels: reading them from their sources, checking them, and drawing the splits."""
+
+from __future__ import annotations
+
+from taxtune.data.examples import Example, load_examples
+from taxtune.data.images import check_images, content_hash, load_image
+from taxtune.data.splits import Splits, split
+
+__all__ = ["Example", "Splits", "check_images", "content_hash", "load_examples", "load_image", "split"]

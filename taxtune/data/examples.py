@@ -1,0 +1,263 @@
+"""Examples: images with the node that they show, from any of the sources that taxtune reads."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
+from taxtune.errors import DataError, TaxonomyError
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["Example", "Record", "load_examples", "merge_duplicates"]
+
+Kind = Literal["manifest", "folder", "inat21"]
+
+# Looking for near names costs tens of milliseconds a label on a large tree.
+_SUGGESTIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An image and the node that it shows.
+
+    Attributes:
+        id: The image's name as the source writes it; unique among the examples of a source.
+        image: The image file.
+        label: The label as the source writes it.
+        target: Number of the node that the label names on the taxonomy.
+        sha256: SHA-256 of the image file's bytes. Empty until the file was read to its end and found good, which for
+            large sources is when the example is drawn into a split.
+    """
+
+    id: str
+    image: Path
+    label: str
+    target: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row of a source, before its label is looked up.
+
+    Attributes:
+        image: The image's name as the source writes it.
+        file: The image file.
+        label: The label as the source writes it.
+        where: The row, for messages ("row 12").
+        references: What to look up on the taxonomy, a label or a path of labels, the first that is there counts.
+    """
+
+    image: str
+    file: Path
+    label: str
+    where: str
+    references: tuple[str | tuple[str, ...], ...]
+
+
+def load_examples(
+    kind: str,
+    path: str | Path,
+    taxonomy: Taxonomy,
+    *,
+    images: str | Path | None = None,
+    image_column: str = "image",
+    label_column: str = "label",
+    domain: int | None = None,
+    check: Literal["all", "drawn"] | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    on_note: Callable[[str], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Example]:
+    """Reads a source of labelled images and finds the node of every label.
+
+    Args:
+        kind: "manifest" (CSV, TSV or JSONL with an image and a label a row), "folder" (a folder a class) or "inat21"
+            (iNaturalist's COCO-style JSON).
+        path: The manifest, the folder or the JSON file.
+        taxonomy: The tree that the labels are on. A label may be a node's label, an alias, or its path with slashes.
+        images: The folder that image names are relative to; by default the folder of the manifest or JSON file.
+        image_column: Column of the image's name in a manifest.
+        label_column: Column of the label in a manifest.
+        domain: Keep only examples whose node is this one or below it.
+        check: "all" reads every image to its end at once, so that all unreadable ones are named; "drawn" leaves that to
+            `taxtune.data.splits.split`, for those it draws. By default "drawn" for "inat21" and "all" otherwise.
+        max_pixels: Largest width times height of an image.
+        on_note: Called with what the user should know but need not mend (images left out, and why). By default notes
+            are given as warnings.
+        on_progress: Called with the number of images checked so far and their total.
+
+    Returns:
+        The examples, in the order of the source. An image that is listed twice with the same label is kept once.
+
+    Raises:
+        DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
+            names), or an image has two labels.
+        ImageError: If images are missing or unreadable (all are listed).
+    """
+    from taxtune.data import folder, inat21, manifests
+
+    path = Path(path)
+    note = on_note if on_note is not None else _warn
+    root = None if images is None else Path(images)
+    if root is not None and not root.is_dir():
+        raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
+    if kind == "manifest":
+        records = manifests.read_manifest(path, images=root, image_column=image_column, label_column=label_column)
+    elif kind == "folder":
+        if root is not None:
+            raise DataError("Data of the kind 'folder' takes no `images`: the folder holds them.", file=path)
+        records = folder.read_folder(path, on_note=note)
+    elif kind == "inat21":
+        records = inat21.read_inat21(path, images=root, on_note=note)
+    else:
+        raise DataError("There is no such kind of data.", value=kind, remedy="Use 'manifest', 'folder' or 'inat21'.")
+    if not records:
+        raise DataError("There are no images in the data.", file=path)
+
+    examples = _place(records, taxonomy, source=path)
+    if domain is not None:
+        examples = _below(examples, taxonomy, domain, source=path, note=note)
+    if check is None:
+        check = "drawn" if kind == "inat21" else "all"
+    if check == "all":
+        hashes = check_images((e.image for e in examples), max_pixels=max_pixels, on_progress=on_progress)
+        examples = [replace(e, sha256=hashes[e.image]) for e in examples]
+    return merge_duplicates(examples, taxonomy, source=path, on_note=note)
+
+
+def merge_duplicates(
+    examples: Iterable[Example],
+    taxonomy: Taxonomy | None = None,
+    *,
+    source: Path | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> list[Example]:
+    """Keeps one of the examples that show the same image: the same content where it is known, or else the same file.
+
+    Raises:
+        DataError: If the same image has two labels; it names all such pairs.
+    """
+    first: dict[str, Example] = {}
+    kept: list[Example] = []
+    conflicts: list[str] = []
+    repeated: list[str] = []
+    for example in examples:
+        key = example.sha256 or str(example.image)
+        earlier = first.setdefault(key, example)
+        if earlier is example:
+            kept.append(example)
+        elif earlier.target != example.target:
+            conflicts.append(f"  {earlier.id} is {earlier.label!r}, {example.id} is {example.label!r}")
+        else:
+            repeated.append(example.id)
+    if conflicts:
+        raise DataError(
+            "The same image has two labels:\n" + "\n".join(conflicts) + "\n",
+            file=source,
+            remedy="Keep one row of each pair.",
+        )
+    if repeated:
+        note = on_note if on_note is not None else _warn
+        note(f"{_count(repeated, 'image')} listed before under the same label: {_some(repeated)}. Each is used once.")
+    return kept
+
+
+def _place(records: Sequence[Record], taxonomy: Taxonomy, *, source: Path) -> list[Example]:
+    nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
+    rows: dict[str, list[str]] = {}
+    reasons: dict[str, str] = {}
+    examples: list[Example] = []
+    for record in records:
+        node = nodes.get(record.references)
+        if node is None:
+            node = nodes[record.references] = _lookup(record.references, taxonomy)
+        if isinstance(node, str):
+            rows.setdefault(record.label, []).append(record.where)
+            reasons[record.label] = node
+        else:
+            examples.append(Example(record.image, record.file, record.label, node))
+    if rows:
+        raise _unknown_labels(rows, reasons, taxonomy, source)
+    return examples
+
+
+def _lookup(references: tuple[str | tuple[str, ...], ...], taxonomy: Taxonomy) -> int | str:
+    """Returns the node of the first reference that is on the taxonomy, or why none is."""
+    reason = ""
+    for reference in references:
+        if not isinstance(reference, str):
+            paths = [reference]
+        elif taxonomy.find(reference):
+            try:
+                return taxonomy.resolve(reference)
+            except TaxonomyError as error:  # several nodes have this name; the error lists their paths
+                reason = reason or f"{error.message} {error.remedy or ''}".strip()
+                continue
+        else:
+            parts = tuple(part.strip() for part in reference.split("/") if part.strip())
+            paths = [parts] if len(parts) > 1 else []
+        for candidate in paths:
+            try:
+                return taxonomy.resolve(candidate)
+            except TaxonomyError:
+                continue
+    return reason
+
+
+def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonomy: Taxonomy, source: Path) -> DataError:
+    lines: list[str] = []
+    for number, (label, where) in enumerate(rows.items()):
+        places = ", ".join(where[:5]) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
+        line = f"  {label!r} ({places})"
+        if reasons[label]:
+            line += f": {reasons[label]}"
+        elif number < _SUGGESTIONS:
+            name = re.sub(r"[_\s]+", " ", label.rsplit("/", 1)[-1])
+            near = taxonomy.nearest_names(name)
+            line += f": did you mean {', '.join(map(repr, near))}?" if near else ": no name on the taxonomy is near."
+        lines.append(line)
+    return DataError(
+        f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
+        + "\n".join(lines)
+        + "\n",
+        file=source,
+        remedy="Correct the labels, or add them to the taxonomy as nodes or aliases.",
+    )
+
+
+def _below(
+    examples: list[Example], taxonomy: Taxonomy, domain: int, *, source: Path, note: Callable[[str], None]
+) -> list[Example]:
+    inside = taxonomy.is_ancestor(domain, np.array([e.target for e in examples], dtype=np.int64))
+    kept = [e for e, keep in zip(examples, inside.tolist(), strict=True) if keep]
+    name = taxonomy.labels[domain]
+    if not kept:
+        raise DataError(
+            f"None of the {len(examples)} images shows anything below {name!r}.",
+            file=source,
+            remedy="Choose another domain.",
+        )
+    if len(kept) < len(examples):
+        left_out = len(examples) - len(kept)
+        note(f"{left_out} of {len(examples)} images lie outside the domain {name!r} and are left out.")
+    return kept
+
+
+def _count(items: Sequence[object], noun: str) -> str:
+    return f"1 {noun} is" if len(items) == 1 else f"{len(items)} {noun}s are"
+
+
+def _some(names: Sequence[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)

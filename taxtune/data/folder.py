@@ -1,0 +1,79 @@
+"""A folder a class: the images of a class lie in a folder that is named after its node."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.data.examples import Record
+
+__all__ = ["read_folder"]
+
+
+def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
+    """Finds the images of a folder a class.
+
+    The name of a class folder is a node's label, alias or, in nested folders, path. Underscores may stand for spaces,
+    and a leading number ("012.Black_footed_Albatross") is passed over, if the name as written is on no node.
+
+    Args:
+        path: The folder that holds the class folders.
+        on_note: Called once where files are left out because they are no images.
+
+    Returns:
+        One record an image, ordered by path.
+
+    Raises:
+        DataError: If the folder is missing, or images lie in no class folder.
+    """
+    from taxtune.data.examples import Record
+
+    if not path.is_dir():
+        raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
+    records: list[Record] = []
+    stray: list[str] = []
+    others: Counter[str] = Counter()
+    seen: set[str] = set()
+    for current, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(current)
+        if real in seen:  # a link that leads back up
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        label = Path(current).relative_to(path).as_posix()
+        references = _references(label)
+        for name in sorted(files):
+            if name.startswith("."):
+                continue
+            if Path(name).suffix.lower() not in IMAGE_SUFFIXES:
+                others[Path(name).suffix.lower() or "no ending"] += 1
+            elif label == ".":
+                stray.append(name)
+            else:
+                image = f"{label}/{name}"
+                records.append(Record(image, path / label / name, label, image, references))
+    if stray:
+        raise DataError(
+            f"{len(stray)} images lie in no class folder: {', '.join(stray[:10])}{', …' if len(stray) > 10 else ''}.",
+            file=path,
+            remedy="Move each into a folder named after its class.",
+        )
+    if others:
+        kinds = ", ".join(f"{count} × {suffix}" for suffix, count in others.most_common())
+        on_note(f"{others.total()} files are left out because they are no images: {kinds}.")
+    return records
+
+
+def _references(label: str) -> tuple[str, ...]:
+    spaced = label.replace("_", " ").strip()
+    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
+    return tuple(dict.fromkeys((label, spaced, bare)))

@@ -1,0 +1,242 @@
+"""Reading images safely: bounded, checked, upright and RGB.
+
+An image file is untrusted input. Its size is read from the header and refused before any pixel is decoded, only formats
+that need no outside program are opened, and a file is decoded to its end before anyone relies on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taxtune.errors import ImageError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = [
+    "DEFAULT_MAX_PIXELS",
+    "IMAGE_SUFFIXES",
+    "MAX_FILE_BYTES",
+    "MIN_SIDE",
+    "check_images",
+    "content_hash",
+    "load_image",
+]
+
+#: Pixels (width times height) that an image may have unless told otherwise.
+DEFAULT_MAX_PIXELS = 50_000_000
+#: Pixels that the shorter side of an image must have; nothing can be recognised in less.
+MIN_SIDE = 8
+#: Bytes that an image file may have.
+MAX_FILE_BYTES = 512 * 1024 * 1024
+#: File endings that count as images where a folder is searched.
+IMAGE_SUFFIXES = frozenset(
+    (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+
+# Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+_SAVE_AGAIN = "Save it again as JPEG or PNG, or take it out of the data."
+
+
+def content_hash(path: str | Path) -> str:
+    """Returns the SHA-256 of a file's bytes, in hexadecimal.
+
+    Raises:
+        ImageError: If the file is missing or cannot be read.
+    """
+    return hashlib.sha256(_read(Path(path))).hexdigest()
+
+
+def load_image(path: str | Path, *, max_pixels: int = DEFAULT_MAX_PIXELS, sha256: str | None = None) -> Image.Image:
+    """Reads an image: the first frame, turned upright by its EXIF orientation, in RGB.
+
+    Transparent parts become white. Grey values of more than 8 bits are scaled down to 8: of 16 bits by their full
+    range, of 32 bits by the range that occurs where it exceeds 8 bits.
+
+    Args:
+        path: The file.
+        max_pixels: Largest width times height; larger images are refused before they are decoded.
+        sha256: The content hash that the file must still have, or None.
+
+    Raises:
+        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, too large, or was changed
+            since `sha256` was taken.
+    """
+    path = Path(path)
+    data = _read(path)
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise ImageError("The image was changed since the run began.", file=path, remedy="Start the run again.")
+    return _decode(data, path, max_pixels)
+
+
+def check_images(
+    paths: Iterable[str | Path],
+    *,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[Path, str]:
+    """Reads every image to its end and returns the content hashes.
+
+    Args:
+        paths: The files; one named twice is read once.
+        max_pixels: Largest width times height of an image.
+        on_progress: Called with the number of files read so far and their total.
+
+    Returns:
+        The SHA-256 of each file's bytes, by path, in the order given.
+
+    Raises:
+        ImageError: If any image cannot be used; it names all of them, each with the reason.
+    """
+    files = list(dict.fromkeys(map(Path, paths)))
+
+    def examine(path: Path) -> tuple[str, ImageError | None]:
+        try:
+            data = _read(path)
+            _decode(data, path, max_pixels)
+        except ImageError as error:
+            return "", error
+        return hashlib.sha256(data).hexdigest(), None
+
+    hashes: dict[Path, str] = {}
+    faults: list[ImageError] = []
+    # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the memory as well.
+    with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
+        for done, (path, (digest, fault)) in enumerate(zip(files, pool.map(examine, files), strict=True), start=1):
+            if fault is None:
+                hashes[path] = digest
+            else:
+                faults.append(fault)
+            if on_progress is not None:
+                on_progress(done, len(files))
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        lines = "\n".join(f"  {fault.file}: {fault.message}" for fault in faults)
+        raise ImageError(
+            f"{len(faults)} of {len(files)} images cannot be used:\n{lines}\n",
+            remedy="Mend these files or take them out of the data.",
+        )
+    return hashes
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise ImageError("This is a folder, not an image.", file=path)
+        if size == 0:
+            raise ImageError("The image file is empty (0 bytes).", file=path, remedy=_SAVE_AGAIN)
+        if size > MAX_FILE_BYTES:
+            raise ImageError(
+                f"The image file has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.",
+                file=path,
+                remedy=_SAVE_AGAIN,
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ImageError(
+            "The image file does not exist.", file=path, remedy="Check the name and the folder of the images."
+        ) from None
+    except OSError as error:
+        raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
+    from PIL import Image, ImageOps
+
+    try:
+        image = Image.open(io.BytesIO(data), formats=_formats())
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        pixels = re.search(r"\d+", str(error))
+        raise _too_large(path, f"{int(pixels.group()):,}" if pixels else "far too many", max_pixels) from error
+    except Image.UnidentifiedImageError:
+        raise ImageError(
+            f"This is no image, or one in a format that is not read (read are {', '.join(_formats())}).",
+            file=path,
+            remedy=_SAVE_AGAIN,
+        ) from None
+    except Exception as error:  # a parser that meets a malformed header may raise nearly anything
+        raise _corrupt(path, error) from error
+    width, height = image.size
+    if width * height > max_pixels:
+        raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}", max_pixels)
+    if min(width, height) < MIN_SIDE:
+        raise ImageError(
+            f"The image has {width} × {height} pixels; its shorter side must have at least {MIN_SIDE}.",
+            file=path,
+            remedy="Take it out of the data or give a larger copy.",
+        )
+    try:
+        image.load()  # to the end of the file: a truncated one shows only now
+    except Exception as error:
+        raise _corrupt(path, error) from error
+    with contextlib.suppress(Exception):  # the pixels are sound; broken metadata holds no orientation to apply
+        image = ImageOps.exif_transpose(image)
+    try:
+        return _to_rgb(image)
+    except Exception as error:
+        raise ImageError(
+            f"The image's colour mode {image.mode!r} cannot be turned into RGB: {error}.", file=path, remedy=_SAVE_AGAIN
+        ) from error
+
+
+def _too_large(path: Path, pixels: str, max_pixels: int) -> ImageError:
+    return ImageError(
+        f"The image is too large: {pixels} pixels, and at most {max_pixels:,} are allowed.",
+        file=path,
+        remedy="Scale it down.",
+    )
+
+
+def _corrupt(path: Path, error: Exception) -> ImageError:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    return ImageError(f"The image is corrupt or truncated: {detail}.", file=path, remedy=_SAVE_AGAIN)
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    if image.mode.startswith("I") or image.mode == "F":
+        image = _to_eight_bits(image)
+    if image.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        ground = Image.new("RGBA", layer.size, "white")
+        ground.alpha_composite(layer)
+        image = ground
+    # A copy carries no file name, palette or metadata along.
+    return image.convert("RGB") if image.mode != "RGB" else image.copy()
+
+
+def _to_eight_bits(image: Image.Image) -> Image.Image:
+    """Scales a grey image of more than 8 bits; Pillow's own conversion would clip it to white."""
+    import numpy as np
+    from PIL import Image
+
+    values = np.nan_to_num(np.asarray(image).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(values.min()), float(values.max())
+    if image.mode.startswith("I;16") or (low >= 0 and 255 < high <= 65_535):
+        values = values / 257
+    elif image.mode == "F" and low >= 0 and high <= 1:
+        values = values * 255
+    elif low < 0 or high > 255:
+        values = (values - low) / (high - low) * 255
+    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8), mode="L")

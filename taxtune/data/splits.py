@@ -1,0 +1,109 @@
+"""Drawing the tuning and the held-out split."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from taxtune.data.examples import Example, merge_duplicates
+from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
+from taxtune.errors import DataError
+
+__all__ = ["Splits", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Two sets of examples that share no image.
+
+    Attributes:
+        tuning: What templates are tried on.
+        heldout: What the baseline and the winner are compared on, once, at the end.
+    """
+
+    tuning: tuple[Example, ...]
+    heldout: tuple[Example, ...]
+
+
+def split(
+    examples: Sequence[Example],
+    *,
+    tuning: int,
+    heldout: int,
+    seed: int,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    on_note: Callable[[str], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Splits:
+    """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
+
+    All examples are put in one order: first one example of every target, then a second of every target that has two,
+    and so on, with the targets of each round and the examples of each target in an order that the seed decides. The
+    tuning split takes the front of it and the held-out split what follows. So 20 images show 20 species if there are as
+    many, and within a split no target has more than one example more than another that still has some.
+
+    The order depends on the seed and on each example's `id` and target alone: the same examples in another order give
+    the same splits. Examples that have no content hash yet are read, checked and hashed as they are drawn; content that
+    was drawn before is passed over, so that a copy of a tuning image is never in the held-out split.
+
+    Args:
+        examples: The examples to draw from.
+        tuning: Size of the tuning split.
+        heldout: Size of the held-out split.
+        seed: Any integer; another seed gives another draw.
+        max_pixels: Largest width times height of an image that is read here.
+        on_note: Called with what the user should know; by default notes are given as warnings.
+        on_progress: Called with the number of images read so far and how many are wanted.
+
+    Raises:
+        DataError: If there are too few different images, or the same image has two labels.
+        ImageError: If images that are drawn are missing or unreadable (all are listed).
+    """
+    if tuning < 0 or heldout < 0 or tuning + heldout == 0:
+        raise DataError(f"The splits cannot have {tuning} and {heldout} images.", remedy="Give sizes of at least 1.")
+    wanted = tuning + heldout
+    order = _stratified(examples, seed)
+    taken: list[Example] = []
+    drawn: list[Example] = []
+    while len(drawn) < wanted:
+        batch = [example for example, _ in zip(order, range(wanted - len(drawn)), strict=False)]
+        if not batch:
+            raise _too_few(tuning, heldout, len(drawn))
+        unread = [example.image for example in batch if not example.sha256]
+        hashes = check_images(unread, max_pixels=max_pixels, on_progress=on_progress) if unread else {}
+        taken += [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
+        drawn = merge_duplicates(taken, on_note=_ignore)
+    merge_duplicates(taken, on_note=on_note)  # says once what was passed over
+    return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
+
+
+def _stratified(examples: Sequence[Example], seed: int) -> Iterator[Example]:
+    """Yields the examples in rounds, one of every target that has any left."""
+    groups: dict[int, list[Example]] = {}
+    # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
+    for example in sorted(examples, key=lambda e: (_rank(seed, "example", e.id), e.id)):
+        groups.setdefault(example.target, []).append(example)
+    for number in range(max(map(len, groups.values()), default=0)):
+        for target in sorted(groups, key=lambda t: (_rank(seed, f"round {number}", str(t)), t)):
+            if number < len(groups[target]):
+                yield groups[target][number]
+
+
+def _rank(seed: int, what: str, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{what}\0{name}".encode("utf-8", "surrogatepass")).digest()
+
+
+def _too_few(tuning: int, heldout: int, there: int) -> DataError:
+    total = tuning + heldout
+    fitting = max(1, round(there * tuning / total)) if tuning else 0
+    example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
+    return DataError(
+        f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different images, "
+        f"and there {'is' if there == 1 else 'are'} {there}.",
+        remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
+    )
+
+
+def _ignore(_: str) -> None:
+    """Drops a note that will be given later."""
