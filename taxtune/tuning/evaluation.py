@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from taxtune.tuning.template import render
 
 from taxtune.data import Example
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Usage
-from taxtune.tuning.template import render
-from taxtune.vlm import VLM, Answer, Question, ask
+from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
     from taxtune.vlm.answers import AnswerStore
+
+    from taxtune.mapping import Mapper
 
 __all__ = ["Evaluation", "Evaluator"]
 
@@ -32,11 +33,18 @@ class Evaluation:
         rows: One row an image, in the order given.
         scores: Scores over the images that were answered; None where none was.
         usage: Tokens, cost and how many answers came from the store.
+        retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down).
     """
 
     rows: tuple[ExampleRow, ...]
     scores: HierarchicalScores | None
     usage: Usage
+    retryable: int = 0
+
+    @property
+    def failures(self) -> list[str]:
+        """Why calls failed, one reason a failed call."""
+        return [row.failure for row in self.rows if row.failure is not None]
 
 
 class Evaluator:
@@ -154,4 +162,6 @@ class Evaluator:
             asked=len(new),
             from_store=sum(row.from_store for row in rows),
         )
-        return Evaluation(tuple(rows), score(self.taxonomy, predicted, target) if answered else None, usage)
+        scores = score(self.taxonomy, predicted, target) if answered else None
+        retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
+        return Evaluation(tuple(rows), scores, usage, retryable)

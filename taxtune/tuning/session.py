@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from taxtune.tuning.template import check_template
 
 from taxtune.data import Example, load_examples
 from taxtune.data.images import check_images
@@ -31,12 +32,12 @@ from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Goal, Proposer, make_proposer
-from taxtune.tuning.template import check_template
 from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
     from taxtune.vlm.answers import AnswerStore
+
+    from taxtune.mapping import Mapper
 
 __all__ = ["Session"]
 
@@ -118,7 +119,7 @@ class Session:
 
     @cached_property
     def trivial(self) -> tuple[float, float]:
-        """hP and hR of always answering the domain's root on the tuning split."""
+        """HP and hR of always answering the domain's root on the tuning split."""
         target = np.array([example.target for example in self.splits.tuning])
         scores = score(self.taxonomy, np.full_like(target, self.domain), target)
         return scores.hp, scores.hr
