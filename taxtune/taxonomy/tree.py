@@ -1,8 +1,9 @@
 """The label tree: `Taxonomy` and `Node`.
 
-A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3). Nodes
-are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All relations
-between nodes are answered from one array, `Taxonomy.lineage`, whose row v lists the ancestors of v from the root down.
+A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3).
+Nodes are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All
+relations between nodes are answered from one array, `Taxonomy.lineage`, whose row v lists the ancestors of v from the
+root down.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Taxonomy:
         self.parents: IntArray = np.asarray(parents, dtype=np.int64)
         if not (len(self.aliases) == len(self.ranks) == len(self.parents) == n):
             raise ValueError("labels, parents, aliases and ranks must have the same length")
-        if self.parents[0] != -1 or (n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()):
+        if self.parents[0] != -1 or (
+            n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
+        ):
             raise TaxonomyError("Every node but the root, node 0, needs a parent that comes before it.", file=source)
         seen: set[tuple[int, str]] = set()
         for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
@@ -136,7 +139,9 @@ class Taxonomy:
 
     def node(self, index: int) -> Node:
         """Returns node `index` as a value."""
-        return Node(index, self.labels[index], self.aliases[index], self.ranks[index], self.path(index), int(self.depth[index]))
+        return Node(
+            index, self.labels[index], self.aliases[index], self.ranks[index], self.path(index), int(self.depth[index])
+        )
 
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""

@@ -1,0 +1,118 @@
+"""What a reader hands on: nodes with keys, as they stand in the file, and what is wrong with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from taxtune.taxonomy.defects import Defect
+
+__all__ = ["PathCollector", "RawNode", "RawTaxonomy"]
+
+
+@dataclass(frozen=True, slots=True)
+class RawNode:
+    """A statement of a file about a node; the same key may be stated more than once.
+
+    Attributes:
+        key: What identifies the node in the file: an id, or its path.
+        parent: The parent's key, or None for a root.
+        label: Its label.
+        aliases: Its other names, the preferred one first.
+        rank: Its rank, or None.
+        row: Where in the file it is first stated; None for a node that only follows from the format.
+    """
+
+    key: Hashable
+    parent: Hashable | None
+    label: str
+    aliases: tuple[str, ...] = ()
+    rank: str | None = None
+    row: int | None = None
+
+
+@dataclass(slots=True)
+class RawTaxonomy:
+    """The statements of a file, before anyone knows whether they make a tree.
+
+    Attributes:
+        file: The file, for messages.
+        format: The format that it was read as.
+        nodes: The statements, in file order.
+        defects: Defects that the reader met itself: empty names, ragged, repeated and conflicting rows.
+    """
+
+    file: str
+    format: str
+    nodes: list[RawNode] = field(default_factory=list)
+    defects: list[Defect] = field(default_factory=list)
+
+
+class PathCollector:
+    """Gathers nodes that are stated as paths from the root; a node is its path, not its name.
+
+    Args:
+        file: The file, for messages.
+        format: The format that it is read as.
+        root: The label of a root that stands in front of every path, where the file leaves it out.
+    """
+
+    def __init__(self, file: str, format: str, root: str | None = None) -> None:
+        self.raw = RawTaxonomy(file, format)
+        self._root = () if root is None else (root,)
+        self._nodes: dict[tuple[str, ...], RawNode] = {}
+        self._stated: dict[tuple[str, ...], tuple[int, object]] = {}
+        if root is not None:
+            self._nodes[self._root] = RawNode(self._root, None, root)
+
+    def add(
+        self,
+        row: int,
+        path: Sequence[str],
+        ranks: Sequence[str | None],
+        aliases: tuple[str, ...] = (),
+        identity: object = None,
+    ) -> None:
+        """Adds the node that a row states, and those above it that no row states.
+
+        Args:
+            row: The row.
+            path: Its labels from the root down, without the root where the format supplies it.
+            ranks: Ranks of the same length, None where unknown.
+            aliases: Other names of the last node.
+            identity: What else the row says about the node, such as the class number of a data set.
+        """
+        full = (*self._root, *path)
+        statement = (aliases, tuple(ranks), identity)
+        if full in self._stated:
+            self._repeat(row, full, statement)
+            return
+        self._stated[full] = (row, statement)
+        offset = len(self._root)
+        for level in range(offset, len(full)):
+            key = full[: level + 1]
+            if key not in self._nodes:
+                self._nodes[key] = RawNode(key, key[:-1] or None, key[-1], (), ranks[level - offset], row)
+        stub = self._nodes[full]
+        rank = ranks[-1] if ranks and ranks[-1] is not None else stub.rank
+        self._nodes[full] = RawNode(full, stub.parent, stub.label, aliases, rank, row)
+
+    def _repeat(self, row: int, path: tuple[str, ...], statement: object) -> None:
+        first, stated = self._stated[path]
+        same = stated == statement
+        self.raw.defects.append(
+            Defect(
+                kind="duplicate row" if same else "conflicting rows",
+                message=f"Row {first} states this node already" + ("." if same else ", with other values."),
+                file=self.raw.file,
+                row=row,
+                breaks=not same,
+                value="/".join(path),
+                remedy="Remove one of the two rows.",
+            )
+        )
+
+    def finish(self) -> RawTaxonomy:
+        """Returns what was gathered."""
+        self.raw.nodes = list(self._nodes.values())
+        return self.raw

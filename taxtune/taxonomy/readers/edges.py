@@ -1,0 +1,116 @@
+"""Reader of CSV edge lists: one row a node, with its parent.
+
+Columns: `child` (an id), `parent` (the id of the parent; empty for the root), and optionally `label` (the node's name,
+the id if left out), `aliases` (other names, separated by ";" or "|", the preferred one first) and `rank`. The root may
+have a row of its own with an empty parent; if no row has one, the root is the one parent that is no child.
+"""
+
+from __future__ import annotations
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.defects import Defect
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
+from taxtune.taxonomy.readers.text import Row, Table, split_aliases
+
+__all__ = ["is_edge_table", "parse_edges"]
+
+
+def is_edge_table(header: tuple[str, ...]) -> bool:
+    """Tells whether a CSV header is that of an edge list."""
+    return {"child", "parent"} <= set(header)
+
+
+def parse_edges(table: Table) -> RawTaxonomy:
+    """Returns the nodes of an edge list.
+
+    Raises:
+        TaxonomyError: If the columns child and parent are not there.
+    """
+    if not is_edge_table(table.header):
+        raise TaxonomyError(
+            "An edge list needs a header with the columns child and parent.",
+            file=table.file,
+            row=table.header_line,
+            value=",".join(table.header),
+        )
+    child, parent = table.header.index("child"), table.header.index("parent")
+    label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
+    raw = RawTaxonomy(table.file, "edges")
+    stated: dict[tuple[str, str], tuple[int, RawNode]] = {}
+    for row in table.rows:
+        problem = _row_defect(table, row, child, parent)
+        if problem is not None:
+            raw.defects.append(problem)
+            continue
+        key, above = row.cell(child), row.cell(parent)
+        name = row.cell(label) if label is not None else key
+        if not name:
+            raw.defects.append(
+                Defect(
+                    kind="empty name",
+                    message="The node has no label.",
+                    file=table.file,
+                    row=row.line,
+                    breaks=True,
+                    value=key,
+                    remedy="Fill in the label.",
+                )
+            )
+            name = key
+        node = RawNode(
+            key, above or None, name, split_aliases(row.cell(aliases), name), row.cell(rank) or None, row.line
+        )
+        if (key, above) not in stated:
+            stated[key, above] = (row.line, node)
+            raw.nodes.append(node)
+            continue
+        first, earlier = stated[key, above]
+        same = (node.label, node.aliases, node.rank) == (earlier.label, earlier.aliases, earlier.rank)
+        raw.defects.append(
+            Defect(
+                kind="duplicate row" if same else "conflicting rows",
+                message=f"Row {first} states this edge already" + ("." if same else ", with other values."),
+                file=table.file,
+                row=row.line,
+                breaks=not same,
+                value=f"{key} under {above}" if above else key,
+                remedy="Remove one of the two rows.",
+            )
+        )
+    _add_root(raw)
+    return raw
+
+
+def _row_defect(table: Table, row: Row, child: int, parent: int) -> Defect | None:
+    if any(row.cells[len(table.header) :]) or len(row.cells) <= max(child, parent):
+        return Defect(
+            kind="ragged row",
+            message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+            file=table.file,
+            row=row.line,
+            breaks=True,
+            value=",".join(row.cells),
+            remedy="Put a name that holds a comma in double quotes, and leave the parent of the root empty.",
+        )
+    if not row.cell(child):
+        return Defect(
+            kind="empty name",
+            message="The row names no child.",
+            file=table.file,
+            row=row.line,
+            breaks=True,
+            value=",".join(row.cells),
+            remedy="Fill in the child, or remove the row.",
+        )
+    return None
+
+
+def _add_root(raw: RawTaxonomy) -> None:
+    """Adds the parents that are no child as roots where no row states a root: one is the root, several are a defect."""
+    if any(node.parent is None for node in raw.nodes):
+        return
+    children = {node.key for node in raw.nodes}
+    for node in list(raw.nodes):
+        if node.parent is not None and node.parent not in children:
+            children.add(node.parent)
+            raw.nodes.insert(0, RawNode(node.parent, None, str(node.parent), row=node.row))

@@ -1,0 +1,181 @@
+"""Readers of iNaturalist 2021: the `categories` of its COCO-style JSON, and CSV tables with a column for each rank.
+
+Both state a species with the names of its ranks. The root is called "life", the species' label is its full Latin name,
+and its common name, where it has one, is its first alias. Any of the rank columns may be missing altogether.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.defects import Defect
+from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
+from taxtune.taxonomy.readers.text import Row, Table, clean, split_aliases
+
+__all__ = ["RANKS", "ROOT", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
+
+ROOT = "life"
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
+
+_USED = (*RANKS, "species", "name", "specific_epithet", "common_name", "id")
+
+
+def is_rank_table(header: tuple[str, ...]) -> bool:
+    """Tells whether a CSV header is that of a table of ranks: at least one rank and something below it."""
+    ranks = sum(rank in header for rank in RANKS)
+    return ranks >= 2 or (ranks >= 1 and bool({"name", "species"} & set(header)))
+
+
+def parse_inat21_csv(table: Table) -> RawTaxonomy:
+    """Returns the nodes of a CSV with columns among kingdom … genus, species, name, specific_epithet, common_name, id.
+
+    The columns may stand in any order and others are ignored. A row whose lower ranks are empty states a node of a
+    higher rank; if there is a column name, that node's name stands there too.
+
+    Raises:
+        TaxonomyError: If the header has no rank.
+    """
+    if not is_rank_table(table.header):
+        raise TaxonomyError(
+            "A table of ranks needs at least one of the columns kingdom, phylum, class, order, family and genus, and "
+            "one below it, such as name.",
+            file=table.file,
+            row=table.header_line,
+            value=",".join(table.header),
+        )
+    return _parse(table.file, "inat21-csv", table.header, _csv_records(table))
+
+
+def parse_inat21_json(text: str, file: str) -> RawTaxonomy:
+    """Returns the nodes of iNat21's JSON: an object with the list `categories`, or that list itself.
+
+    Rows are positions in `categories`, counted from 1.
+
+    Raises:
+        TaxonomyError: If the text is no JSON, or holds no list of objects with names and ranks.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise TaxonomyError(
+            f"The file is not valid JSON: {problem.msg}.",
+            file=file,
+            row=problem.lineno,
+            remedy="It may have been cut off; fetch it again.",
+        ) from None
+    except RecursionError:
+        raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=file) from None
+    categories = data.get("categories") if isinstance(data, dict) else data
+    if not isinstance(categories, list) or not categories:
+        raise TaxonomyError(
+            "The JSON has no list `categories`.", file=file, remedy="Give iNat21's train_mini.json or val.json."
+        )
+    for row, category in enumerate(categories, start=1):
+        if not isinstance(category, dict):
+            raise TaxonomyError("A category is not an object.", file=file, row=row, value=category)
+    header = tuple(column for column in _USED if any(column in category for category in categories))
+    if not is_rank_table(header):
+        raise TaxonomyError(
+            "The categories have no ranks (kingdom, phylum, class, order, family, genus), so they make no tree.",
+            file=file,
+            row=1,
+            value=categories[0],
+            remedy="Give a CSV of edges or paths instead.",
+        )
+    return _parse(file, "inat21-json", header, _json_records(categories, header, file))
+
+
+def _csv_records(table: Table) -> Iterator[tuple[int, Mapping[str, str]] | Defect]:
+    columns = {name: table.column(name) for name in _USED if name in table.header}
+    for row in table.rows:
+        extra = _too_long(table, row)
+        if extra is not None:
+            yield extra
+        else:
+            yield row.line, {name: row.cell(column) for name, column in columns.items()}
+
+
+def _too_long(table: Table, row: Row) -> Defect | None:
+    if not any(row.cells[len(table.header) :]):
+        return None
+    return Defect(
+        kind="ragged row",
+        message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+        file=table.file,
+        row=row.line,
+        breaks=True,
+        value=row.cells[len(table.header)],
+        remedy="Put a name that holds a comma in double quotes.",
+    )
+
+
+def _json_records(
+    categories: list[dict[str, object]], header: tuple[str, ...], file: str
+) -> Iterator[tuple[int, Mapping[str, str]]]:
+    for row, category in enumerate(categories, start=1):
+        values = {}
+        for column in header:
+            value = category.get(column)
+            if value is not None and not isinstance(value, str | int):
+                raise TaxonomyError(f"{column!r} of a category is no text.", file=file, row=row, value=value)
+            values[column] = "" if value is None else clean(str(value))
+        yield row, values
+
+
+def _parse(
+    file: str,
+    format: str,
+    header: tuple[str, ...],
+    records: Iterator[tuple[int, Mapping[str, str]] | Defect],
+) -> RawTaxonomy:
+    ranks = [rank for rank in RANKS if rank in header]
+    collector = PathCollector(file, format, ROOT)
+    for record in records:
+        if isinstance(record, Defect):
+            collector.raw.defects.append(record)
+            continue
+        row, values = record
+        levels: list[tuple[str | None, str]] = [(rank, values[rank]) for rank in ranks]
+        deepest = next((name for _, name in reversed(levels) if name), "")
+        leaf = values.get("name") or values.get("species") or _binomial(values)
+        if "name" in header and not values["name"]:
+            collector.raw.defects.append(_unnamed(file, row, levels, "name"))
+            continue
+        if leaf and leaf != deepest:
+            is_species = "genus" in header or "species" in header or " " in leaf
+            levels.append(("species" if is_species else None, leaf))
+        while levels and not levels[-1][1]:
+            levels.pop()
+        gap = next((rank for rank, name in levels if not name), None)
+        if gap is not None or not levels:
+            collector.raw.defects.append(_unnamed(file, row, levels, gap))
+            continue
+        label = levels[-1][1]
+        collector.add(
+            row,
+            [name for _, name in levels],
+            [rank for rank, _ in levels],
+            split_aliases(values.get("common_name", ""), label),
+            values.get("id"),
+        )
+    return collector.finish()
+
+
+def _unnamed(file: str, row: int, levels: list[tuple[str | None, str]], column: str | None) -> Defect:
+    """Returns the defect of a row without a name in a column; None where it has none in any."""
+    return Defect(
+        kind="empty name",
+        message="The row names nothing." if column is None else f"The row has no {column}.",
+        file=file,
+        row=row,
+        breaks=True,
+        value="/".join(name or "?" for _, name in levels) or None,
+        remedy="Remove the row." if column is None else f"Fill in the {column}, or remove the row.",
+    )
+
+
+def _binomial(values: Mapping[str, str]) -> str:
+    genus, epithet = values.get("genus", ""), values.get("specific_epithet", "")
+    return f"{genus} {epithet}" if genus and epithet else ""

@@ -1,0 +1,96 @@
+"""Reader of CSV paths: one row a node, with the names on the way to it from the root.
+
+Either a column `path` with the names separated by "/" ("bird/waterfowl/mallard"), or one column a level, the root
+first, a row ending where its node is. Level columns are called level1, level2, … ("level_1" too), or, when
+the format is asked for by name, anything: their names are then the ranks. In both cases optional columns are `aliases`
+(other names of the row's node, separated by ";" or "|", the preferred one first) and `rank` (its rank). The root is the
+first name of every path; nodes on the way need no row of their own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.defects import Defect
+from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
+from taxtune.taxonomy.readers.text import Row, Table, clean, split_aliases
+
+__all__ = ["is_path_table", "parse_paths"]
+
+_LEVEL = re.compile(r"level_?\d+")
+_ALIASES = ("aliases", "alias", "common_name")
+
+
+def is_path_table(header: tuple[str, ...]) -> bool:
+    """Tells whether a CSV header is that of a table of paths, by the column `path` or by columns called level1, …."""
+    return "path" in header or any(_LEVEL.fullmatch(name) for name in header)
+
+
+def parse_paths(table: Table) -> RawTaxonomy:
+    """Returns the nodes of a table of paths.
+
+    Raises:
+        TaxonomyError: If there is neither a column path nor a level.
+    """
+    aliases, rank = table.column(*_ALIASES), table.column("rank")
+    whole = table.column("path")
+    levels = [] if whole is not None else _levels(table.header)
+    if whole is None and not levels:
+        raise TaxonomyError(
+            "A table of paths needs a column path, or one column a level.",
+            file=table.file,
+            row=table.header_line,
+            value=",".join(table.header),
+        )
+    # Columns called level1, level2 say nothing about ranks; other names do.
+    ranks = [None if _LEVEL.fullmatch(table.header[i]) else table.header[i] for i in levels]
+    collector = PathCollector(table.file, "paths")
+    for row in table.rows:
+        names = (
+            [clean(name) for name in row.cell(whole).strip("/").split("/")]
+            if whole is not None
+            else [row.cell(i) for i in levels]
+        )
+        while len(names) > 1 and not names[-1] and whole is None:
+            names.pop()
+        defect = _row_defect(table, row, names)
+        if defect is not None:
+            collector.raw.defects.append(defect)
+            continue
+        known: list[str | None] = [None] * len(names) if whole is not None else list(ranks[: len(names)])
+        known[-1] = row.cell(rank) or known[-1]
+        collector.add(row.line, names, known, split_aliases(row.cell(aliases), names[-1]))
+    return collector.finish()
+
+
+def _levels(header: tuple[str, ...]) -> list[int]:
+    numbered = [i for i, name in enumerate(header) if _LEVEL.fullmatch(name)]
+    if numbered:
+        return sorted(numbered, key=lambda i: int(re.sub(r"\D", "", header[i])))
+    return [i for i, name in enumerate(header) if name not in (*_ALIASES, "rank", "id", "")]
+
+
+def _row_defect(table: Table, row: Row, names: list[str]) -> Defect | None:
+    if any(row.cells[len(table.header) :]):
+        return Defect(
+            kind="ragged row",
+            message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+            file=table.file,
+            row=row.line,
+            breaks=True,
+            value=row.cells[len(table.header)],
+            remedy="Put a name that holds a comma in double quotes.",
+        )
+    if all(names):
+        return None
+    position = names.index("") + 1
+    return Defect(
+        kind="empty name",
+        message="The row names nothing." if not any(names) else f"Name {position} of the path is empty.",
+        file=table.file,
+        row=row.line,
+        breaks=True,
+        value="/".join(name or "?" for name in names) if any(names) else None,
+        remedy="Name the node, or remove the row.",
+    )

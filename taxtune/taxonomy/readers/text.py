@@ -1,0 +1,165 @@
+"""Reading text and CSV files as people have them: byte-order marks, any line ends, quotes, blank and ragged rows."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taxtune.errors import TaxonomyError, TaxtuneError
+
+__all__ = ["Row", "Table", "clean", "column_key", "parse_table", "read_text", "split_aliases"]
+
+_DELIMITERS = (",", "\t", ";")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a table.
+
+    Attributes:
+        line: The 1-based line of the file that it starts on.
+        cells: Its cells, cleaned; as many as it has, which may be fewer or more than there are columns.
+    """
+
+    line: int
+    cells: tuple[str, ...]
+
+    def cell(self, column: int | None) -> str:
+        """Returns a cell; "" where the row is too short or there is no such column."""
+        return self.cells[column] if column is not None and column < len(self.cells) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A CSV file.
+
+    Attributes:
+        file: Its name, for messages.
+        header: Its column names: trimmed, lower case, spaces as underscores.
+        header_line: The line that they are on.
+        rows: Its records; blank lines are left out.
+    """
+
+    file: str
+    header: tuple[str, ...]
+    header_line: int
+    rows: tuple[Row, ...]
+
+    def column(self, *names: str) -> int | None:
+        """Returns the position of the first of the named columns that there is."""
+        return next((self.header.index(name) for name in names if name in self.header), None)
+
+
+def clean(text: str) -> str:
+    """Returns text in Unicode's composed form (NFC), trimmed, with inner white space as single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def column_key(name: str) -> str:
+    """Returns a column name as it is compared: "Common Name" and "common_name" are one column."""
+    return clean(name).lower().replace(" ", "_")
+
+
+def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
+    """Returns the names in a cell, separated by ";" or "|", without repeats and without the label itself.
+
+    Args:
+        text: The cell.
+        latin: The node's label; a common name that merely repeats it is dropped.
+    """
+    names = dict.fromkeys(clean(name) for name in text.replace("|", ";").split(";"))
+    return tuple(name for name in names if name and name.casefold() != latin.casefold())
+
+
+def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
+    """Returns the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
+
+    Args:
+        path: The file.
+        error: The error to raise.
+        what: What the file is, for messages.
+
+    Raises:
+        TaxtuneError: As `error`, if there is no such file, it cannot be read, is empty or is no text in those
+            encodings; the row is that of the first bad byte.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
+    except IsADirectoryError:
+        raise error(f"This is a folder, not a {what} file.", file=path, remedy="Give the file in it.") from None
+    except OSError as problem:
+        raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as problem:
+        raise error(
+            f"The {what} file is not UTF-8 text.",
+            file=path,
+            row=data.count(b"\n", 0, problem.start) + 1,
+            value=data[problem.start : problem.start + 8],
+            remedy="Save it as UTF-8.",
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise error(f"The {what} file holds a NUL character: it is no text file.", file=path, row=line)
+    if not text.strip():
+        raise error(f"The {what} file is empty.", file=path)
+    return text
+
+
+def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError) -> Table:
+    """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
+
+    Args:
+        text: The text.
+        file: Its file's name, for messages.
+        error: The error to raise.
+
+    Raises:
+        TaxtuneError: As `error`, if a quote is never closed, a field is larger than 128 KiB, two columns share a name
+            or there is no row below the header.
+    """
+    first = next(line for line in text.splitlines() if line.strip())
+    delimiter = max(_DELIMITERS, key=first.count)
+    records = _records(text, file, delimiter, error)
+    if not records:
+        raise error("The file has no header.", file=file, row=1)
+    header_line, cells = records[0]
+    header = tuple(column_key(cell) for cell in cells)
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        raise error(
+            "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
+        )
+    rows = tuple(Row(line, tuple(map(clean, cells))) for line, cells in records[1:])
+    if not rows:
+        raise error("The file has a header and no rows.", file=file, row=header_line, value=delimiter.join(cells))
+    return Table(file, header, header_line, rows)
+
+
+def _records(text: str, file: str, delimiter: str, error: type[TaxtuneError]) -> list[tuple[int, Sequence[str]]]:
+    # newline="" keeps line ends inside quotes; the csv module takes LF, CRLF and CR itself.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    records: list[tuple[int, Sequence[str]]] = []
+    start = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                records.append((start, cells))
+            start = reader.line_num + 1
+    except csv.Error as problem:
+        raise error(
+            f"The row cannot be read as CSV: {problem}.",
+            file=file,
+            row=start,
+            remedy="Close its quotes, and double a quote that is part of a name.",
+        ) from None
+    return records
