@@ -53,7 +53,7 @@ def judge(
     if missing > session.recipe.max_missing * len(examples):
         reasons = [reason for e in evaluations.values() for reason in e.failures]
         raise VLMError(
-            f"{missing} of the {len(examples)} held-out images have no answer for every template; the first: {reasons[0]}.",
+            f"{missing} of the {len(examples)} held-out images lack an answer to some template; first: {reasons[0]}.",
             remedy="Go on with --resume when the model answers again; answers that were given are kept.",
         )
     keep = np.flatnonzero(answered)

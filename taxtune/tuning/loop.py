@@ -224,7 +224,7 @@ class Tuner:
         else:
             records = self.history.records()
             earlier = tuple(record.template for record in records if record.template is not None)
-            proposal = self.session.proposer().propose(
+            proposal = self.session.proposer.propose(
                 as_trials(records, self.objective),
                 self.session.goal(self.objective),
                 iteration=claim.iteration,

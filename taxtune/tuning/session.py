@@ -221,8 +221,9 @@ class Session:
         config = MapperConfig(preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote)
         return Mapper(self.taxonomy, make_similarity(spec), config)
 
+    @cached_property
     def proposer(self) -> Proposer:
-        """Returns a new proposer as the recipe asks for."""
+        """Makes the templates."""
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
@@ -278,7 +279,7 @@ class Session:
             "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
             **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
-            **{f"proposer.{key}": value for key, value in self.proposer().identity().items()},
+            **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
         }
 
     def with_folder(self, folder: Path) -> Session:

@@ -31,7 +31,7 @@ class Trial:
         value: The objective's scalar, larger is better; None unless complete.
         feasible: Whether the objective's constraint (the hR floor) holds.
         reason: Why the iteration failed.
-        parameters: How the proposer described the template (the fragments' choice by slot); empty for others' templates.
+        parameters: How the proposer described the template (the fragments' choice by slot); empty for the baseline.
         rejected: Templates that were proposed in this iteration and refused, each with the reason.
     """
 
