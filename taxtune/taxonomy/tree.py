@@ -23,6 +23,19 @@ __all__ = ["Node", "Taxonomy"]
 
 IntArray = NDArray[np.int64]
 
+# Entries of the table of ancestors: 2 GB, enough for ten million nodes of depth 24.
+_MAX_LINEAGE = 250_000_000
+# Names below this ratio are no suggestion; of all names at most so many are compared in full for one.
+_NEAR = 0.6
+_COMPARED = 4000
+
+
+def _count_letters(names: Sequence[str]) -> NDArray[np.int16]:
+    codes = np.frombuffer("".join(names).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
+    owner = np.repeat(np.arange(len(names)), [len(name) for name in names])
+    counts = np.bincount(owner * 64 + codes % 64, minlength=64 * len(names))
+    return counts.reshape(len(names), 64).astype(np.int16)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -99,7 +112,14 @@ class Taxonomy:
         depth = np.zeros(n, dtype=np.int64)
         for i in range(1, n):
             depth[i] = depth[self.parents[i]] + 1
-        lineage = np.full((n, int(depth.max()) + 1), -1, dtype=np.int64)
+        height = int(depth.max())
+        if n * (height + 1) > _MAX_LINEAGE:
+            raise TaxonomyError(
+                f"The tree is too deep for its size: {n} nodes, {height} levels below the root.",
+                file=source,
+                remedy="Look for a chain of nodes that is no classification.",
+            )
+        lineage = np.full((n, height + 1), -1, dtype=np.int64)
         lineage[0, 0] = 0
         for i in range(1, n):
             d = depth[i]
@@ -128,7 +148,7 @@ class Taxonomy:
     @property
     def height(self) -> int:
         """Edges on the longest way from the root to a leaf."""
-        return self.lineage.shape[1] - 1
+        return int(self.lineage.shape[1]) - 1
 
     @cached_property
     def leaves(self) -> IntArray:
@@ -149,7 +169,7 @@ class Taxonomy:
 
     def children(self, index: int) -> IntArray:
         """Returns the children of node `index`, ascending."""
-        start, stop = self._child_range[index : index + 2]
+        start, stop = self._child_range[index : index + 2].tolist()
         return self._by_parent[start:stop]
 
     @cached_property
@@ -178,7 +198,8 @@ class Taxonomy:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
         left, right = self.lineage[np.asarray(a)], self.lineage[np.asarray(b)]
         # Columns agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
-        return ((left == right) & (left >= 0)).sum(axis=-1)
+        shared: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
+        return shared
 
     @overload
     def lca(self, a: int, b: int) -> int: ...
@@ -206,11 +227,13 @@ class Taxonomy:
     def is_ancestor(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.bool_]:
         """Tells whether `a` is in anc(b), elementwise; a node is its own ancestor."""
         a = np.asarray(a)
-        return self.lineage[np.asarray(b), self.depth[a]] == a
+        above: NDArray[np.bool_] = self.lineage[np.asarray(b), self.depth[a]] == a
+        return above
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns the edges on the path between `a` and `b`, elementwise."""
-        return self.depth[np.asarray(a)] + self.depth[np.asarray(b)] + 2 - 2 * self.shared(a, b)
+        edges: IntArray = self.depth[np.asarray(a)] + self.depth[np.asarray(b)] + 2 - 2 * self.shared(a, b)
+        return edges
 
     def descendants(self, index: int) -> IntArray:
         """Returns `index` and every node below it, ascending."""
@@ -228,33 +251,44 @@ class Taxonomy:
 
     @cached_property
     def _by_path(self) -> dict[tuple[str, ...], int]:
-        return {self.path(i): i for i in range(len(self))}
+        # Paths as they are written come last and win over others that differ in upper and lower case only.
+        paths = [self.path(i) for i in range(len(self))]
+        folded = {tuple(label.casefold() for label in path): i for i, path in reversed([*enumerate(paths)])}
+        return folded | {path: i for i, path in enumerate(paths)}
+
+    def _at_path(self, path: Sequence[str]) -> int | None:
+        for candidate in ((*path,), (self.labels[0], *path)):
+            for key in (candidate, tuple(label.casefold() for label in candidate)):
+                if key in self._by_path:
+                    return self._by_path[key]
+        return None
 
     def find(self, name: str) -> list[int]:
         """Returns every node whose label or alias is `name`, upper and lower case alike."""
         return list(self._by_name.get(name.strip().casefold(), ()))
 
     def resolve(self, reference: str | Sequence[str]) -> int:
-        """Returns the one node that a label, an alias or a path refers to.
+        """Returns the one node that a label, an alias or a path refers to, upper and lower case alike.
 
         Args:
             reference: A path as a sequence of labels or as text with slashes ("life/Animalia/Chordata/Aves"); the root
-                may be left out. Or a label or alias. A label beats an alias; of several nodes with the same label none
-                is chosen.
+                may be left out. Or a label or alias. A label beats an alias, and the exact spelling one that differs
+                in upper and lower case; of several nodes with the same label none is chosen.
 
         Raises:
             TaxonomyError: If there is no such node (the message suggests the nearest names) or several.
         """
         if not isinstance(reference, str):
-            path = tuple(reference)
-            for candidate in (path, (self.labels[0], *path)):
-                if candidate in self._by_path:
-                    return self._by_path[candidate]
-            raise TaxonomyError("No node has this path.", value="/".join(path), file=self.source)
+            node = self._at_path(reference)
+            if node is None:
+                raise TaxonomyError("No node has this path.", value="/".join(reference), file=self.source)
+            return node
         name = reference.strip()
         nodes = self.find(name)
         if len(nodes) > 1:
             nodes = [i for i in nodes if self.labels[i].casefold() == name.casefold()] or nodes
+        if len(nodes) > 1:
+            nodes = [i for i in nodes if self.labels[i] == name] or nodes
         if len(nodes) == 1:
             return nodes[0]
         if len(nodes) > 1:
@@ -263,10 +297,9 @@ class Taxonomy:
                 f"{len(nodes)} nodes are called {reference!r}.", file=self.source, remedy=f"Give the path: {options}."
             )
         if "/" in name:
-            path = tuple(part.strip() for part in name.split("/") if part.strip())
-            for candidate in (path, (self.labels[0], *path)):
-                if candidate in self._by_path:
-                    return self._by_path[candidate]
+            node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
+            if node is not None:
+                return node
         near = self.nearest_names(name.rsplit("/", 1)[-1])
         raise TaxonomyError(
             f"{reference!r} is not on the taxonomy.",
@@ -274,10 +307,35 @@ class Taxonomy:
             remedy=f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on it is near.",
         )
 
+    @cached_property
+    def _letters(self) -> tuple[list[str], list[str], NDArray[np.int16]]:
+        """Every distinct name as it is written and in lower case, and how often it has each letter, modulo 64."""
+        names = list({name.casefold(): name for i in range(len(self)) for name in self.names(i)}.items())
+        return [written for _, written in names], [folded for folded, _ in names], _count_letters([f for f, _ in names])
+
     def nearest_names(self, name: str, n: int = 3) -> list[str]:
-        """Returns up to `n` labels or aliases that are spelt much like `name`, best first."""
-        original = {text.casefold(): text for i in range(len(self)) for text in self.names(i)}
-        return [original[key] for key in difflib.get_close_matches(name.casefold(), original, n=n, cutoff=0.6)]
+        """Returns up to `n` labels or aliases that are spelt much like `name`, best first.
+
+        Nearness is `difflib`'s ratio of the lower-case names, at least 0.6. The letters that two names share bound it
+        from above, so that few of many thousand names need be compared in full.
+        """
+        written, folded, letters = self._letters
+        query = name.strip().casefold()
+        if not query or n < 1:
+            return []
+        lengths = letters.sum(axis=1) + len(query)
+        bound = 2 * np.minimum(letters, _count_letters([query])[0]).sum(axis=1) / lengths
+        matcher = difflib.SequenceMatcher()
+        matcher.set_seq2(query)
+        best: list[tuple[float, int]] = []
+        for i in np.argsort(-bound, kind="stable")[:_COMPARED].tolist():
+            if bound[i] < max(_NEAR, best[-1][0] if len(best) == n else 0.0):
+                break
+            matcher.set_seq1(folded[i])
+            ratio = matcher.ratio()
+            if ratio >= _NEAR:
+                best = sorted([*best, (ratio, i)], key=lambda item: (-item[0], item[1]))[:n]
+        return [written[i] for _, i in best]
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

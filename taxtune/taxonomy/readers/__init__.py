@@ -103,4 +103,4 @@ def _resolve(path: str | Path) -> Path:
         return Path(path)
     if str(path) != f"{_BUILTIN}fieldguide":
         raise TaxonomyError("There is no such built-in taxonomy.", value=str(path), remedy="Use builtin:fieldguide.")
-    return Path(str(resources.files("taxtune").joinpath("fieldguide", "taxonomy.csv")))
+    return Path(str(resources.files("taxtune.fieldguide").joinpath("taxonomy.csv")))

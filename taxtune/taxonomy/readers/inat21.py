@@ -120,7 +120,12 @@ def _json_records(
             value = category.get(column)
             if value is not None and not isinstance(value, str | int):
                 raise TaxonomyError(f"{column!r} of a category is no text.", file=file, row=row, value=value)
-            values[column] = "" if value is None else clean(str(value))
+            text = "" if value is None else str(value)
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise TaxonomyError("A name holds half a character.", file=file, row=row, value=text) from None
+            values[column] = clean(text)
         yield row, values
 
 
