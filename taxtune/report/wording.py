@@ -1,0 +1,151 @@
+"""How scores are written: names, digits, intervals, and the headline of a run in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+
+__all__ = [
+    "METRICS",
+    "best_so_far",
+    "difference",
+    "headline",
+    "interval",
+    "metric_name",
+    "number",
+    "p_value",
+    "result_differences",
+    "result_runs",
+    "signed",
+    "template_name",
+]
+
+#: The scores in the order in which they are shown, with the names that they are shown by.
+METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
+_MEANING = {"hp": "hierarchical precision (hP)", "hf": "hierarchical F (hF)", "accuracy": "exact accuracy"}
+_MINUS = "−"
+Result = TuneResult | ComparisonResult
+
+
+def metric_name(key: str) -> str:
+    """Returns the name that a metric is shown by."""
+    return METRICS.get(key, key)
+
+
+def number(value: float | None, metric: str = "hp") -> str:
+    """Returns a score with three digits (depth: two), or a dash where there is none."""
+    return "–" if value is None else f"{value:.{_digits(metric)}f}".replace("-", _MINUS)
+
+
+def signed(value: float, metric: str = "hp") -> str:
+    """Returns a difference with its sign, and zero without one."""
+    text = f"{value:+.{_digits(metric)}f}"
+    return (text if re.search("[1-9]", text) else text[1:]).replace("-", _MINUS)
+
+
+def interval(value: Interval, metric: str = "hp") -> str:
+    """Returns the ends of a score's interval, as "0.912 to 0.958"."""
+    return f"{number(value.low, metric)} to {number(value.high, metric)}"
+
+
+def difference(value: PairedDifference, metric: str = "hp") -> str:
+    """Returns a paired difference with its interval, as "+0.056 (+0.031 to +0.082)"."""
+    return f"{signed(value.difference, metric)} ({signed(value.low, metric)} to {signed(value.high, metric)})"
+
+
+def p_value(value: float) -> str:
+    """Returns a p value to three digits; smaller ones as "< 0.001"."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def template_name(name: str) -> str:
+    """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
+    return f"{metric_name(name)}-tuned" if name in METRICS else name
+
+
+def result_runs(result: Result) -> tuple[TuneResult, ...]:
+    """Returns the tuning runs of a result: itself, or those compared."""
+    return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def result_differences(result: Result) -> dict[str, dict[str, PairedDifference]]:
+    """Returns the paired differences of held-out scores, keyed "a - b" by name and then by metric."""
+    if isinstance(result, ComparisonResult):
+        return result.differences
+    return {"winner - baseline": result.differences} if result.differences else {}
+
+
+def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
+    """Returns, for each iteration, the best one up to then: by value and then by hR, where the constraint holds."""
+    best: IterationRecord | None = None
+    path = []
+    for record in iterations:
+        if record.state == "complete" and record.feasible and (best is None or _rank(record) > _rank(best)):
+            best = record
+        path.append(best)
+    return path
+
+
+def headline(result: Result) -> str:
+    """Returns the main finding on the held-out split in a sentence or two, with its numbers and intervals.
+
+    A difference whose interval includes zero is called no clear difference, whatever its sign.
+    """
+    if isinstance(result, TuneResult):
+        return _headline(result.objective, "winner", result.heldout, result_differences(result))
+    sentences = [
+        _headline(result.runs[0].objective, result.runs[0].objective, result.heldout, result.differences),
+        *(
+            _against(result.runs[0].objective, other.objective, result.heldout, result.differences)
+            for other in result.runs[1:]
+        ),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _headline(
+    objective: str, name: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
+) -> str:
+    scores = {held.name: held.scores for held in heldout}
+    found = differences.get(f"{name} - baseline", {}).get(objective)
+    if found is None or "baseline" not in scores or name not in scores:
+        return "There is no held-out comparison with the baseline."
+    before, after = (getattr(scores[key], objective) for key in ("baseline", name))
+    meaning = _MEANING.get(objective, objective)
+    images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
+    change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
+    if found.low <= 0 <= found.high:
+        return f"{images} there is no clear difference in {meaning} between baseline and tuned template ({change})."
+    verb = "raised" if found.difference > 0 else "lowered"
+    return f"{images} the template tuned for {metric_name(objective)} {verb} {meaning} {change}."
+
+
+def _against(
+    objective: str, other: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
+) -> str:
+    scores = {held.name: held.scores for held in heldout}
+    found = differences.get(f"{objective} - {other}", {}).get(objective)
+    if found is None or other not in scores:
+        return ""
+    name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
+    value = number(getattr(scores[other], objective))
+    if found.low <= 0 <= found.high:
+        return f"Its {name} does not clearly differ from that of {rival} ({value}; {_bracket(found)})."
+    verb = "above" if found.difference > 0 else "below"
+    return f"That is {verb} {rival} ({value}; {_bracket(found)})."
+
+
+def _bracket(value: PairedDifference) -> str:
+    return f"{signed(value.difference)}, 95 % interval {signed(value.low)} to {signed(value.high)}"
+
+
+def _digits(metric: str) -> int:
+    return 2 if metric == "depth" else 3
+
+
+def _rank(record: IterationRecord) -> tuple[float, float]:
+    value = float("-inf") if record.value is None else record.value
+    return value, record.scores.hr if record.scores is not None else 0.0

@@ -1,0 +1,192 @@
+"""Made-up results of the shapes that the loop makes, for the tests of the tracker and the report."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taxtune.metrics.hierarchical import HierarchicalScores, harmonic_mean
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.records import ComparisonResult, ExampleRow, HeldoutResult, IterationRecord, TuneResult, Usage
+
+__all__ = ["BASELINE", "HOSTILE", "comparison", "heldout", "iteration", "rows", "scores", "tune"]
+
+BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
+HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
+PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
+
+
+def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> HierarchicalScores:
+    return HierarchicalScores(
+        hp=hp, hr=hr, hf=harmonic_mean(hp, hr), accuracy=accuracy, depth=round(4 * hr / hp, 3), n=n
+    )
+
+
+def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[ExampleRow, ...]:
+    """Rows of blackbirds: right down to a drawn depth, the first answer hostile, the second missing."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(n):
+        level = int(rng.integers(0, 5)) if depth is None else depth
+        wrong = rng.random() < 0.3 and level > 1
+        shared = level if wrong else level + 1
+        placed = [*PATH[:level], "somewhere else"] if wrong else PATH[: level + 1]
+        failed = failures and i == 1
+        made.append(
+            ExampleRow(
+                example=f"bird-{i:03d}",
+                image=f"bird_{i:03d}.png",
+                target=4,
+                truth="/".join(PATH),
+                answer=None if failed else HOSTILE if i == 0 else f"A: {placed[-1]}.",
+                node=None if failed else 4 + shared if wrong else level,
+                placed=None if failed else "/".join(placed),
+                stage=None if failed else "verbatim",
+                score=None if failed else 0.875,
+                hp=None if failed else shared / len(placed),
+                hr=None if failed else shared / len(PATH),
+                abstained=not failed and level == 0,
+                from_store=i % 3 == 0,
+                failure="timed out after 60 s" if failed else None,
+            )
+        )
+    return tuple(made)
+
+
+def iteration(
+    k: int,
+    hp: float = 0.9,
+    hr: float = 0.7,
+    accuracy: float = 0.4,
+    *,
+    objective: str = "hp",
+    state: str = "complete",
+    images: int = 20,
+    template: str | None = None,
+) -> IterationRecord:
+    if state == "failed":
+        return IterationRecord(
+            iteration=k,
+            state="failed",
+            template=None,
+            reason="three replies in a row were refused: a repeat of iteration 2",
+            rejected=(("{{ ''.__class__ }}", "attribute access is refused"), (BASELINE, "a repeat of iteration 0")),
+            usage=Usage(proposer_prompt_tokens=900, proposer_completion_tokens=120, proposer_cost_usd=0.002, seconds=3),
+        )
+    source = template or (
+        BASELINE
+        if k == 0
+        else f"{{{{ question }}}} Try {k}: say only what you are sure of.\n{{% if ranks %}}x{{% endif %}}"
+    )
+    if state == "void":
+        return IterationRecord(
+            iteration=k, state="void", template=source, reason="18 of 20 calls failed: HTTP 500", rows=rows(images, k)
+        )
+    made = scores(hp, hr, accuracy, images)
+    return IterationRecord(
+        iteration=k,
+        state="complete",
+        template=source,
+        scores=made,
+        value=getattr(made, objective),
+        feasible=hr >= 0.42,
+        parameters={} if k == 0 else {"care": "if unsure, back off", "format": "short"},
+        rows=rows(images, k),
+        usage=Usage(1200, 80, 0.0031, 500, 90, None, 15, 5, 7.5 + k),
+    )
+
+
+def tune(
+    objective: str = "hp", n: int = 30, seed: int = 0, *, folder: str = "runs/sample", images: int = 20
+) -> TuneResult:
+    """A run that drifts from the baseline towards high hP (or high accuracy), with a failed and a void iteration."""
+    rng = np.random.default_rng(seed)
+    records = [iteration(0, 0.865, 0.742, 0.45, objective=objective, images=images)]
+    for k in range(1, n + 1):
+        if k in (7, 19):
+            records.append(iteration(k, state="failed" if k == 7 else "void", images=images))
+            continue
+        progress = min(1.0, k / 15)
+        if objective == "accuracy":
+            hp, hr = 0.865 - 0.03 * progress, 0.742 + 0.07 * progress
+            accuracy = 0.45 + 0.12 * progress
+        else:
+            hp, hr, accuracy = 0.865 + 0.09 * progress, 0.742 - 0.13 * progress, 0.45 - 0.15 * progress
+        noise = rng.normal(0, [0.02, 0.03, 0.05])
+        hp, hr = float(min(0.995, hp + noise[0])), float(min(0.97, hr + noise[1]))
+        accuracy = round(float(np.clip(accuracy + noise[2], 0, 1)) * 20) / 20
+        records.append(iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images))
+    complete = [r for r in records if r.state == "complete" and r.feasible]
+    winner = max(complete, key=lambda r: (r.value or 0.0, r.scores.hr if r.scores else 0.0))
+    pareto = tuple(
+        r.iteration
+        for r in complete
+        if not any(o.scores and r.scores and o.scores.hp > r.scores.hp and o.scores.hr > r.scores.hr for o in complete)
+    )
+    final = (0.962, 0.633, 0.31) if objective == "hp" else (0.847, 0.781, 0.535)
+    return TuneResult(
+        name="birds",
+        objective=objective,
+        hr_floor=0.42 if objective == "hp" else None,
+        trivial_hp=1.0,
+        trivial_hr=0.4,
+        winner=winner.iteration,
+        iterations=tuple(records),
+        pareto=pareto,
+        heldout=(
+            heldout("baseline", BASELINE, 0.871, 0.738, 0.47, seed=1),
+            heldout("winner", winner.template or "", *final, seed=2),
+        ),
+        differences=differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47),
+        folder=folder,
+        where={
+            "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
+            "plot": f"{folder}/figure6.png",
+        },
+    )
+
+
+def heldout(
+    name: str, template: str, hp: float, hr: float, accuracy: float, *, seed: int, n: int = 200
+) -> HeldoutResult:
+    made = scores(hp, hr, accuracy, n)
+    width = {"hp": 0.018, "hr": 0.024, "hf": 0.02, "accuracy": 0.068, "depth": 0.15}
+    return HeldoutResult(
+        name=name,
+        template=template,
+        scores=made,
+        intervals={
+            key: Interval(getattr(made, key), getattr(made, key) - w, getattr(made, key) + 0.9 * w)
+            for key, w in width.items()
+        },
+        rows=rows(n, seed),
+    )
+
+
+def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDifference]:
+    values = {"hp": hp, "hr": hr, "hf": (hp + hr) / 2, "accuracy": accuracy, "depth": hr * 3}
+    return {
+        key: PairedDifference(v, v - 0.021, v + 0.02, 0.0004 if abs(v) > 0.02 else 0.31) for key, v in values.items()
+    }
+
+
+def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) -> ComparisonResult:
+    runs = (
+        tune("hp", n, 0, folder=f"{folder}/hp", images=images),
+        tune("accuracy", n, 1, folder=f"{folder}/accuracy", images=images),
+    )
+    return ComparisonResult(
+        name="birds",
+        runs=runs,
+        heldout=(
+            runs[0].heldout[0],
+            heldout("hp", runs[0].heldout[1].template, 0.962, 0.633, 0.31, seed=2),
+            heldout("accuracy", runs[1].heldout[1].template, 0.847, 0.781, 0.535, seed=3),
+        ),
+        differences={
+            "hp - baseline": differences(0.091, -0.105, -0.16),
+            "accuracy - baseline": differences(-0.024, 0.043, 0.065),
+            "hp - accuracy": differences(0.115, -0.148, -0.225),
+        },
+        folder=folder,
+        where=dict(runs[0].where),
+    )
