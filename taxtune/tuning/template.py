@@ -1,0 +1,224 @@
+"""Prompt templates: Jinja in a sandbox, checked before anything is rendered.
+
+A template that a language model proposed is untrusted code. Its parse tree is therefore walked *before* anything is
+compiled or rendered, and only what is listed here passes: plain text, the declared variables, `if`, `for` over the
+declared lists, comparisons and a few filters whose output can grow no faster than the source. The sandbox behind that
+is a second wall, not the first. What a template may do is told in docs/templates.md.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from taxtune.errors import TemplateError
+from taxtune.tuning.leaks import find_labels
+from taxtune.tuning.template_tree import FILTERS, LISTS, LOOP_ATTRIBUTES, TESTS, VARIABLES, check_tree
+
+__all__ = [
+    "FILTERS",
+    "LOOP_ATTRIBUTES",
+    "MAX_RENDERED",
+    "MAX_SOURCE",
+    "SAMPLE",
+    "TESTS",
+    "VARIABLES",
+    "check_template",
+    "normalise_source",
+    "render",
+]
+
+SAMPLE: Mapping[str, object] = {
+    "question": "What is this an image of?",
+    "domain": "bird",
+    "ranks": ["order", "family", "genus", "species"],
+    "examples": ["bird", "songbird", "song sparrow"],
+}
+"""Values that `check_template` renders with where the caller gives none."""
+
+MAX_SOURCE = 8_000
+"""Longest source in characters."""
+MAX_RENDERED = 16_000
+"""Longest prompt in characters."""
+
+_MAX_VALUE = 2_000  # characters of a variable's value
+_MAX_ITEMS = 64  # of a list variable
+
+
+def check_template(
+    source: str,
+    *,
+    earlier: Iterable[str] = (),
+    forbidden_labels: Iterable[str] = (),
+    sample: Mapping[str, object] | None = None,
+) -> None:
+    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
+
+    Args:
+        source: The Jinja source, from anywhere.
+        earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
+            prompt with `sample`, is a repeat.
+        forbidden_labels: Labels and aliases of the tuning images' ground truth. Words that a template must be free to
+            use (the domain's root, e.g. "bird", and its aliases) are left out by the caller. A label that stands in a
+            variable's value may come into the prompt through that variable.
+        sample: The variables that the run renders with; `SAMPLE` where there is none.
+
+    Raises:
+        TemplateError: The reason in a sentence or two, fit to go back to whoever wrote the template.
+    """
+    _compiled(source)
+    variables = SAMPLE if sample is None else sample
+    prompt = render(source, variables)
+    normal = normalise_source(source)
+    for other in earlier:
+        if normalise_source(other) == normal:
+            raise TemplateError("This template repeats an earlier one.", remedy="Propose one that differs in wording.")
+        if sample is not None and _same_prompt(other, variables, prompt):
+            raise TemplateError(
+                "This template gives word for word the same prompt as an earlier one.",
+                remedy="Propose one that differs in wording.",
+            )
+    _refuse_labels(source, prompt, variables, tuple(forbidden_labels))
+
+
+def render(source: str, variables: Mapping[str, object]) -> str:
+    """Renders a template to a prompt, without the white space around it.
+
+    The source is checked first, so this is safe for any source.
+
+    Args:
+        source: The Jinja source.
+        variables: A value for each of `VARIABLES` that the template uses: text, or a list of text for the lists.
+
+    Raises:
+        TemplateError: The source is not acceptable, a variable is missing, or the prompt is empty or too long.
+    """
+    template = _compiled(source)
+    values = _checked_values(variables)
+    parts: list[str] = []
+    length = 0
+    try:
+        for part in template.generate(values):
+            parts.append(part)
+            length += len(part)
+            if length > MAX_RENDERED:
+                raise TemplateError(
+                    f"The prompt becomes longer than {MAX_RENDERED:,} characters.", remedy="Shorten it."
+                )
+    except TemplateError:
+        raise
+    except jinja2.UndefinedError as error:
+        raise TemplateError(
+            f"The template cannot be rendered: {error.message or 'a value is undefined'}.",
+            remedy="Test a list with {% if %} before taking an item of it.",
+        ) from None
+    except Exception as error:  # whatever odd expression the template holds, it is the template's fault
+        raise TemplateError(f"The template cannot be rendered: {error}.") from None
+    prompt = "".join(parts).strip()
+    if not prompt:
+        raise TemplateError("The template gives an empty prompt.", remedy="It must ask something.")
+    _refuse_characters(prompt, "prompt")
+    return prompt
+
+
+def normalise_source(source: str) -> str:
+    """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
+    return " ".join(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)).split())
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
+    )
+    environment.globals.clear()
+    environment.filters = {name: environment.filters[name] for name in FILTERS}
+    environment.tests = {name: test for name, test in environment.tests.items() if name in TESTS}
+    return environment
+
+
+_ENVIRONMENT = _environment()
+
+
+def _compiled(source: str) -> jinja2.Template:
+    if not isinstance(source, str):
+        raise TemplateError("A template must be text.", value=source)
+    if len(source) > MAX_SOURCE:
+        raise TemplateError(
+            f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.", remedy="Shorten it."
+        )
+    if not source.strip():
+        raise TemplateError("The template is empty.", remedy="It must ask something.")
+    _refuse_characters(source, "template")
+    return _compile(source)
+
+
+@lru_cache(maxsize=256)
+def _compile(source: str) -> jinja2.Template:
+    try:
+        tree = _ENVIRONMENT.parse(source)
+        check_tree(tree)
+        code = _ENVIRONMENT.compile(tree)
+    except TemplateError:
+        raise
+    except jinja2.TemplateSyntaxError as error:
+        message = (error.message or "it cannot be parsed").rstrip(".")
+        raise TemplateError(f"Syntax error in line {error.lineno}: {message}.") from None
+    except RecursionError:
+        raise TemplateError("The template is nested too deeply.", remedy="Write it flat.") from None
+    except Exception as error:  # e.g. a number with thousands of digits
+        raise TemplateError(f"The template cannot be read: {error}.") from None
+    return jinja2.Template.from_code(_ENVIRONMENT, code, {})
+
+
+def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in variables.items():
+        if name not in VARIABLES:
+            raise TemplateError(f"There is no variable {name!r}.", remedy=f"The variables are {', '.join(VARIABLES)}.")
+        items = value if name in LISTS else [value]
+        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+            kind = "a list of text" if name in LISTS else "text"
+            raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
+        if len(items) > _MAX_ITEMS or any(len(item) > _MAX_VALUE for item in items):
+            raise TemplateError(
+                f"The variable {name!r} is too long: at most {_MAX_ITEMS} items of {_MAX_VALUE:,} characters."
+            )
+        values[name] = list(items) if name in LISTS else value
+    return values
+
+
+def _same_prompt(other: str, variables: Mapping[str, object], prompt: str) -> bool:
+    try:
+        return render(other, variables) == prompt
+    except TemplateError:
+        return False
+
+
+def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], labels: tuple[str, ...]) -> None:
+    if not labels:
+        return
+    # The prompt too, as a label can be put together from pieces ("mal" ~ "lard").
+    given: list[str] = []
+    for value in variables.values():
+        given.extend([value] if isinstance(value, str) else [str(item) for item in value])  # type: ignore[attr-defined]
+    through_variables = set(find_labels(" | ".join(given), labels))
+    found = find_labels(source, labels)
+    found += [words for words in find_labels(prompt, labels) if words not in through_variables and words not in found]
+    if found:
+        names = ", ".join(f"'{words}'" for words in found[:3])
+        raise TemplateError(
+            f"The template names what is to be found out: {names} is a ground-truth label of the tuning images.",
+            remedy="Name no particular answer; describe how to answer instead.",
+        )
+
+
+def _refuse_characters(text: str, what: str) -> None:
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":
+            raise TemplateError(f"The {what} holds the character U+{ord(character):04X}, which is not text.")

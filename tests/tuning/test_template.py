@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import jinja2
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from taxtune.errors import TemplateError
+from taxtune.resources import prompts_dir
+from taxtune.tuning import template as module
+from taxtune.tuning.template import MAX_RENDERED, MAX_SOURCE, SAMPLE, check_template, normalise_source, render
+
+EMPTY = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
+
+
+def refusal(source: str, **settings: object) -> str:
+    with pytest.raises(TemplateError) as caught:
+        check_template(source, **settings)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_the_baseline_is_accepted_and_rendered_word_for_word():
+    source = (prompts_dir() / "seeds" / "baseline.j2").read_text(encoding="utf-8")
+    check_template(source)
+    assert render(source, SAMPLE) == "What is this an image of? Answer in the format 'A: <answer>.'"
+
+
+@pytest.mark.parametrize(
+    ("source", "prompt"),
+    [
+        ("{{ question }}", "What is this an image of?"),
+        ("Name the {{ domain|upper }}.", "Name the BIRD."),
+        ("{{ ranks | join(', ') }}", "order, family, genus, species"),
+        ("{{ ranks | last }} {{ ranks | first }} {{ ranks | length }}", "species order 4"),
+        ("{{ ranks[:-1] | reverse | join(' or ') }}", "genus or family or order"),
+        ("{{ ranks[-2] | title }}", "Genus"),
+        ("{{ examples | sort | join('/') }}", "bird/song sparrow/songbird"),
+        ("{{ 'yes' if examples else 'no' }}", "yes"),
+        ("{% if domain == 'bird' and not 2 > 3 %}a{% elif ranks %}b{% else %}c{% endif %}", "a"),
+        ("{% if 'family' in ranks %}x{% endif %}", "x"),
+        ("{% if domain in ['bird', 'car'] %}x{% endif %}", "x"),
+        (
+            "{% for r in ranks[1:] %}{{ loop.index }}. {{ r }}{% if not loop.last %}; {% endif %}{% endfor %}",
+            "1. family; 2. genus; 3. species",
+        ),
+        ("{% for r in ranks if r != 'genus' %}{{ r }} {% else %}none{% endfor %}", "order family species"),
+        ("{% for r in ranks %}{% for e in examples %}{{ r[:0] if false else '' }}x{% endfor %}{% endfor %}", None),
+        ("{% for r in ranks %}{% for e in examples %}x{% endfor %}{% endfor %}", "x" * 12),
+        ("{# how to ask #}Ask {{ domain ~ '!' }}", "Ask bird!"),
+        ("{% raw %}{{ not a variable }}{% endraw %}", "{{ not a variable }}"),
+        ("Format: <answer> & 'quotes' stay.", "Format: <answer> & 'quotes' stay."),
+        ("{% if ranks is defined %}d{% endif %}", "d"),
+    ],
+)
+def test_harmless_templates(source: str, prompt: str | None):
+    if prompt is None:
+        refusal(source)
+        return
+    check_template(source)
+    assert render(source, SAMPLE) == prompt
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ ''.__class__ }}", ["Line 1", "attribute", ".__class__"]),
+        ("{{ question.__class__.__mro__ }}", ["attribute", "__"]),
+        ("{{ question['__class__'] }}", ["indexed"]),
+        ("{{ ranks['__class__'] }}", ["constant number"]),
+        ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
+        ("{{ ranks.append }}", ["attribute", ".append"]),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", ["Line 2", "range(...)"]),
+        ("{{ range(5) }}", ["call range(...)"]),
+        ("{{ question.upper() }}", ["call .upper(...)"]),
+        ("{{ lipsum(n=10000) }}", ["call lipsum(...)"]),
+        ("{{ cycler('a').next() }}", ["call .next(...)"]),
+        ("{{ 'a' * 10000000 }}", ["multiplication (*)"]),
+        ("{{ 10 ** 10 ** 10 }}", ["power (**)"]),
+        ("{{ '%9999999d' % 1 }}", ["arithmetic (%)"]),
+        ("{{ 1 + 1 }}", ["arithmetic (+)"]),
+        ("{{ -question }}", ["arithmetic (-)"]),
+        ("{% for c in question %}{{ c }}{% endfor %}", ["'ranks' and 'examples'"]),
+        ("{% for i in [1, 2, 3] %}{{ i }}{% endfor %}", ["'ranks' and 'examples'"]),
+        ("{% for ranks in examples %}{{ ranks|join('x') }}{% endfor %}", ["hides"]),
+        ("{% for loop in examples %}{{ loop }}{% endfor %}", ["hides"]),
+        ("{% for r in ranks %}{% for r in ranks %}x{% endfor %}{% endfor %}", ["hides"]),
+        ("{% for a, b in ranks %}x{% endfor %}", ["one loop variable"]),
+        ("{% for r in ranks recursive %}x{% endfor %}", ["recursive"]),
+        (
+            "{% for a in ranks %}{% for b in ranks %}{% for c in ranks %}x{% endfor %}{% endfor %}{% endfor %}",
+            ["more than 2 loops"],
+        ),
+        ("{% for r in ranks %}{{ loop.cycle('a') }}{% endfor %}", ["call .cycle(...)"]),
+        ("{% for r in ranks %}{{ loop.previtem }}{% endfor %}", ["loop.previtem", "loop.index"]),
+        ("{% for r in ranks %}{{ loop }}{% endfor %}", ["loop.index"]),
+        ("{{ loop.index }}", ["only inside"]),
+        ("{% include 'a' %}", ["{% include %}"]),
+        ("{% extends 'a' %}", ["{% extends %}"]),
+        ("{% import 'a' as b %}", ["{% import %}"]),
+        ("{% from 'a' import b %}", ["{% from"]),
+        ("{% macro m() %}x{% endmacro %}", ["{% macro %}"]),
+        ("{% call m() %}x{% endcall %}", ["{% call %}"]),
+        ("{% set x = 1 %}{{ x }}", ["{% set %}"]),
+        ("{% set x %}y{% endset %}", ["{% set %}"]),
+        ("{% with x = 1 %}{{ x }}{% endwith %}", ["{% with %}"]),
+        ("{% block b %}x{% endblock %}", ["{% block %}"]),
+        ("{% filter upper %}x{% endfilter %}", ["{% filter %}"]),
+        ("{% autoescape true %}x{% endautoescape %}", ["{% autoescape %}"]),
+        ("{{ {'a': 1} }}", ["dictionary"]),
+        ("{{ question|center(100000) }}", ["filter 'center'"]),
+        ("{{ question|replace('a', 'aa') }}", ["filter 'replace'"]),
+        ("{{ ranks|jion }}", ["'jion'", "Did you mean 'join'"]),
+        ("{{ question|join('x') }}", ["'join' works only on"]),
+        ("{{ ranks|join('x')|join('x') }}", ["'join' works only on"]),
+        ("{{ ranks|join(ranks|join('x')) }}", ["constants only"]),
+        ("{{ ranks|join(attribute='__class__') }}", ["constants only"]),
+        ("{{ ranks|join('" + "x" * 101 + "') }}", ["separator"]),
+        ("{{ ranks|join('x', 'y') }}", ["too many arguments"]),
+        ("{{ ranks|upper }}", ["only on text", "Join"]),
+        ("{{ ranks }}", ["list", "join"]),
+        ("{{ ranks | reverse }}", ["list", "join"]),
+        ("{{ (ranks | reverse) if domain else 'x' }}", ["list", "join"]),
+        ("{{ ranks | unique | default('x') }}", ["list", "join"]),
+        ("{{ (examples or ranks) ~ 'x' }}", ["list", "join"]),
+        ("{{ (ranks or 'x') | upper }}", ["only on text"]),
+        ("{{ [ranks | reverse] | first }}", ["list"]),
+        ("{{ ranks|sort(true)|join }}", ["too many arguments"]),
+        ("{{ ranks[domain] }}", ["constant number"]),
+        ("{{ ranks[:question]|join }}", ["constant bounds"]),
+        ("{% if question is sameas(domain) %}x{% endif %}", ["is sameas"]),
+        ("{{ '" + "x" * 501 + "' }}", ["501 characters"]),
+        ("{{ 99999999999 }}", ["constant"]),
+        ("{{ answer }}", ["unknown variable 'answer'", "question, domain, ranks, examples"]),
+        ("{{ quesion }}", ["unknown variable 'quesion'", "Did you mean 'question'?"]),
+        ("{% for r in ranks %}{{ r }}{% endfor %}{{ r }}", ["unknown variable 'r'"]),
+        ("a\nb {{ question }", ["Syntax error in line 2"]),
+        ("{% if x %}", ["Syntax error", "endif"]),
+        ("{% do ranks %}", ["Syntax error", "'do'"]),
+        ("{{ " + "9" * 5000 + " }}", ["cannot be read"]),
+        ("", ["empty"]),
+        (" \n\t ", ["empty"]),
+        ("{# only a comment #}", ["empty prompt"]),
+        ("{% if false %}x{% endif %}", ["empty prompt"]),
+        ("x" * (MAX_SOURCE + 1), ["8,001 characters"]),
+        ("a\x00b", ["U+0000"]),
+        ("a\ud800b", ["U+D800"]),
+        ('{{ "\\x07" }}', ["U+0007"]),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", ["nested too deeply"]),
+        ("{{ " + "not " * 1500 + "1 }}", ["nested too deeply"]),
+        ("{% if ranks %}" * 200 + "x" + "{% endif %}" * 200, ["nested too deeply"]),
+        ("{{ 1 }}" * 900, ["too many parts"]),
+        ("{{ ranks[9] }}", ["cannot be rendered", "{% if %}"]),
+        ("{{ ranks|reverse|length }}", ["cannot be rendered"]),
+        ("{% for a in ranks %}{% for b in ranks %}" + "x" * 2000 + "{% endfor %}{% endfor %}", ["longer than 16,000"]),
+    ],
+)
+def test_refusals_name_the_construct(source: str, words: list[str]):
+    message = refusal(source)
+    for word in words:
+        assert word in message
+    assert len(message) < 400
+
+
+def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest.MonkeyPatch):
+    def explode(*_: object, **__: object) -> None:
+        raise AssertionError("compiled or rendered")
+
+    monkeypatch.setattr(module._ENVIRONMENT, "compile", explode)
+    assert "__class__" in refusal("never seen before {{ ''.__class__ }}")
+    monkeypatch.setattr(jinja2.Template, "generate", explode)
+    assert "range" in refusal("{% for i in range(10**9) %}{% endfor %}")
+
+
+def test_not_text_is_refused():
+    assert "must be text" in refusal(None)  # type: ignore[arg-type]
+
+
+class TestVariables:
+    def test_render_uses_the_given_values_only(self):
+        assert render("{{ domain }}", {"domain": "car"}) == "car"
+        with pytest.raises(TemplateError, match=r"cannot be rendered.*'question' is undefined"):
+            render("{{ question }}", {"domain": "car"})
+
+    @pytest.mark.parametrize(
+        ("variables", "words"),
+        [
+            ({"domian": "x"}, "no variable 'domian'"),
+            ({"domain": 5}, "'domain' must be text"),
+            ({"ranks": "species"}, "'ranks' must be a list of text"),
+            ({"examples": [1]}, "'examples' must be a list of text"),
+            ({"ranks": ["x"] * 65}, "'ranks' is too long"),
+            ({"question": "x" * 2001}, "'question' is too long"),
+        ],
+    )
+    def test_wrong_values_are_named(self, variables: dict[str, object], words: str):
+        with pytest.raises(TemplateError, match=words):
+            render("x", variables)
+
+    def test_the_sample_decides_whether_a_template_renders(self):
+        check_template("{{ ranks | last }}")
+        assert "cannot be rendered" in refusal("{{ ranks | last }}", sample=EMPTY)
+        check_template("{{ ranks | last if ranks else 'kind' }}", sample=EMPTY)
+        check_template("{{ ranks | last | default('kind') }}", sample=EMPTY)
+
+    def test_values_are_not_rendered_again(self):
+        assert render("{{ question }}", {"question": "{{ domain }}"}) == "{{ domain }}"
+
+
+class TestRepeats:
+    @pytest.mark.parametrize("again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."])
+    def test_white_space_makes_no_difference(self, again: str):
+        expected = "{{-" not in again
+        assert (normalise_source(again) == normalise_source("Name the {{ domain }}.")) is expected
+        if expected:
+            assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
+
+    def test_the_same_prompt_from_another_source(self):
+        earlier = ["Name the {{ domain }}."]
+        assert "same prompt" in refusal("Name the bird.", earlier=earlier, sample=SAMPLE)
+        check_template("Name the bird.", earlier=earlier, sample={**SAMPLE, "domain": "car"})
+        check_template("Name the bird.", earlier=earlier)
+
+    def test_case_and_words_make_a_difference(self):
+        check_template("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], sample=SAMPLE)
+
+
+class TestLabels:
+    LABELS = (
+        "Turdus merula",
+        "blackbird",
+        "blue jay",
+        "ant",
+        "bee",
+        "wolf",
+        "goose",
+        "fly",
+        "Müller's finch",
+        "osprey",
+    )
+
+    @pytest.mark.parametrize(
+        ("source", "named"),
+        [
+            ("Is it a Blackbird?", "blackbird"),
+            ("Not blackbirds!", "blackbirds"),
+            ("turdus MERULA", "turdus merula"),
+            ("Turdus\n merula", "turdus merula"),
+            ("a blue-jay", "blue jay"),
+            ("Blue jays", "blue jays"),
+            ("wolves", "wolves"),
+            ("geese", "geese"),
+            ("flies", "flies"),
+            ("bees", "bees"),
+            ("Mullers finches", "mullers finches"),
+            ("black\u200bbird", "blackbird"),
+            ("ｂｌａｃｋｂｉｒｄ", "blackbird"),
+            ("{{ 'blackbird' }}", "blackbird"),
+            ("{{ 'black' ~ 'bird' }}", "blackbird"),
+            ("black{{ domain }}", "blackbird"),
+            ("{{ 'DRIBKCALB' | lower }} os{# #}prey", "osprey"),
+            ("{% if domain == 'osprey' %}x{% else %}y{% endif %}", "osprey"),
+            ("x {# osprey #}", "osprey"),
+        ],
+    )
+    def test_named_labels_are_refused(self, source: str, named: str):
+        message = refusal(source, forbidden_labels=self.LABELS)
+        assert f"'{named}'" in message
+        assert "ground-truth label" in message
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "Look at the plant, be exact.",  # ant, bee
+            "Name the bird. A jay or a black bird is blue.",
+            "Turdus is a genus.",
+            "merula turdus",
+            "Flying as this does",
+        ],
+    )
+    def test_other_words_are_not(self, source: str):
+        check_template(source, forbidden_labels=self.LABELS)
+
+    def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
+        sample = {**SAMPLE, "examples": ["bird", "osprey"]}
+        check_template("Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, sample=sample)
+        assert "'osprey'" in refusal("Such as an osprey.", forbidden_labels=self.LABELS, sample=sample)
+
+    def test_labels_without_words_are_no_labels(self):
+        check_template("Anything.", forbidden_labels=["", "?!", "  "])
+
+
+PIECES = [
+    *("{{ ", " }}", "{% for r in ranks %}", "{% for e in examples %}", "{% endfor %}", "{% if ranks %}", "{% else %}"),
+    *("{% endif %}", "{% set x = ", "%}", "{% raw %}", "{% endraw %}", "{#", "#}", "text", "xxxxxxxxxxxxxxxx", "\n"),
+    *("question", "domain", "ranks", "examples", "loop.index", "r", "e", "'a'", "99", "1e308", "range(9)", "'"),
+    *("[0]", "[:-1]", "['a']", ".__class__", ".format", "(", ")", "()", "[", "]", ",", "*", "**", "~", "+", "-"),
+    *(" in ", " == ", " not ", " if ", " else ", " or ", " is defined", " recursive "),
+    *("|join(', ')", "|join", "|upper", "|first", "|reverse", "|length", "|default('x')", "|unique", "|sort"),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200))
+@example("{{ question" + " ~ question" * 300 + " }}")
+@example("{{ " + "[" * 500 + "]" * 500 + " }}")
+def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
+    variables = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 64, "examples": ["e"] * 64}
+    for values in (variables, SAMPLE, EMPTY):
+        try:
+            check_template(source, sample=values)
+        except TemplateError:
+            continue
+        prompt = render(source, values)
+        assert 0 < len(prompt) <= MAX_RENDERED
+        assert " object at 0x" not in prompt
+
+
+expressions = st.recursive(
+    st.sampled_from(["question", "domain", "ranks", "examples", "'a'", "1", "true", "ranks[0]", "examples[:2]"]),
+    lambda inner: st.one_of(
+        inner.map(lambda a: f"({a}|join('-'))"),
+        inner.map(lambda a: f"({a}|upper)"),
+        inner.map(lambda a: f"({a}|first)"),
+        inner.map(lambda a: f"({a}|reverse)"),
+        inner.map(lambda a: f"(not {a})"),
+        st.tuples(inner, inner).map(lambda p: f"({p[0]} ~ {p[1]})"),
+        st.tuples(inner, inner).map(lambda p: f"({p[0]} == {p[1]})"),
+        st.tuples(inner, inner, inner).map(lambda p: f"({p[0]} if {p[1]} else {p[2]})"),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(expressions)
+def test_expressions_that_pass_give_what_plain_jinja_gives(expression: str):
+    source = f"x {{{{ {expression} }}}}"
+    try:
+        prompt = render(source, SAMPLE)
+    except TemplateError:
+        return
+    assert prompt == jinja2.Template(source).render(**SAMPLE).strip()
