@@ -6,16 +6,14 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from taxtune.tuning.template import check_template
 
 from taxtune.data import Example, load_examples
-from taxtune.data.images import check_images
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.metrics.hierarchical import score
@@ -32,16 +30,18 @@ from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Goal, Proposer, make_proposer
+from taxtune.tuning.template import check_template
 from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
-    from taxtune.vlm.answers import AnswerStore
-
     from taxtune.mapping import Mapper
+    from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Session"]
 
-Note = Callable[[str], None]
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 @dataclass
@@ -52,11 +52,13 @@ class Session:
         recipe: The recipe.
         folder: Where a run writes; drawn images of the field guide lie in its `data/`.
         on_note: Called with remarks worth showing, such as how many images were left out and why.
+        on_images: Called with the number of images read and how many there are to read.
     """
 
     recipe: Recipe
     folder: Path
-    on_note: Note = lambda text: None
+    on_note: Callable[[str], None] = _ignore
+    on_images: Callable[[int, int], None] = _ignore
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -72,41 +74,47 @@ class Session:
     def examples(self) -> list[Example]:
         """Every labelled image below the domain."""
         data = self.recipe.data
-        below = None if self.recipe.taxonomy.domain is None else self.taxonomy.resolve(self.recipe.taxonomy.domain)
+        images: Path | None = None
+        columns: dict[str, str] = {}
         if isinstance(data, FieldGuideData):
-            from taxtune.fieldguide import make_dataset
-
-            # The folder's name tells its content, so that a changed recipe does not meet old images.
-            name = f"fieldguide-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
-            folder = make_dataset(self.folder / "data" / name, n=data.count, seed=data.seed, degraded=data.degraded)
-            return load_examples("manifest", folder / "manifest.csv", self.taxonomy, domain=below)
+            kind, source = "manifest", self._draw(data) / "manifest.csv"
+        else:
+            kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
-            return load_examples(
-                "manifest",
-                self.recipe.path(data.path),
-                self.taxonomy,
-                images=None if data.images is None else self.recipe.path(data.images),
-                image_column=data.image_column,
-                label_column=data.label_column,
-                domain=below,
-            )
+            images = None if data.images is None else self.recipe.path(data.images)
+            columns = {"image_column": data.image_column, "label_column": data.label_column}
         if isinstance(data, INat21Data):
-            return load_examples(
-                "inat21",
-                self.recipe.path(data.path),
-                self.taxonomy,
-                images=self.recipe.path(data.images),
-                domain=below,
-            )
-        return load_examples("folder", self.recipe.path(data.path), self.taxonomy, domain=below)
+            images = self.recipe.path(data.images)
+        return load_examples(
+            kind,
+            source,
+            self.taxonomy,
+            images=images,
+            domain=None if self.recipe.taxonomy.domain is None else self.domain,
+            on_note=self.on_note,
+            on_progress=self.on_images,
+            **columns,
+        )
+
+    def _draw(self, data: FieldGuideData) -> Path:
+        from taxtune.fieldguide import make_dataset
+
+        # The folder's name tells its content, so that a changed recipe does not meet old images.
+        name = f"fieldguide-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
+        return make_dataset(self.folder / "data" / name, n=data.count, seed=data.seed, degraded=data.degraded)
 
     @cached_property
     def splits(self) -> Splits:
         """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
         data = self.recipe.data
-        splits = split(self.examples, tuning=data.tuning, heldout=data.heldout, seed=self.recipe.seed)
-        check_images([example.image for example in (*splits.tuning, *splits.heldout)])
-        return splits
+        return split(
+            self.examples,
+            tuning=data.tuning,
+            heldout=data.heldout,
+            seed=self.recipe.seed,
+            on_note=self.on_note,
+            on_progress=self.on_images,
+        )
 
     # -- the trivial answer and what follows from it -------------------------------------------------------------------
 
@@ -281,12 +289,6 @@ class Session:
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
         }
-
-    def with_folder(self, folder: Path) -> Session:
-        """Returns a session of the same recipe that writes elsewhere and shares what is already built."""
-        other = replace(self, folder=folder)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("recipe", "folder", "on_note")})
-        return other
 
 
 def _digest(value: object) -> str:

@@ -1,0 +1,105 @@
+"""What a run will do, and what stands in its way, before it does anything: `--dry-run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from taxtune.errors import TaxtuneError
+from taxtune.recipe import LLMProposerSettings
+from taxtune.tuning.objective import ObjectiveKind
+from taxtune.tuning.session import Session
+
+__all__ = ["Plan", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run before it is run.
+
+    Attributes:
+        name: The recipe's name.
+        objectives: One tuning run each.
+        problems: Everything that is missing or wrong; empty where the run can start.
+        nodes: Nodes of the taxonomy.
+        images: Labelled images that the recipe's data has.
+        tuning_images: Size of the tuning split.
+        heldout_images: Size of the held-out split.
+        trivial_hp: hP of always answering the domain's root on the tuning split.
+        trivial_hr: hR of always answering the domain's root on the tuning split.
+        vlm: What is known of the model, by name.
+        vlm_calls: Questions the VLM is asked at most; answers in the store and repeated questions make it fewer.
+        llm_calls: Calls of the proposer's model if every first reply is acceptable.
+        llm_calls_at_most: Calls of the proposer's model if every iteration needs three replies.
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+    problems: tuple[str, ...]
+    nodes: int | None
+    images: int | None
+    tuning_images: int
+    heldout_images: int
+    trivial_hp: float | None
+    trivial_hr: float | None
+    vlm: dict[str, Any]
+    vlm_calls: int
+    llm_calls: int
+    llm_calls_at_most: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the plan as plain values."""
+        return asdict(self)
+
+
+def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
+    """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything."""
+    recipe = session.recipe
+    objectives = tuple(kinds) or (recipe.objective.kind,)
+    problems: list[str] = []
+
+    def attempt(step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except TaxtuneError as error:
+            # A later step that needs an earlier one fails with the same words; say them once.
+            if str(error) not in problems:
+                problems.append(str(error))
+            return None
+
+    taxonomy = attempt(lambda: session.taxonomy)
+    # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
+    examples = attempt(lambda: session.examples) if taxonomy is not None else None
+    splits = attempt(lambda: session.splits) if examples is not None else None
+    trivial = attempt(lambda: session.trivial) if splits is not None else None
+    if splits is not None:
+        attempt(lambda: session.check(recipe.prompt.baseline))
+    if taxonomy is not None:
+        attempt(lambda: session.mapper)
+    vlm = attempt(lambda: session.vlm)
+    if vlm is not None:
+        attempt(vlm.check)
+    proposer = attempt(lambda: session.proposer)
+    if proposer is not None:
+        attempt(proposer.check)
+
+    tuning, heldout = recipe.data.tuning, recipe.data.heldout
+    proposals = recipe.iterations * len(objectives)
+    asks_llm = isinstance(recipe.proposer, LLMProposerSettings)
+    return Plan(
+        name=recipe.name,
+        objectives=objectives,
+        problems=tuple(problems),
+        nodes=None if taxonomy is None else len(taxonomy),
+        images=None if examples is None else len(examples),
+        tuning_images=tuning,
+        heldout_images=heldout,
+        trivial_hp=None if trivial is None else trivial[0],
+        trivial_hr=None if trivial is None else trivial[1],
+        vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
+        # The baseline is asked once for all objectives.
+        vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
+        llm_calls=proposals if asks_llm else 0,
+        llm_calls_at_most=3 * proposals if asks_llm else 0,
+    )
