@@ -1,0 +1,158 @@
+"""`taxtune tune`, `taxtune evaluate` and `taxtune compare`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taxtune.errors import TaxtuneError
+
+if TYPE_CHECKING:
+    from taxtune.tuning.records import ComparisonResult, TuneResult
+
+__all__ = ["compare", "evaluate", "tune"]
+
+
+class ObjectiveName(StrEnum):
+    """The objectives, as the command line spells them."""
+
+    HP = "hp"
+    HF = "hf"
+    ACCURACY = "accuracy"
+
+
+class SplitName(StrEnum):
+    """The splits, as the command line spells them."""
+
+    TUNING = "tuning"
+    HELDOUT = "heldout"
+
+
+RecipeArgument = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A YAML file, or a recipe that comes with taxtune: fieldguide, ...")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe, e.g. data.tuning=40. Repeatable."),
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where the run is kept.  [default: runs/<recipe's name>]")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, say what is missing and how many calls a run makes; run nothing.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON; nothing else on standard output.")]
+
+
+def tune(
+    recipe: RecipeArgument,
+    settings: SetOption = None,
+    out: OutOption = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tune a prompt template: propose, ask, place, score, record; then judge the winner on held-out images."""
+    from taxtune.cli.running import announce, finish_tune, open_session, run_guarded, run_listeners, show_plan
+
+    session = open_session(recipe, settings or [], out)
+    if dry_run:
+        show_plan(session, (), as_json=as_json)
+        return
+
+    def work() -> TuneResult:
+        from taxtune.tuning.loop import Tuner
+
+        with announce(session, quiet=as_json) as progress:
+            tuner = Tuner(
+                session,
+                session.folder,
+                listeners=run_listeners(session, session.folder, session.folder, progress),
+                resume=resume,
+            )
+            return tuner.run()
+
+    finish_tune(session, run_guarded(work, resume_hint=_resume_hint("tune", recipe, settings, out)), as_json=as_json)
+
+
+def compare(
+    recipe: RecipeArgument,
+    objective: Annotated[
+        list[ObjectiveName] | None,
+        typer.Option("--objective", help="Once an objective, at least twice.  [default: hp, accuracy]"),
+    ] = None,
+    settings: SetOption = None,
+    out: OutOption = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tune once an objective from the same baseline, splits and seed, and compare the winners image by image."""
+    from taxtune.cli.running import announce, finish_comparison, open_session, run_guarded, run_listeners, show_plan
+
+    kinds = tuple(o.value for o in objective or (ObjectiveName.HP, ObjectiveName.ACCURACY))
+    session = open_session(recipe, settings or [], out)
+    if dry_run:
+        show_plan(session, kinds, as_json=as_json)
+        return
+
+    def work() -> ComparisonResult:
+        from taxtune.tuning.compare import compare_objectives
+
+        with announce(session, quiet=as_json) as progress:
+            return compare_objectives(
+                session,
+                kinds,
+                listeners=lambda kind, folder: run_listeners(session, folder, session.folder, progress),
+                on_heldout=progress.on_heldout,
+                resume=resume,
+            )
+
+    hint = _resume_hint("compare", recipe, settings, out, [f"--objective {kind}" for kind in kinds])
+    finish_comparison(session, run_guarded(work, resume_hint=hint), as_json=as_json)
+
+
+def evaluate(
+    recipe: RecipeArgument,
+    template: Annotated[Path, typer.Option("--template", metavar="FILE", help="The Jinja template to evaluate.")],
+    split: Annotated[SplitName, typer.Option("--split", help="Which images to ask about.")] = SplitName.HELDOUT,
+    settings: SetOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score one template on a split of the recipe, side by side with the baseline."""
+    from taxtune.cli.running import announce, evaluate_template, open_session, run_guarded, show_evaluation
+
+    session = open_session(recipe, settings or [], out)
+    try:
+        source = template.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaxtuneError("The template cannot be read.", file=template, value=str(error)) from error
+
+    def work() -> dict[str, Any]:
+        with announce(session, quiet=as_json) as progress:
+            return evaluate_template(session, source, template, split.value, progress)
+
+    result = run_guarded(work, resume_hint="The same command asks only what has no answer yet.")
+    if as_json:
+        json.dump(result, sys.stdout, ensure_ascii=False, indent=2)
+        sys.stdout.write("\n")
+    else:
+        show_evaluation(session, result)
+
+
+def _resume_hint(
+    command: str, recipe: str, settings: list[str] | None, out: Path | None, extra: list[str] | None = None
+) -> str:
+    import shlex
+
+    parts = ["taxtune", command, shlex.quote(recipe), *(extra or [])]
+    parts += [f"--set {shlex.quote(s)}" for s in settings or []]
+    parts += [f"--out {shlex.quote(str(out))}"] if out is not None else []
+    return "Go on with: " + " ".join([*parts, "--resume"])
