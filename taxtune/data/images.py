@@ -161,14 +161,14 @@ def _formats() -> tuple[str, ...]:
 
 
 def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        image = Image.open(io.BytesIO(data), formats=_formats())
+        image: Image.Image = Image.open(io.BytesIO(data), formats=_formats())
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         pixels = re.search(r"\d+", str(error))
         raise _too_large(path, f"{int(pixels.group()):,}" if pixels else "far too many", max_pixels) from error
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise ImageError(
             f"This is no image, or one in a format that is not read (read are {', '.join(_formats())}).",
             file=path,
