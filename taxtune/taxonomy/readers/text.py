@@ -23,7 +23,7 @@ class Row:
 
     Attributes:
         line: The 1-based line of the file that it starts on.
-        cells: Its cells, cleaned; as many as it has, which may be fewer or more than there are columns.
+        cells: Its cells; as many as it has, which may be fewer or more than there are columns.
     """
 
     line: int
@@ -115,13 +115,14 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
     return text
 
 
-def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError) -> Table:
+def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError, tidy: bool = True) -> Table:
     """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
     Args:
         text: The text.
         file: Its file's name, for messages.
         error: The error to raise.
+        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included.
 
     Raises:
         TaxtuneError: As `error`, if a quote is never closed, a field is larger than 128 KiB, two columns share a name
@@ -139,7 +140,7 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
         raise error(
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
         )
-    rows = tuple(Row(line, tuple(map(clean, cells))) for line, cells in records[1:])
+    rows = tuple(Row(line, tuple(map(clean, cells) if tidy else cells)) for line, cells in records[1:])
     if not rows:
         raise error("The file has a header and no rows.", file=file, row=header_line, value=delimiter.join(cells))
     return Table(file, header, header_line, rows)

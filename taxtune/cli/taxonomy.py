@@ -1,0 +1,139 @@
+"""`taxtune taxonomy`: look at a label tree."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from taxtune.taxonomy import Taxonomy, TaxonomyReport
+
+__all__ = ["check", "show", "taxonomy_app"]
+
+taxonomy_app = typer.Typer(help="Look at a label taxonomy.", no_args_is_help=True)
+
+_File = Annotated[str, typer.Argument(metavar="FILE", help="The taxonomy, or builtin:fieldguide.")]
+_Format = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="auto, inat21-json, inat21-csv, edges or paths.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@taxonomy_app.command()
+def check(file: _File, format: _Format = "auto", as_json: _Json = False) -> None:
+    """Print size, depth, ranks and every defect of a taxonomy file.
+
+    Exits with 0 if the file is a tree, notes or no notes, and with 2 if a defect breaks it.
+    """
+    from taxtune.taxonomy import check_taxonomy
+
+    report = check_taxonomy(file, format)
+    if as_json:
+        _print_json(report.as_dict())
+    else:
+        _print_report(report)
+    if not report.ok:
+        raise typer.Exit(2)
+
+
+@taxonomy_app.command()
+def show(
+    file: _File,
+    node: Annotated[str | None, typer.Argument(help="A label, an alias or a path; the root if left out.")] = None,
+    depth: Annotated[int, typer.Option(min=0, help="Levels to print below the node.")] = 1,
+    names: Annotated[bool, typer.Option(help="Add the English names that come with taxtune.")] = True,
+    format: _Format = "auto",
+    as_json: _Json = False,
+) -> None:
+    """Print a node: its path, rank and other names, and the nodes below it."""
+    from taxtune.taxonomy import read_taxonomy
+
+    taxonomy = read_taxonomy(file, format=format, names=names)
+    index = taxonomy.root if node is None else taxonomy.resolve(node)
+    if as_json:
+        _print_json(_node_dict(taxonomy, index, depth))
+        return
+    value = taxonomy.node(index)
+    below = len(taxonomy.descendants(index)) - 1
+    print(f"{' / '.join(value.path)}")
+    print(f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below")
+    if value.aliases:
+        print(f"also called {'; '.join(value.aliases)}")
+    for line in _tree_lines(taxonomy, index, depth):
+        print(line)
+
+
+def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
+    node = taxonomy.node(index)
+    below = taxonomy.children(index).tolist()
+    return {
+        "label": node.label,
+        "path": list(node.path),
+        "rank": node.rank,
+        "aliases": list(node.aliases),
+        "depth": node.depth,
+        "nodes_below": len(taxonomy.descendants(index)) - 1,
+        "children": [_node_dict(taxonomy, child, depth - 1) for child in below] if depth > 0 else None,
+    }
+
+
+def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
+    lines = []
+    stack = [(child, 1) for child in reversed(taxonomy.children(index).tolist())] if depth > 0 else []
+    while stack:
+        child, level = stack.pop()
+        aliases = taxonomy.aliases[child]
+        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(aliases)})" if aliases else ""))
+        if level < depth:
+            stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
+    return lines
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _print_report(report: TaxonomyReport) -> None:
+    notes = len(report.defects) - len(report.breaking)
+    ranks = ", ".join(f"{count:,} {rank or 'without rank'}" for rank, count in report.ranks.items())
+    print(f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}")
+    print(f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"))
+    if report.height is not None:
+        print(f"depth    {report.height} edges; nodes a level: {', '.join(f'{n:,}' for n in report.levels)}")
+    print(f"ranks    {ranks}")
+    print(f"aliases  {report.aliases:,}")
+    print(f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes")
+    if not report.defects:
+        return
+    if sys.stdout.isatty():
+        _print_table(report)
+        return
+    for defect in report.defects:
+        where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
+        value = "" if defect.value is None else f" (got {defect.value!r})"
+        remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
+        print(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
+
+
+def _print_table(report: TaxonomyReport) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("row", justify="right")
+    for column in ("defect", "value", "what"):
+        table.add_column(column, overflow="fold")
+    for defect in report.defects:
+        # Text, not markup: names may hold square brackets.
+        table.add_row(
+            Text("" if defect.row is None else str(defect.row)),
+            Text(defect.kind, style="bold red" if defect.breaks else "yellow"),
+            Text(defect.value or ""),
+            Text(defect.message + (f" {defect.remedy}" if defect.remedy and defect.breaks else "")),
+        )
+    Console().print(table)

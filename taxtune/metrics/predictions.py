@@ -1,0 +1,204 @@
+"""Reading a file of answers, or of predicted nodes, beside the targets that they are scored against.
+
+A CSV or JSONL file with the column `target`, and `predicted` (a node) or `answer` (free text, to be placed on the tree
+by a mapper). Nodes are given by label, alias or path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from taxtune.errors import DataError, TaxonomyError
+from taxtune.taxonomy.readers.text import parse_table, read_text
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["EMPTY", "Predictions", "read_predictions"]
+
+#: What to do with an answer that is not there: refuse the file, place it on the root, or leave the row out and say so.
+EMPTY = ("error", "abstain", "leave-out")
+
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """The rows of a file that can be scored.
+
+    Attributes:
+        file: The file.
+        kind: Whether the rows hold answers or predicted nodes.
+        rows: The 1-based line of each row.
+        targets: The target node of each row.
+        predicted: The predicted node of each row; empty where `kind` is "answer".
+        answers: The answer of each row; empty where `kind` is "predicted".
+        left_out: Lines of rows without an answer that are left out.
+        notes: What else the user should know.
+    """
+
+    file: str
+    kind: Literal["answer", "predicted"]
+    rows: tuple[int, ...]
+    targets: tuple[int, ...]
+    predicted: tuple[int, ...]
+    answers: tuple[str, ...]
+    left_out: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def read_predictions(path: str | Path, taxonomy: Taxonomy, *, empty: str = "error") -> Predictions:
+    """Reads answers or predicted nodes, and their targets.
+
+    Args:
+        path: A CSV file, or a JSONL file with an object a line.
+        taxonomy: The tree that the nodes are on.
+        empty: One of `EMPTY`: what to do where a CSV cell `answer` is empty or a JSONL `answer` is null, since it may
+            mean an empty answer or a failed call. (An `answer` of "" in JSONL is an empty answer.)
+
+    Raises:
+        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used; one message names them
+            all, up to 20, with the nearest names for labels that are not on the taxonomy.
+    """
+    file = str(path)
+    text = read_text(Path(path), error=DataError, what="predictions")
+    records = _json_lines(text, file) if text.lstrip()[0] in "{[" else _csv_records(text, file)
+    columns = {name for _, record in records for name in record}
+    if "target" not in columns or not columns & {"answer", "predicted"}:
+        raise DataError(
+            "The file needs the column target, and answer or predicted.", file=file, row=1, value=sorted(columns)
+        )
+    kind: Literal["answer", "predicted"] = "predicted" if "predicted" in columns else "answer"
+    notes: tuple[str, ...] = ()
+    if {"answer", "predicted"} <= columns:
+        notes = ("The column predicted is scored; the column answer beside it is not used.",)
+    problems: list[tuple[int, str]] = []
+    resolve = _resolver(taxonomy)
+    rows: list[int] = []
+    targets: list[int] = []
+    predicted: list[int] = []
+    answers: list[str] = []
+    left_out: list[int] = []
+    for line, record in records:
+        target = _node(record.get("target"), "target", resolve, line, problems)
+        if kind == "predicted":
+            node = _node(record.get("predicted"), "predicted", resolve, line, problems)
+            if target is None or node is None:
+                continue
+            predicted.append(node)
+        else:
+            answer = record.get("answer")
+            if answer is not None and not isinstance(answer, str):
+                problems.append((line, f"answer is no text but {answer!r}"))
+                continue
+            if answer is None and empty != "abstain":
+                if empty == "leave-out":
+                    left_out.append(line)
+                else:
+                    problems.append((line, "answer is empty"))
+                continue
+            if target is None:
+                continue
+            answers.append(answer or "")
+        rows.append(line)
+        targets.append(target)
+    if problems:
+        raise _listed(problems, file, len(records))
+    if not rows:
+        raise DataError("No row has an answer, so there is nothing to score.", file=file)
+    return Predictions(
+        file, kind, tuple(rows), tuple(targets), tuple(predicted), tuple(answers), tuple(left_out), notes
+    )
+
+
+def _csv_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
+    table = parse_table(text, file, error=DataError, tidy=False)
+    for row in table.rows:
+        if any(cell.strip() for cell in row.cells[len(table.header) :]):
+            raise DataError(
+                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+                file=file,
+                row=row.line,
+                value=row.cells[len(table.header)],
+                remedy="Put text that holds a comma in double quotes.",
+            )
+    # An empty cell is no value: CSV cannot tell an empty text from none.
+    return [
+        (row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)})
+        for row in table.rows
+    ]
+
+
+def _json_lines(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
+    records = []
+    # Not splitlines(): it also splits at characters that may stand unescaped inside a JSON text.
+    for line, source in enumerate(text.split("\n"), start=1):
+        if not source.strip():
+            continue
+        try:
+            record = json.loads(source)
+        except (json.JSONDecodeError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise DataError(
+                "The line is not a JSON object.",
+                file=file,
+                row=line,
+                value=source.strip(),
+                remedy="JSONL has one object a line.",
+            )
+        records.append((line, record))
+    return records
+
+
+def _resolver(taxonomy: Taxonomy) -> Callable[[str | tuple[str, ...]], int | str]:
+    """Returns a function from a reference to its node, or to what is wrong with it, that looks each up once."""
+    known: dict[str | tuple[str, ...], int | str] = {}
+
+    def resolve(reference: str | tuple[str, ...]) -> int | str:
+        if reference not in known:
+            try:
+                known[reference] = taxonomy.resolve(reference)
+            except TaxonomyError as error:
+                known[reference] = f"{error.message} {error.remedy or ''}".strip()
+        return known[reference]
+
+    return resolve
+
+
+def _node(
+    value: object,
+    column: str,
+    resolve: Callable[[str | tuple[str, ...]], int | str],
+    line: int,
+    problems: list[tuple[int, str]],
+) -> int | None:
+    if isinstance(value, list) and value and all(isinstance(label, str) for label in value):
+        value = tuple(value)
+    if value is None or value == "" or (isinstance(value, str) and not value.strip()):
+        problems.append((line, f"{column} is empty"))
+        return None
+    if not isinstance(value, str | tuple):
+        problems.append((line, f"{column} is no label or path but {value!r}"))
+        return None
+    found = resolve(value)
+    if isinstance(found, str):
+        problems.append((line, f"{column}: {found}"))
+        return None
+    return found
+
+
+def _listed(problems: Sequence[tuple[int, str]], file: str, total: int) -> DataError:
+    lines = [f"\n  row {line}: {what}" for line, what in problems[:_LISTED]]
+    if len(problems) > _LISTED:
+        lines.append(f"\n  and {len(problems) - _LISTED} more")
+    rows = len({line for line, _ in problems})
+    remedy = "\nCorrect these rows or remove them."
+    if any(what == "answer is empty" for _, what in problems):
+        remedy += (
+            " For empty answers say what they mean: --empty abstain (the model said nothing) or --empty leave-out "
+            "(the call failed)."
+        )
+    return DataError(f"{rows} of {total} rows cannot be scored:{''.join(lines)}{remedy}", file=file)
