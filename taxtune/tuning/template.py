@@ -29,6 +29,7 @@ __all__ = [
     "SAMPLE",
     "TESTS",
     "VARIABLES",
+    "check_source",
     "check_template",
     "normalise_source",
     "render",
@@ -49,6 +50,15 @@ MAX_RENDERED = 16_000
 
 _MAX_VALUE = 2_000  # characters of a variable's value
 _MAX_ITEMS = 64  # of a list variable
+
+
+def check_source(source: str) -> None:
+    """Refuses a source that is unsafe or broken, by its parse tree alone; nothing is rendered.
+
+    Raises:
+        TemplateError: The reason, with the line and the construct.
+    """
+    _compiled(source)
 
 
 def check_template(
@@ -72,7 +82,7 @@ def check_template(
     Raises:
         TemplateError: The reason in a sentence or two, fit to go back to whoever wrote the template.
     """
-    _compiled(source)
+    check_source(source)
     variables = SAMPLE if sample is None else sample
     prompt = render(source, variables)
     normal = normalise_source(source)

@@ -1,0 +1,224 @@
+"""Fragment files: the slots and sentences that templates are composed from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.resources import prompts_dir
+from taxtune.tuning.template import check_source
+
+__all__ = ["Choice", "Fragments", "Slot", "read_fragments"]
+
+_Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Choice(_Model):
+    """One sentence of a slot.
+
+    Attributes:
+        id: Its name in the record; lower-case letters, digits and underscores.
+        text: A piece of a Jinja template, complete in itself; empty to leave the slot out.
+    """
+
+    id: _Id
+    text: Annotated[str, Field(max_length=1_000)]
+
+
+class Slot(_Model):
+    """One place in a template.
+
+    Attributes:
+        id: Its name in the record.
+        about: What the slot is for; for people.
+        choices: What can stand there.
+    """
+
+    id: _Id
+    about: str = ""
+    choices: Annotated[tuple[Choice, ...], Field(min_length=1)]
+
+    def text(self, choice: str) -> str:
+        """Returns the text of a choice."""
+        return next(c.text for c in self.choices if c.id == choice)
+
+
+class _File(_Model):
+    name: str = ""
+    extends: str | None = None
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1)]
+
+
+class Fragments(_Model):
+    """Slots in the order in which they stand in a template.
+
+    Attributes:
+        name: Name of the file that they were read from.
+        slots: The slots.
+    """
+
+    name: str
+    slots: tuple[Slot, ...]
+
+    @property
+    def compositions(self) -> int:
+        """The number of ways to choose."""
+        total = 1
+        for slot in self.slots:
+            total *= len(slot.choices)
+        return total
+
+    def compose(self, parameters: Mapping[str, str]) -> str:
+        """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
+        texts = (slot.text(parameters[slot.id]).strip() for slot in self.slots)
+        return " ".join(text for text in texts if text)
+
+    def fits(self, parameters: Mapping[str, str]) -> bool:
+        """Tells whether every slot has one of its choices, and there is nothing else."""
+        return parameters.keys() == {slot.id for slot in self.slots} and all(
+            parameters[slot.id] in {choice.id for choice in slot.choices} for slot in self.slots
+        )
+
+    def parameters(self, number: int) -> dict[str, str]:
+        """Returns the composition of a number from 0 to `compositions` - 1."""
+        chosen: dict[str, str] = {}
+        for slot in self.slots:
+            number, index = divmod(number, len(slot.choices))
+            chosen[slot.id] = slot.choices[index].id
+        return chosen
+
+    def digest(self) -> str:
+        """Returns a hash of all that can end up in a template."""
+        content = [[slot.id, [[choice.id, choice.text] for choice in slot.choices]] for slot in self.slots]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def read_fragments(source: str | Path = "default") -> Fragments:
+    """Reads a fragment file, or all of a folder's.
+
+    A file that names another one under `extends` adds to it: choices to the slots that are there, slots after them. The
+    files of a folder add to each other in the order of their names.
+
+    Args:
+        source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file or of a folder.
+
+    Raises:
+        ProposerError: A file is missing, is no YAML or does not have the right form; file and key are named.
+    """
+    path = _find(source, None)
+    files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
+    if not files:
+        raise ProposerError("The folder holds no fragment files (*.yaml).", file=path)
+    slots: dict[str, Slot] = {}
+    for file in files:
+        for slot in _read(file, ()):
+            _add(slots, slot, file)
+    fragments = Fragments(name=path.stem, slots=tuple(slots.values()))
+    if fragments.compositions == 1 and not fragments.compose(fragments.parameters(0)):
+        raise ProposerError("The fragments compose only the empty template.", file=path, remedy="Add a choice.")
+    return fragments
+
+
+def _find(source: str | Path, beside: Path | None) -> Path:
+    known = prompts_dir() / "fragments"
+    candidates = [Path(source).expanduser(), known / f"{source}.yaml"]
+    if beside is not None:
+        candidates.insert(0, beside.parent / source)
+    for candidate in candidates:
+        # A folder that happens to be named like a set of fragments does not hide it, unless it holds fragments.
+        if candidate.is_file() or (candidate.is_dir() and next(candidate.glob("*.y*ml"), None) is not None):
+            return candidate
+    if candidates[0].is_dir():
+        return candidates[0]
+    names = ", ".join(sorted(path.stem for path in known.glob("*.yaml")))
+    raise ProposerError(
+        f"There are no fragments {str(source)!r}.",
+        file=beside,
+        remedy=f"Give the path of a YAML file or of a folder, or one of: {names}.",
+    )
+
+
+def _read(file: Path, above: tuple[Path, ...]) -> list[Slot]:
+    if file.resolve() in above:
+        raise ProposerError("The file extends itself.", file=file, remedy="Remove its 'extends'.")
+    try:
+        data: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProposerError(f"The fragments cannot be read: {error}.", file=file) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        row = None if mark is None else mark.line + 1
+        raise ProposerError(f"This is no valid YAML: {problem}.", file=file, row=row) from None
+    except RecursionError:
+        raise ProposerError("The file is nested too deeply.", file=file) from None
+    try:
+        parsed = _File.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        value = first["input"] if isinstance(first["input"], str | int | float | bool) else None
+        raise ProposerError(
+            f"{key}: {first['msg']}.",
+            file=file,
+            value=value,
+            remedy="A fragment file has 'slots', each with an 'id' and 'choices', each of these with 'id' and 'text'.",
+        ) from None
+    slots: dict[str, Slot] = {}
+    if parsed.extends is not None:
+        parent = _find(parsed.extends, file)
+        if parent.is_dir():
+            raise ProposerError("A file cannot extend a folder.", file=file, value=parsed.extends)
+        slots = {slot.id: slot for slot in _read(parent, (*above, file.resolve()))}
+    _check(parsed, file)
+    for slot in parsed.slots:
+        _add(slots, slot, file)
+    return list(slots.values())
+
+
+def _check(parsed: _File, file: Path) -> None:
+    seen: set[str] = set()
+    for slot in parsed.slots:
+        if slot.id in seen:
+            raise ProposerError(f"There are two slots {slot.id!r}.", file=file, remedy="Put their choices together.")
+        seen.add(slot.id)
+        choices: set[str] = set()
+        for choice in slot.choices:
+            where = f"slot {slot.id!r}, choice {choice.id!r}"
+            if choice.id in choices:
+                raise ProposerError(f"{where}: there are two choices of this id.", file=file, remedy="Rename one.")
+            choices.add(choice.id)
+            if not choice.text.strip():
+                continue
+            try:
+                check_source(choice.text)
+            except TemplateError as error:
+                raise ProposerError(f"{where}: {error}", file=file) from None
+
+
+def _add(slots: dict[str, Slot], slot: Slot, file: Path) -> None:
+    before = slots.get(slot.id)
+    if before is None:
+        slots[slot.id] = slot
+        return
+    known = {choice.id: choice.text for choice in before.choices}
+    for choice in slot.choices:
+        if known.get(choice.id, choice.text) != choice.text:
+            raise ProposerError(
+                f"slot {slot.id!r}, choice {choice.id!r}: another file has a different text under this id.",
+                file=file,
+                remedy="Give it another id.",
+            )
+    new = tuple(choice for choice in slot.choices if choice.id not in known)
+    slots[slot.id] = before.model_copy(update={"choices": (*before.choices, *new)})
