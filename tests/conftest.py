@@ -1,0 +1,61 @@
+"""Fixtures for every room's tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of published data used in development; the test is skipped where it is absent."""
+    root = os.environ.get("TAXTUNE_SHARED") or Path(__file__).resolve().parents[1].parent / "shared"
+    folder = Path(root) / "data"
+    if not folder.is_dir():
+        pytest.skip(f"the development data is not here ({folder}); set TAXTUNE_SHARED to the folder that holds data/")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def inat21(shared_data: Path) -> Taxonomy:
+    """The taxonomy of iNaturalist 2021 without the English names that taxtune adds."""
+    return read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv", names=False)
+
+
+@pytest.fixture
+def birds() -> Taxonomy:
+    """A small taxonomy with ranks, Latin labels and English aliases.
+
+    life(0) / Aves(1) / Passeriformes(2) / Turdidae(3) / Turdus merula(4), Turdus migratorius(5);
+    Aves / Anseriformes(6) / Anatidae(7) / Anas platyrhynchos(8).
+    """
+    return Taxonomy(
+        [
+            "life",
+            "Aves",
+            "Passeriformes",
+            "Turdidae",
+            "Turdus merula",
+            "Turdus migratorius",
+            "Anseriformes",
+            "Anatidae",
+            "Anas platyrhynchos",
+        ],
+        [-1, 0, 1, 2, 3, 3, 1, 6, 7],
+        aliases=[
+            (),
+            ("bird",),
+            (),
+            ("thrush",),
+            ("blackbird", "common blackbird"),
+            ("American robin",),
+            (),
+            (),
+            ("mallard",),
+        ],
+        ranks=[None, "class", "order", "family", "species", "species", "order", "family", "species"],
+    )

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy import Taxonomy
+from tests.trees import tree_and_nodes, trees
+
+
+def walk_up(tree: Taxonomy, node: int) -> list[int]:
+    """Ancestors from the root down, by following parents one by one."""
+    way = [node]
+    while tree.parents[way[-1]] >= 0:
+        way.append(int(tree.parents[way[-1]]))
+    return way[::-1]
+
+
+@given(trees())
+def test_ancestors_and_depth_follow_the_parents(tree: Taxonomy) -> None:
+    for node in range(len(tree)):
+        assert tree.ancestors(node).tolist() == walk_up(tree, node)
+        assert tree.depth[node] == len(walk_up(tree, node)) - 1
+        assert tree.node(node).path == tuple(tree.labels[i] for i in walk_up(tree, node))
+    assert tree.height == max(len(walk_up(tree, node)) - 1 for node in range(len(tree)))
+
+
+@given(tree_and_nodes())
+def test_shared_and_lca_agree_with_sets(case: tuple[Taxonomy, list[list[int]]]) -> None:
+    tree, (a, b) = case
+    shared = [len(set(walk_up(tree, x)) & set(walk_up(tree, y))) for x, y in zip(a, b, strict=True)]
+    assert tree.shared(a, b).tolist() == shared
+    lowest = [
+        max(set(walk_up(tree, x)) & set(walk_up(tree, y)), key=lambda node: tree.depth[node])
+        for x, y in zip(a, b, strict=True)
+    ]
+    assert tree.lca(a, b).tolist() == tree.lca(b, a).tolist() == lowest
+    assert [tree.lca(x, y) for x, y in zip(a, b, strict=True)] == lowest
+    assert tree.lca(a, a).tolist() == a
+
+
+@given(tree_and_nodes())
+def test_is_ancestor_and_distance(case: tuple[Taxonomy, list[list[int]]]) -> None:
+    tree, (a, b) = case
+    assert tree.is_ancestor(a, b).tolist() == [x in walk_up(tree, y) for x, y in zip(a, b, strict=True)]
+    assert tree.distance(a, b).tolist() == [
+        len(set(walk_up(tree, x)) ^ set(walk_up(tree, y))) for x, y in zip(a, b, strict=True)
+    ]
+
+
+@given(tree_and_nodes(rows=1))
+def test_common_ancestor_of_many_folds_the_pairwise_one(case: tuple[Taxonomy, list[list[int]]]) -> None:
+    tree, (nodes,) = case
+    folded = nodes[0]
+    for node in nodes[1:]:
+        folded = tree.lca(folded, node)
+    assert tree.common_ancestor(nodes) == folded
+
+
+def test_common_ancestor_of_nothing_is_undefined(birds: Taxonomy) -> None:
+    with pytest.raises(ValueError, match="no nodes"):
+        birds.common_ancestor([])
+
+
+@given(trees(), st.data())
+def test_subtree_keeps_the_nodes_below_and_their_relations(tree: Taxonomy, data: st.DataObject) -> None:
+    top = data.draw(st.integers(0, len(tree) - 1))
+    below = tree.descendants(top).tolist()
+    assert below == [node for node in range(len(tree)) if top in walk_up(tree, node)]
+    part = tree.subtree(top)
+    assert [part.labels[i] for i in range(len(part))] == [tree.labels[i] for i in below]
+    for new, old in enumerate(below):
+        assert part.path(new) == tree.path(old)[tree.depth[top] :]
+
+
+@given(trees())
+def test_children_and_leaves(tree: Taxonomy) -> None:
+    for node in range(len(tree)):
+        assert tree.children(node).tolist() == np.flatnonzero(tree.parents == node).tolist()
+    assert tree.leaves.tolist() == [i for i in range(len(tree)) if i not in set(tree.parents.tolist())]
+
+
+@given(trees())
+def test_every_path_resolves_to_its_node(tree: Taxonomy) -> None:
+    for node in range(len(tree)):
+        assert tree.resolve(tree.path(node)) == node
+        assert tree.resolve("/".join(tree.path(node)).upper()) == node or tree.height == 0
+
+
+def test_arrays_cannot_be_written_to(birds: Taxonomy) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        birds.lineage[0, 0] = 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "parents", "message"),
+    [
+        ([], [], "no nodes"),
+        (["a", "b"], [-1, 1], "comes before"),
+        (["a", "b"], [-1, -1], "comes before"),
+        (["a", "b"], [0, 0], "comes before"),
+        (["a", " "], [-1, 0], "empty label"),
+        (["a", "b", "b"], [-1, 0, 0], "both called 'b'"),
+    ],
+)
+def test_what_is_no_tree_is_refused(labels: list[str], parents: list[int], message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        Taxonomy(labels, parents)
+
+
+def test_the_same_label_may_stand_under_two_parents() -> None:
+    tree = Taxonomy(["root", "a", "b", "Iris", "Iris"], [-1, 0, 0, 1, 2])
+    assert tree.find("iris") == [3, 4]
+    with pytest.raises(TaxonomyError, match=r"2 nodes are called 'Iris'.*root/a/Iris, root/b/Iris"):
+        tree.resolve("Iris")
+    assert tree.resolve("a/Iris") == 3
+    assert tree.resolve("root/b/iris") == 4
+    assert tree.resolve(["b", "Iris"]) == 4
+
+
+def test_a_runaway_chain_is_refused_instead_of_filling_the_memory() -> None:
+    n = 20_000
+    with pytest.raises(TaxonomyError, match="too deep for its size"):
+        Taxonomy([f"n{i}" for i in range(n)], range(-1, n - 1))
+
+
+def test_a_label_beats_an_alias_and_the_exact_spelling_another_case() -> None:
+    tree = Taxonomy(["root", "robin", "thrush", "Robin"], [-1, 0, 0, 2], aliases=[(), (), ("robin", "throstle"), ()])
+    assert tree.resolve("robin") == 1
+    assert tree.resolve("Robin") == 3
+    assert tree.resolve("Throstle") == 2
+    with pytest.raises(TaxonomyError, match="2 nodes"):
+        tree.resolve("ROBIN")
+
+
+def test_a_label_with_a_slash_is_found_by_its_name_and_path() -> None:
+    tree = Taxonomy(["root", "cats/dogs"], [-1, 0])
+    assert tree.resolve("cats/dogs") == 1
+    assert tree.resolve(["root", "cats/dogs"]) == 1
+
+
+def test_an_unknown_name_suggests_the_nearest(birds: Taxonomy) -> None:
+    with pytest.raises(TaxonomyError, match=r"'Turdus merulla' is not on the taxonomy.*'Turdus merula'"):
+        birds.resolve("Turdus merulla")
+    with pytest.raises(TaxonomyError, match="No name on it is near"):
+        birds.resolve("Boeing 747")
+    with pytest.raises(TaxonomyError, match="No node has this path"):
+        birds.resolve(["Aves", "Corvidae"])
+
+
+@given(st.lists(st.text("abcdef ", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=30, unique=True))
+def test_the_nearest_name_is_as_near_as_difflib_finds(names: list[str]) -> None:
+    tree = Taxonomy(["root", *names], [-1] + [0] * len(names))
+    query = names[0][::-1] + "x"
+
+    def ratio(name: str) -> float:
+        return difflib.SequenceMatcher(None, name, query.strip()).ratio()
+
+    near = tree.nearest_names(query, n=3)
+    expected = sorted((r for r in map(ratio, ["root", *names]) if r >= 0.6), reverse=True)[:3]
+    assert [ratio(name) for name in near] == pytest.approx(expected)
+
+
+def test_names_and_common_name(birds: Taxonomy) -> None:
+    assert birds.names(4) == ("Turdus merula", "blackbird", "common blackbird")
+    assert birds.common_name(4) == "blackbird"
+    assert birds.common_name(2) == "Passeriformes"
+
+
+def test_inat21_is_what_the_paper_counts_on(inat21: Taxonomy) -> None:
+    assert len(inat21) == 16_344
+    assert len(inat21.leaves) == 10_000
+    merula = inat21.resolve("Turdus merula")
+    assert inat21.depth[merula] == 7
+    assert len(inat21.ancestors(merula)) == 8
+    assert inat21.path(merula)[:4] == ("life", "Animalia", "Chordata", "Aves")
+    assert len(inat21.find("Proboscidea")) == 2

@@ -1,0 +1,33 @@
+"""Random trees for property tests."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["tree_and_nodes", "trees"]
+
+
+@st.composite
+def trees(draw: st.DrawFn, max_nodes: int = 30) -> Taxonomy:
+    """Trees of 1 to `max_nodes` nodes; the same label may occur under different parents."""
+    n = draw(st.integers(1, max_nodes))
+    parents = [-1] + [draw(st.integers(0, i - 1)) for i in range(1, n)]
+    born: dict[int, int] = {}
+    labels = ["root"]
+    for parent in parents[1:]:
+        born[parent] = born.get(parent, 0) + 1
+        labels.append(f"n{born[parent]}")
+    return Taxonomy(labels, parents)
+
+
+@st.composite
+def tree_and_nodes(
+    draw: st.DrawFn, rows: int = 2, min_size: int = 1, max_size: int = 12
+) -> tuple[Taxonomy, list[list[int]]]:
+    """A tree and some equally long lists of its nodes."""
+    tree = draw(trees())
+    n = draw(st.integers(min_size, max_size))
+    node = st.integers(0, len(tree) - 1)
+    return tree, [draw(st.lists(node, min_size=n, max_size=n)) for _ in range(rows)]
