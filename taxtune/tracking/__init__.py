@@ -1,0 +1,8 @@
+"""The record that a run leaves in MLflow. MLflow itself is loaded when a run starts, not when this is imported."""
+
+from __future__ import annotations
+
+from taxtune.tracking.base import NullTracker, Tracker
+from taxtune.tracking.mlflow_tracker import MLflowTracker
+
+__all__ = ["MLflowTracker", "NullTracker", "Tracker"]

@@ -1,0 +1,153 @@
+"""Where MLflow keeps what a run records: which store, whether it can be written, and how to look at it.
+
+MLflow is loaded here and nowhere else, with its telemetry off, its chatter silenced and its patience with a server that
+does not answer cut from minutes to seconds. Whatever of this the user has set in the environment is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taxtune import atomic
+from taxtune.errors import TaxtuneError
+
+__all__ = ["Store", "open_store", "redact", "short_reason", "store_uri"]
+
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    # MLflow prints links on stdout, which belongs to results.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open MLflow store and an experiment in it.
+
+    Attributes:
+        client: The `mlflow.MlflowClient`; nothing of MLflow's process-wide state is touched.
+        uri: Tracking URI; it may hold a password, so show `redact(uri)` only.
+        experiment: Id of the experiment.
+    """
+
+    client: Any
+    uri: str
+    experiment: str
+
+    def where(self, run: str | None = None) -> str:
+        """Returns where to look: the address of a tracking server, or the command that shows a local store."""
+        if self.uri.startswith(("http://", "https://")):
+            page = f"{redact(self.uri).rstrip('/')}/#/experiments/{self.experiment}"
+            return page if run is None else f"{page}/runs/{run}"
+        return f"mlflow ui --backend-store-uri {shlex.quote(redact(self.uri))}"
+
+
+def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
+    """Returns the tracking URI: the argument, else `MLFLOW_TRACKING_URI`, else a SQLite file in the folder."""
+    chosen = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    return chosen or f"sqlite:///{(Path(folder).resolve() / 'mlflow.db').as_posix()}"
+
+
+def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = None) -> Store:
+    """Opens the store and finds or makes the experiment.
+
+    Args:
+        experiment: Name of the experiment.
+        folder: The run's folder; a local store and its artifacts lie in it by default.
+        tracking_uri: See `store_uri`.
+
+    Raises:
+        TaxtuneError: If the store cannot be reached or written.
+    """
+    uri = store_uri(folder, tracking_uri)
+    database = _sqlite_path(uri)
+    if database is not None:
+        _check_sqlite(database)
+    try:
+        client = _client(uri)
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
+        else:
+            number = found.experiment_id
+            if found.lifecycle_stage == "deleted":
+                client.restore_experiment(number)
+    except Exception as error:
+        raise TaxtuneError(
+            f"MLflow cannot record at {redact(uri)}: {short_reason(error)}",
+            remedy="Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record beside the run.",
+        ) from error
+    return Store(client, uri, str(number))
+
+
+def redact(text: str) -> str:
+    """Returns a text in which no address shows its user name and password."""
+    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
+
+
+def short_reason(error: BaseException, limit: int = 300) -> str:
+    """Returns the first lines of an error's message, without passwords."""
+    text = " ".join(redact(str(error)).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _client(uri: str) -> Any:
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    # The level above counts only where MLflow has not been imported before.
+    for name in ("mlflow", "mlflow.store.db.utils", "alembic"):
+        logger = logging.getLogger(name)
+        if logger.getEffectiveLevel() < logging.WARNING and os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+            logger.setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=uri)
+
+
+def _artifacts(uri: str, folder: str | Path) -> str | None:
+    """Returns where a local database's artifacts go; a server decides for itself."""
+    database = _sqlite_path(uri)
+    if database is not None:
+        return (database.parent / "mlartifacts").as_uri()
+    if re.match(r"(postgresql|mysql|mssql)\b", uri):
+        # MLflow would put them into whatever folder the command happens to be started in.
+        return (Path(folder).resolve() / "mlartifacts").as_uri()
+    return None
+
+
+def _sqlite_path(uri: str) -> Path | None:
+    if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
+        return None
+    return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
+
+
+def _check_sqlite(path: Path) -> None:
+    """Finds out within milliseconds what MLflow would try ten times over for minutes."""
+    atomic.make_folder(path.parent)
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection:
+            connection.execute("PRAGMA schema_version")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+    except sqlite3.Error as error:
+        raise TaxtuneError(
+            f"MLflow's database cannot be written: {error}.",
+            file=path,
+            remedy="Mend its permissions, or move it away to start a new one.",
+        ) from error

@@ -1,0 +1,159 @@
+"""A run's records as MLflow wants them: flat parameters, finite metrics and tables, within MLflow's limits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from taxtune.report.wording import METRICS
+from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TuneResult
+
+__all__ = [
+    "best_metrics",
+    "cut",
+    "difference_metrics",
+    "example_table",
+    "flatten",
+    "heldout_metrics",
+    "heldout_table",
+    "indented",
+    "iteration_metrics",
+    "plain",
+    "result_metrics",
+]
+
+# MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
+PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yields parameters with dotted keys, long values cut."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{name}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+            yield name, cut(text, PARAMETER_LIMIT)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as JSON can hold it; what JSON does not know (a path, say) becomes its text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def cut(text: str, limit: int) -> str:
+    """Returns the text, or where it is too long its beginning with a note of its length."""
+    note = f"… ({len(text)} characters)"
+    return text if len(text) <= limit else text[: limit - len(note)] + note
+
+
+def indented(text: str) -> str:
+    """Returns a text as a Markdown code block, which shows anything in it as it is."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def iteration_metrics(record: IterationRecord) -> dict[str, float]:
+    """Returns an iteration's numbers by name; what is not known (a price, a failed iteration's hP) is left out."""
+    usage = asdict(record.usage)
+    costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
+    values: dict[str, float | None] = {
+        **({} if record.scores is None else {key: getattr(record.scores, key) for key in METRICS}),
+        "value": record.value,
+        "images": len(record.rows),
+        "missing": record.missing,
+        "abstained": record.abstained,
+        **usage,
+        "cost_usd": sum(costs) if costs else None,
+    }
+    return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def best_metrics(best: IterationRecord | None) -> dict[str, float]:
+    """Returns the curves of the best so far."""
+    if best is None or best.scores is None or best.value is None:
+        return {}
+    return {"best.value": best.value, "best.hp": best.scores.hp, "best.hr": best.scores.hr, "best.hf": best.scores.hf}
+
+
+def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
+    """Returns a template's held-out scores with the ends of their intervals, as `heldout.NAME.METRIC[.low|.high]`."""
+    values: dict[str, float] = {f"heldout.{held.name}.images": float(held.scores.n)}
+    for key in METRICS:
+        values[f"heldout.{held.name}.{key}"] = getattr(held.scores, key)
+        if key in held.intervals:
+            values[f"heldout.{held.name}.{key}.low"] = held.intervals[key].low
+            values[f"heldout.{held.name}.{key}.high"] = held.intervals[key].high
+    return values
+
+
+def difference_metrics(prefix: str, differences: Mapping[str, Any]) -> dict[str, float]:
+    """Returns paired differences as `PREFIX.METRIC[.low|.high|.p]`."""
+    values: dict[str, float] = {}
+    for key, found in differences.items():
+        values[f"{prefix}.{key}"] = found.difference
+        values[f"{prefix}.{key}.low"] = found.low
+        values[f"{prefix}.{key}.high"] = found.high
+        values[f"{prefix}.{key}.p"] = found.p_value
+    return values
+
+
+def result_metrics(result: TuneResult) -> dict[str, float]:
+    """Returns the numbers of a finished run."""
+    values = {
+        "winner.iteration": float(result.winner),
+        "trivial.hp": result.trivial_hp,
+        "trivial.hr": result.trivial_hr,
+        "iterations": float(len(result.iterations)),
+        "iterations.failed": float(sum(record.state != "complete" for record in result.iterations)),
+    }
+    winner = next((record for record in result.iterations if record.iteration == result.winner), None)
+    if winner is not None and winner.scores is not None:
+        values |= {f"tuning.winner.{key}": getattr(winner.scores, key) for key in METRICS}
+    for held in result.heldout:
+        values |= heldout_metrics(held)
+    return values | difference_metrics("heldout.difference", result.differences)
+
+
+def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
+    """Returns one row an image, as columns; what a failed call has not is None."""
+    columns = {
+        "image": "image",
+        "answer": "answer",
+        "placed node": "placed",
+        "truth": "truth",
+        "stage": "stage",
+        "hP": "hp",
+        "hR": "hr",
+        "abstained": "abstained",
+        "from store": "from_store",
+        "failure": "failure",
+        "example": "example",
+    }
+    return {name: [getattr(row, field) for row in rows] for name, field in columns.items()}
+
+
+def heldout_table(heldout: Sequence[HeldoutResult]) -> dict[str, list[Any]]:
+    """Returns one row a template and metric, as columns."""
+    cells = [
+        (held.name, shown, getattr(held.scores, key), held.intervals.get(key), held.scores.n)
+        for held in heldout
+        for key, shown in METRICS.items()
+    ]
+    return {
+        "template": [name for name, *_ in cells],
+        "score": [shown for _, shown, *_ in cells],
+        "value": [value for _, _, value, *_ in cells],
+        "low": [None if found is None else found.low for *_, found, _ in cells],
+        "high": [None if found is None else found.high for *_, found, _ in cells],
+        "images": [n for *_, n in cells],
+    }
