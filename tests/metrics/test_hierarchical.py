@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from taxtune.metrics import harmonic_mean, precision_recall, score
+from taxtune.taxonomy import Taxonomy
+from tests.trees import tree_and_nodes
+
+Case = tuple[Taxonomy, list[list[int]]]
+
+
+@given(tree_and_nodes())
+def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
+    tree, (predicted, target) = case
+    ancestors = [set(tree.ancestors(i).tolist()) for i in range(len(tree))]
+    hp = sum(len(ancestors[p] & ancestors[t]) / len(ancestors[p]) for p, t in zip(predicted, target, strict=True))
+    hr = sum(len(ancestors[p] & ancestors[t]) / len(ancestors[t]) for p, t in zip(predicted, target, strict=True))
+    hp, hr = hp / len(target), hr / len(target)
+    scores = score(tree, predicted, target)
+    assert scores.hp == pytest.approx(hp)
+    assert scores.hr == pytest.approx(hr)
+    assert scores.hf == pytest.approx(2 * hp * hr / (hp + hr))
+    assert scores.accuracy == pytest.approx(sum(p == t for p, t in zip(predicted, target, strict=True)) / len(target))
+    assert scores.depth == pytest.approx(sum(len(tree.path(p)) - 1 for p in predicted) / len(target))
+    assert scores.n == len(target)
+
+
+@given(tree_and_nodes())
+def test_ranges_and_when_they_are_one(case: Case) -> None:
+    tree, (predicted, target) = case
+    hp, hr = precision_recall(tree, predicted, target)
+    for values in (hp, hr):
+        assert ((values > 0) & (values <= 1)).all()
+    # Nothing wrong is said exactly where the prediction is an ancestor of the target, everything where it is below it.
+    assert (hp == 1).tolist() == tree.is_ancestor(predicted, target).tolist()
+    assert (hr == 1).tolist() == tree.is_ancestor(target, predicted).tolist()
+    assert ((hp == 1) & (hr == 1)).tolist() == [p == t for p, t in zip(predicted, target, strict=True)]
+
+
+@given(tree_and_nodes())
+def test_swapping_prediction_and_target_swaps_precision_and_recall(case: Case) -> None:
+    tree, (a, b) = case
+    hp, hr = precision_recall(tree, a, b)
+    swapped_hp, swapped_hr = precision_recall(tree, b, a)
+    assert (hp == swapped_hr).all()
+    assert (hr == swapped_hp).all()
+
+
+@given(tree_and_nodes())
+def test_precision_is_below_recall_exactly_where_the_prediction_is_deeper(case: Case) -> None:
+    """So the paper's "hP is never below hR for leaf targets" needs leaves of equal depth, as iNat21 has them."""
+    tree, (predicted, target) = case
+    hp, hr = precision_recall(tree, predicted, target)
+    assert (hp < hr).tolist() == (tree.depth[predicted] > tree.depth[target]).tolist()
+
+
+def test_a_leaf_target_with_lower_precision_than_recall_where_leaves_differ_in_depth() -> None:
+    tree = Taxonomy(["root", "shallow leaf", "a", "b", "c"], [-1, 0, 0, 2, 3])
+    hp, hr = precision_recall(tree, [4], [1])
+    assert (hp[0], hr[0]) == (0.25, 0.5)
+
+
+@given(tree_and_nodes())
+def test_backing_off_to_the_common_ancestor_never_lowers_precision(case: Case) -> None:
+    tree, (predicted, target) = case
+    back = tree.lca(predicted, target)
+    hp, hr = precision_recall(tree, back, target)
+    old_hp, old_hr = precision_recall(tree, predicted, target)
+    assert (hp == 1).all()
+    assert (hp >= old_hp).all()
+    assert (hr == old_hr).all()
+
+
+def test_parity_with_hiclass(birds: Taxonomy) -> None:
+    hiclass = pytest.importorskip("hiclass.metrics")
+    rng = np.random.default_rng(3)
+    predicted, target = rng.integers(0, len(birds), (2, 200))
+
+    def rows(nodes: np.ndarray) -> np.ndarray:
+        # The root is in every row; "" fills up the rows of shallow nodes and is not counted.
+        paths = [["/".join(birds.path(i)) for i in birds.ancestors(node)] for node in nodes.tolist()]
+        return np.array([path + [""] * (birds.height + 1 - len(path)) for path in paths])
+
+    scores = score(birds, predicted, target)
+    assert scores.hp == pytest.approx(hiclass.precision(rows(target), rows(predicted), average="macro"))
+    assert scores.hr == pytest.approx(hiclass.recall(rows(target), rows(predicted), average="macro"))
+    # hiclass averages per-example F values; the paper's hF is that of the means, and they are not the same.
+    assert scores.hf != pytest.approx(hiclass.f1(rows(target), rows(predicted), average="macro"), abs=1e-4)
+
+
+def test_known_values(birds: Taxonomy) -> None:
+    # predicted: Aves for a species four levels below the root's child; a sibling species; the root.
+    hp, hr = precision_recall(birds, [1, 5, 0], [4, 4, 4])
+    assert hp.tolist() == pytest.approx([1, 4 / 5, 1])
+    assert hr.tolist() == pytest.approx([2 / 5, 4 / 5, 1 / 5])
+
+
+def test_hf_is_the_harmonic_mean_of_the_means(birds: Taxonomy) -> None:
+    scores = score(birds, [4, 0], [4, 4])
+    assert (scores.hp, scores.hr) == (1.0, 0.6)
+    assert scores.hf == pytest.approx(0.75)  # the mean of the examples' own values, 1 and 1/3, would be 0.667
+    assert harmonic_mean(0, 0) == 0
+
+
+def test_always_bird_on_inat21(inat21: Taxonomy) -> None:
+    aves = inat21.resolve("Aves")
+    species = inat21.leaves[inat21.is_ancestor(aves, inat21.leaves)]
+    assert len(species) > 1000
+    scores = score(inat21, np.full(len(species), aves), species)
+    assert (scores.hp, scores.hr, scores.accuracy, scores.depth) == (1.0, 0.5, 0.0, 3.0)
+
+
+def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
+    with pytest.raises(ValueError, match="no examples"):
+        score(birds, [], [])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "target", "message"),
+    [
+        ([1, 2], [1], "must agree"),
+        ([-1], [1], "no node"),
+        ([9], [1], "no node"),
+        ([1], [9], "no node"),
+        ([1.0], [1], "not float64"),
+        ([None], [1], "not object"),
+        ([[1]], [[1]], "one dimension"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(birds: Taxonomy, predicted: list, target: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        precision_recall(birds, predicted, target)

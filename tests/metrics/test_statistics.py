@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from taxtune.metrics import METRICS, bootstrap_scores, paired_bootstrap, score
+from taxtune.taxonomy import Taxonomy
+from tests.trees import tree_and_nodes
+
+Case = tuple[Taxonomy, list[list[int]]]
+
+
+def row_bootstrap(tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """The textbook bootstrap: draw row numbers, score the resample. Shape (resamples, len(METRICS))."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(resamples):
+        drawn = rng.integers(0, len(target), len(target))
+        scores = score(tree, predicted[drawn], target[drawn]).as_dict()
+        rows.append([scores[name] for name in METRICS])
+    return np.array(rows)
+
+
+@settings(max_examples=40)
+@given(tree_and_nodes())
+def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
+    tree, (predicted, target) = case
+    scores = score(tree, predicted, target).as_dict()
+    intervals = bootstrap_scores(tree, predicted, target, resamples=50)
+    assert tuple(intervals) == METRICS
+    for name, interval in intervals.items():
+        assert interval.estimate == pytest.approx(scores[name])
+        assert interval.low <= interval.high
+        if name != "depth":
+            assert 0 <= interval.low <= interval.high <= 1 + 1e-12
+
+
+def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(0)
+    predicted, target = rng.integers(0, len(birds), (2, 60))
+    plain = row_bootstrap(birds, predicted, target, 3000, seed=1)
+    low, high = np.quantile(plain, [0.025, 0.975], axis=0)
+    for i, interval in enumerate(bootstrap_scores(birds, predicted, target, resamples=20_000).values()):
+        spread = plain[:, i].std()
+        assert interval.low == pytest.approx(low[i], abs=0.2 * spread)
+        assert interval.high == pytest.approx(high[i], abs=0.2 * spread)
+
+
+def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(5)
+    target = rng.integers(0, len(birds), 60)
+    a, b = np.where(rng.random(60) < 0.7, target, 1), np.where(rng.random(60) < 0.5, target, 6)
+    plain = row_bootstrap(birds, a, target, 3000, seed=1) - row_bootstrap(birds, b, target, 3000, seed=1)
+    low, high = np.quantile(plain, [0.025, 0.975], axis=0)
+    scores_a, scores_b = score(birds, a, target).as_dict(), score(birds, b, target).as_dict()
+    for i, (name, difference) in enumerate(paired_bootstrap(birds, a, b, target, resamples=20_000).items()):
+        spread = plain[:, i].std()
+        assert difference.difference == pytest.approx(scores_a[name] - scores_b[name])
+        assert difference.low == pytest.approx(low[i], abs=0.2 * spread)
+        assert difference.high == pytest.approx(high[i], abs=0.2 * spread)
+        share = min((plain[:, i] <= 0).mean(), (plain[:, i] >= 0).mean())
+        assert difference.p_value == pytest.approx(min(1, 2 * share), abs=0.05)
+
+
+def test_the_seed_decides_and_the_order_of_the_rows_does_not(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(1)
+    predicted, target = rng.integers(0, len(birds), (2, 40))
+    first = bootstrap_scores(birds, predicted, target, seed=7)
+    assert first == bootstrap_scores(birds, predicted, target, seed=7)
+    assert first == bootstrap_scores(birds, predicted[::-1], target[::-1], seed=7)
+    assert first != bootstrap_scores(birds, predicted, target, seed=8)
+
+
+@settings(max_examples=40)
+@given(tree_and_nodes(rows=3))
+def test_swapping_the_two_sets_turns_the_difference_round(case: Case) -> None:
+    tree, (a, b, target) = case
+    forth, back = paired_bootstrap(tree, a, b, target, resamples=50), paired_bootstrap(tree, b, a, target, resamples=50)
+    for name in METRICS:
+        assert forth[name].difference == pytest.approx(-back[name].difference, abs=1e-12)
+        assert 0 < forth[name].p_value <= 1
+
+
+@given(tree_and_nodes(rows=2))
+def test_a_set_does_not_differ_from_itself(case: Case) -> None:
+    tree, (a, target) = case
+    for difference in paired_bootstrap(tree, a, a, target, resamples=20).values():
+        assert (difference.difference, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
+
+
+def test_a_clear_difference_is_significant_and_one_example_is_not(birds: Taxonomy) -> None:
+    many = paired_bootstrap(birds, [4] * 40, [0] * 40, [4] * 40, resamples=999)
+    assert many["hr"].difference == pytest.approx(0.8)
+    assert many["hr"].p_value == pytest.approx(2 / 1000)
+    assert many["hp"].p_value == 1  # the root is right too
+    one = paired_bootstrap(birds, [4], [0], [4], resamples=999)
+    assert one["hr"].difference == pytest.approx(0.8)
+    assert one["hr"].p_value == 1
+    five = paired_bootstrap(birds, [4] * 50, [0] * 5 + [4] * 45, [4] * 50, resamples=9999)
+    assert five["hr"].p_value >= 2**-4  # five examples differ: a sign test could not go below
+
+
+def test_one_example_and_constant_data(birds: Taxonomy) -> None:
+    for predicted, target in (([1], [4]), ([1] * 9, [4] * 9)):
+        for interval in bootstrap_scores(birds, predicted, target, resamples=100).values():
+            assert interval.low == pytest.approx(interval.estimate)
+            assert interval.high == pytest.approx(interval.estimate)
+
+
+def test_wider_confidence_gives_wider_intervals(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(2)
+    predicted, target = rng.integers(0, len(birds), (2, 40))
+    narrow = bootstrap_scores(birds, predicted, target, confidence=0.5)["hp"]
+    wide = bootstrap_scores(birds, predicted, target, confidence=0.99)["hp"]
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_chunks_do_not_show(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    predicted, target = rng.integers(0, len(birds), (2, 40))
+    whole = bootstrap_scores(birds, predicted, target, resamples=101)
+    monkeypatch.setattr("taxtune.metrics.statistics._CHUNK", 30)
+    parts = bootstrap_scores(birds, predicted, target, resamples=101)
+    for name in METRICS:
+        assert parts[name].low == pytest.approx(whole[name].low)
+        assert parts[name].high == pytest.approx(whole[name].high)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "settings", "message"),
+    [
+        ([], {}, "no examples"),
+        ([1], {"resamples": 0}, "at least 1"),
+        ([1], {"confidence": 1.0}, "between 0 and 1"),
+        ([-1], {}, "no node"),
+    ],
+)
+def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bootstrap_scores(birds, predicted, predicted, **settings)
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(birds, predicted, predicted, predicted, **settings)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy import TaxonomyReport, check_taxonomy, read_taxonomy
+
+
+def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
+    path = folder / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    return check_taxonomy(path, format)
+
+
+def test_a_clean_tree_has_a_size_and_no_defects(tmp_path: Path) -> None:
+    report = check(tmp_path, "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n")
+    assert report.ok
+    assert report.defects == []
+    assert (report.format, report.nodes, report.leaves, report.height) == ("paths", 3, 1, 2)
+    assert report.levels == (1, 1, 1)
+    assert report.aliases == 3
+    assert report.ranks == {"class": 1, "": 1, "species": 1}
+    assert report.taxonomy is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("a,,a\nb,a,x\nc,a,x", {("duplicate sibling", 4, True)}),
+        ("a,,a\nb,a,x\nc,a,X", {("similar siblings", 4, False), ("shared label", 4, False)}),
+        ("a,,a\nb,a,x\nb,a,x", {("duplicate row", 4, False)}),
+        ("a,,a\nb,a,x\nb,a,y", {("conflicting rows", 4, True)}),
+        ("a,,a\nb,a,", {("empty name", 3, True)}),
+        ("a,,a\nb,,b", {("second root", 3, True)}),
+        ("a,,a\nb,z,b", {("dangling parent", 3, True)}),
+        ("a,,a\nb,a,b\nc,b,c\nb,c,b", {("several parents", 5, True), ("cycle", 3, True)}),
+        ("a,,a\nb,c,b\nc,b,c", {("cycle", 3, True)}),
+        ("a,,a\nb,c,b\nc,b,c\nd,e,d\ne,d,e", {("cycle", 3, True), ("cycle", 5, True)}),
+        ("a,,a\nb,a,a", {("shared label", 3, False)}),
+        ("a,,a\nb,a,b,extra", {("ragged row", 3, True)}),
+        (
+            "a,,a\nb,c,b\nc,b,c\ny,,y\nz,q,",
+            {("cycle", 3, True), ("second root", 5, True), ("empty name", 6, True), ("dangling parent", 6, True)},
+        ),
+    ],
+)
+def test_every_defect_is_found_with_its_row(tmp_path: Path, rows: str, found: set[tuple[str, int, bool]]) -> None:
+    report = check(tmp_path, f"child,parent,label\n{rows}\n")
+    assert {(d.kind, d.row, d.breaks) for d in report.defects} == found
+    assert len(report.defects) == len(found)
+    assert all(d.file == str(tmp_path / "t.csv") for d in report.defects)
+    broken = any(breaks for _, _, breaks in found)
+    assert report.ok is not broken
+    assert (report.taxonomy is None) is broken
+    if broken:
+        with pytest.raises(TaxonomyError):
+            read_taxonomy(tmp_path / "t.csv")
+    else:
+        read_taxonomy(tmp_path / "t.csv")
+
+
+def test_a_cycle_names_its_members_and_rows(tmp_path: Path) -> None:
+    report = check(tmp_path, "child,parent\nroot,\nbelow,x\nx,y\ny,z\nz,x\n")
+    (cycle,) = report.defects
+    assert "x → y → z → x; rows 4, 5, 6" in cycle.message
+    assert "3 nodes" in cycle.message
+
+
+def test_a_long_cycle_is_shortened(tmp_path: Path) -> None:
+    rows = "\n".join(f"n{i},n{(i + 1) % 50}" for i in range(50))
+    (cycle,) = check(tmp_path, f"child,parent\nroot,\n{rows}\n").defects
+    assert "50 nodes are their own ancestors" in cycle.message
+    assert "n9 → … → n0" in cycle.message
+
+
+def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
+    text = "path,aliases\nlife,\nlife/bird/robin,redbreast\nlife/plant/Robin,\nlife/fish/wrasse,redbreast\n"
+    label, alias = check(tmp_path, text).defects
+    assert (label.kind, label.row, label.value) == ("shared label", 4, "robin")
+    assert "life/bird/robin, life/plant/Robin" in label.message
+    assert (alias.kind, alias.row, alias.value) == ("shared alias", 5, "redbreast")
+
+
+def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
+    text = "id,family,name,common_name\n0,Anatidae,Anas crecca,Teal\n0,Anatidae,Anas crecca,Teal\n"
+    text += "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n3,Anatidae,,Wigeon\n"
+    report = check(tmp_path, text)
+    assert [(d.kind, d.row, d.breaks) for d in report.defects] == [
+        ("duplicate row", 3, False),
+        ("conflicting rows", 5, True),
+        ("empty name", 6, True),
+        ("empty name", 7, True),
+    ]
+
+
+def test_the_report_as_plain_values(tmp_path: Path) -> None:
+    data = check(tmp_path, "child,parent\na,\nb,c\n").as_dict()
+    assert data["ok"] is False
+    assert data["nodes"] == 2
+    assert data["leaves"] is None
+    assert data["defects"][0]["kind"] == "dangling parent"
+
+
+def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="header is that of no taxonomy"):
+        check(tmp_path, "a,b\n1,2\n")
+
+
+def test_inat21_has_the_shared_names_that_are_known(shared_data: Path) -> None:
+    report = check_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
+    assert report.ok
+    assert report.nodes == 16_344
+    assert report.levels == (1, 3, 13, 51, 273, 1103, 4900, 10_000)
+    # 16 genus names under two families each, and Proboscidea, an order and a genus.
+    shared = [d.value for d in report.defects if d.kind == "shared label"]
+    assert len(shared) == 17
+    assert "Proboscidea" in shared

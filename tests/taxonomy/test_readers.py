@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+SPECIES = [
+    ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula", "Eurasian Blackbird"),
+    ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus iliacus", "Turdus iliacus"),
+    ("Animalia", "Chordata", "Mammalia", "Carnivora", "Mustelidae", "Gulo", "Gulo gulo", "Wolverine; Glutton"),
+]
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name", "common_name")
+
+
+def write(folder: Path, text: str | bytes, name: str = "taxonomy.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def paths(tree: Taxonomy) -> list[str]:
+    return ["/".join(tree.path(i)) for i in range(len(tree))]
+
+
+def categories() -> list[dict[str, object]]:
+    return [
+        {"id": i, "supercategory": "Birds", "specific_epithet": row[6].split()[1], **dict(zip(RANKS, row, strict=True))}
+        for i, row in enumerate(SPECIES)
+    ]
+
+
+def rank_csv() -> str:
+    return "\n".join([",".join(RANKS), *(",".join(row) for row in SPECIES)])
+
+
+def assert_is_inat_sample(tree: Taxonomy) -> None:
+    assert len(tree) == 1 + 1 + 1 + 2 + 2 + 2 + 2 + 3
+    merula = tree.resolve("Turdus merula")
+    node = tree.node(merula)
+    assert node.path == ("life", "Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula")
+    assert node.depth == 7
+    assert node.rank == "species"
+    assert node.aliases == ("Eurasian Blackbird",)
+    assert tree.ranks[tree.resolve("Aves")] == "class"
+    assert tree.ranks[0] is None
+    # A common name that merely repeats the Latin name is none.
+    assert tree.aliases[tree.resolve("Turdus iliacus")] == ()
+    assert tree.aliases[tree.resolve("Gulo gulo")] == ("Wolverine", "Glutton")
+
+
+# -- iNaturalist 2021 --------------------------------------------------------------------------------------------------
+
+
+def test_inat21_json_and_csv_give_the_same_tree(tmp_path: Path) -> None:
+    as_json = read_taxonomy(
+        write(tmp_path, json.dumps({"info": {}, "images": [], "categories": categories()}), "val.json"), names=False
+    )
+    as_csv = read_taxonomy(write(tmp_path, rank_csv()), names=False)
+    for tree in (as_json, as_csv):
+        assert_is_inat_sample(tree)
+    assert paths(as_json) == paths(as_csv)
+
+
+def test_a_bare_list_of_categories_is_read(tmp_path: Path) -> None:
+    assert_is_inat_sample(read_taxonomy(write(tmp_path, json.dumps(categories()), "categories.json"), names=False))
+
+
+def test_english_names_are_attached_on_request(tmp_path: Path) -> None:
+    path = write(tmp_path, rank_csv())
+    bare, named = read_taxonomy(path, names=False), read_taxonomy(path)
+    assert paths(bare) == paths(named)
+    assert all(set(a) <= set(b) for a, b in zip(bare.aliases, named.aliases, strict=True))
+
+
+def test_some_of_the_rank_columns_are_enough(tmp_path: Path) -> None:
+    tree = read_taxonomy(write(tmp_path, "name,order,family\nAnas crecca,Anseriformes,Anatidae\n"), names=False)
+    assert paths(tree)[-1] == "life/Anseriformes/Anatidae/Anas crecca"
+
+
+def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
+    tree = read_taxonomy(write(tmp_path, "genus,specific_epithet,family\nAnas,crecca,Anatidae\n"), names=False)
+    assert paths(tree)[-1] == "life/Anatidae/Anas/Anas crecca"
+    assert tree.ranks[-1] == "species"
+
+
+def test_a_row_may_state_a_node_above_the_species(tmp_path: Path) -> None:
+    text = "class,order,family,name,common_name\nAves,,,Aves,Bird\nAves,Anseriformes,Anatidae,Anas crecca,Teal\n"
+    tree = read_taxonomy(write(tmp_path, text), names=False)
+    assert tree.node(tree.resolve("Bird")).path == ("life", "Aves")
+    assert tree.ranks[tree.resolve("Bird")] == "class"
+
+
+def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
+    text = "order,family,genus,name\nLepidoptera,Noctuidae,Colocasia,Colocasia coryli\n"
+    text += "Alismatales,Araceae,Colocasia,Colocasia esculenta\n"
+    tree = read_taxonomy(write(tmp_path, text), names=False)
+    assert len(tree.find("Colocasia")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"categories": [', r"val\.json:1: The file is not valid JSON"),
+        ('{"images": []}', "no list `categories`"),
+        ('{"categories": []}', "no list `categories`"),
+        ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
+        ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
+        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: 'name' of a category is no text"),
+        ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "half a character"),
+        ('{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}', r"val\.json:2: The row has no"),
+    ],
+)
+def test_bad_json_says_where_and_what(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read_taxonomy(write(tmp_path, text, "val.json"))
+
+
+def test_two_categories_on_one_node_are_refused(tmp_path: Path) -> None:
+    rows = categories()
+    rows.append({**rows[0], "id": 99})
+    with pytest.raises(TaxonomyError, match=r"val\.json:4: Row 1 states this node already, with other values"):
+        read_taxonomy(write(tmp_path, json.dumps({"categories": rows}), "val.json"))
+
+
+# -- edges -------------------------------------------------------------------------------------------------------------
+
+
+def test_edges_with_labels_aliases_and_ranks(tmp_path: Path) -> None:
+    text = "child,parent,label,aliases,rank\nQ1,,bird,birds|Aves,\nQ3,Q2,mallard,wild duck; mallard,species\n"
+    text += "Q2,Q1,duck,,family\n"
+    tree = read_taxonomy(write(tmp_path, text))
+    assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard"]
+    assert tree.aliases == (("birds", "Aves"), (), ("wild duck",))
+    assert tree.ranks == (None, "family", "species")
+
+
+def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
+    tree = read_taxonomy(write(tmp_path, "parent,child\nduck,mallard\nbird,duck\nbird,gull\n"))
+    assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/gull"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            "a,\nb,a\nb,c\nc,a",
+            r"csv:4: The node is under 'c' here and under 'a' in row 3\. \(got 'b'\) Keep one parent",
+        ),
+        ("a,\nb,d\nc,b\nd,c", r"csv:3: 3 nodes are their own ancestors .*: b → d → c → b; rows 3, 5, 4\."),
+        ("a,\nb,b", r"csv:3: A node is its own ancestor .*: b → b"),
+        ("b,c\nc,b", "2 nodes are their own ancestors"),
+        ("a,\nb,", r"csv:3: This is a second root beside 'a' \(row 2\)"),
+        ("b,a\nd,c", "This is a second root beside"),
+        ("a,\nb,x", r"csv:3: The parent 'x' is in no row\. \(got 'b'\) Add a row for 'x'"),
+        ("a,\n,a", r"csv:3: The row names no child"),
+        ("a,\nb", r"csv:3: The row has 1 cells, the header 2"),
+        ("a,\nb,a,c", r"csv:3: The row has 3 cells, the header 2"),
+    ],
+)
+def test_edges_that_are_no_tree_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read_taxonomy(write(tmp_path, f"child,parent\n{rows}\n"))
+
+
+def test_siblings_with_one_label_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match=r"csv:4: Row 3 states a node with this label under the same parent, 'top'"):
+        read_taxonomy(write(tmp_path, "child,parent,label\n1,,top\n2,1,duck\n3,1,duck\n"))
+
+
+def test_an_empty_label_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match=r"csv:3: The node has no label\. \(got '2'\)"):
+        read_taxonomy(write(tmp_path, "child,parent,label\n1,,top\n2,1,  \n"))
+
+
+def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(tmp_path: Path) -> None:
+    assert paths(read_taxonomy(write(tmp_path, "child,parent\na,\nb,a\nb,a\n"))) == ["a", "a/b"]
+    with pytest.raises(TaxonomyError, match="Row 3 states this edge already, with other values"):
+        read_taxonomy(write(tmp_path, "child,parent,label\na,,a\nb,a,duck\nb,a,goose\n"))
+
+
+def test_the_error_says_how_many_more_there_are(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="1 more: see `taxtune taxonomy check`"):
+        read_taxonomy(write(tmp_path, "child,parent\na,\nb,x\nc,y\n"))
+
+
+def test_a_deep_chain_is_no_recursion(tmp_path: Path) -> None:
+    rows = "\n".join(f"n{i},n{i - 1}" for i in range(1, 3000))
+    assert read_taxonomy(write(tmp_path, f"child,parent\n{rows}\n")).height == 2999
+    with pytest.raises(TaxonomyError, match="2999 nodes are their own ancestors"):
+        read_taxonomy(write(tmp_path, f"child,parent\nn0,n2998\n{rows.rsplit(chr(10), 1)[0]}\n"))
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_column_of_paths(tmp_path: Path) -> None:
+    text = "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n"
+    text += "/bird/Laridae/,family,\n"
+    tree = read_taxonomy(write(tmp_path, text))
+    assert paths(tree) == ["bird", "bird/Anatidae", "bird/Anatidae/mallard", "bird/Laridae"]
+    assert tree.aliases[2] == ("wild duck", "greenhead")
+    assert tree.ranks == ("class", None, "species", "family")
+
+
+def test_one_column_a_level(tmp_path: Path) -> None:
+    text = "level1,level2,Level 3\nbird,duck,mallard\nbird,gull\nbird,duck,teal\n"
+    tree = read_taxonomy(write(tmp_path, text))
+    assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/duck/teal", "bird/gull"]
+    assert set(tree.ranks) == {None}
+
+
+def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, "all,make,model\nvehicle,Audi,A4\n")
+    with pytest.raises(TaxonomyError, match=r"csv:1: The header is that of no taxonomy\. \(got 'all,make,model'\)"):
+        read_taxonomy(path)
+    tree = read_taxonomy(path, format="paths")
+    assert paths(tree) == ["vehicle", "vehicle/Audi", "vehicle/Audi/A4"]
+    assert tree.ranks == ("all", "make", "model")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("bird/duck\nfish/cod", r"csv:3: This is a second root beside 'bird' \(row 2\)\. \(got 'fish'\)"),
+        ("bird//mallard", r"csv:2: Name 2 of the path is empty\. \(got 'bird/\?/mallard'\)"),
+        ("bird\n/", r"csv:3: The row names nothing"),
+        ("bird,duck", r"csv:2: The row has 2 cells, the header 1"),
+    ],
+)
+def test_bad_paths_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read_taxonomy(write(tmp_path, f"path\n{rows}\n"))
+
+
+# -- files as people have them -----------------------------------------------------------------------------------------
+
+EDGES = 'child,parent,aliases\nbird,,\nduck,bird,"quacker; Ente"\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        EDGES.encode(),
+        EDGES.encode("utf-8-sig"),
+        EDGES.encode("utf-16"),
+        EDGES.replace("\n", "\r\n").encode(),
+        EDGES.replace("\n", "\r").encode(),
+        EDGES.replace("\n", "\n\n").encode(),
+        b"\n\n" + EDGES.encode() + b",,\n\n",
+        EDGES.replace("bird", "  bird ").encode(),
+        EDGES.replace(",", "\t").encode(),
+        EDGES.replace(",", ";").encode(),
+        EDGES.replace("child,parent", "Child, PARENT").encode(),
+    ],
+    ids=["plain", "bom", "utf16", "crlf", "cr", "blank", "padded", "spaces", "tab", "semicolon", "case"],
+)
+def test_encodings_line_ends_and_delimiters(tmp_path: Path, data: bytes) -> None:
+    tree = read_taxonomy(write(tmp_path, data))
+    assert paths(tree) == ["bird", "bird/duck"]
+    assert tree.aliases[1] == ("quacker", "Ente")
+
+
+def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path) -> None:
+    text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
+    with pytest.raises(TaxonomyError, match=r"csv:5: The parent 'y' is in no row"):
+        read_taxonomy(write(tmp_path, text))
+    assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == ["bird, any", "bird, any/duck family"]
+
+
+def test_composed_and_decomposed_letters_are_one_name(tmp_path: Path) -> None:
+    tree = read_taxonomy(write(tmp_path, "child,parent\nCafe\u0301,\nespresso,Caf\u00e9\n"))
+    assert len(tree) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "file is empty"),
+        (b" \n\n", "file is empty"),
+        (b"child,parent\n", "a header and no rows"),
+        (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
+        (b"child,parent\nb\x00r,\n", r"csv:2: The taxonomy file holds a NUL"),
+        (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),
+        (b"child,parent,child\na,,\n", "Two columns have the same name"),
+        (b"this is no taxonomy\nat all\n", "The header is that of no taxonomy"),
+    ],
+)
+def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read_taxonomy(write(tmp_path, data))
+
+
+def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match="no such taxonomy file"):
+        read_taxonomy(tmp_path / "missing.csv")
+    with pytest.raises(TaxonomyError, match="This is a folder"):
+        read_taxonomy(tmp_path)
+    with pytest.raises(TaxonomyError, match=r"no such taxonomy format.*inat21-json"):
+        read_taxonomy(write(tmp_path, EDGES), format="edge")
+    with pytest.raises(TaxonomyError, match="An edge list needs a header"):
+        read_taxonomy(write(tmp_path, "path\na\n"), format="edges")
+    with pytest.raises(TaxonomyError, match="needs at least one of the columns kingdom"):
+        read_taxonomy(write(tmp_path, "path\na\n"), format="inat21-csv")
+    with pytest.raises(TaxonomyError, match="The file is JSON"):
+        read_taxonomy(write(tmp_path, "{}"), format="paths")
+    with pytest.raises(TaxonomyError, match="no such built-in taxonomy"):
+        read_taxonomy("builtin:atlantis")
