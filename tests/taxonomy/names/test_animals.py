@@ -1,4 +1,4 @@
-"""The English names of animals: the shape of the two files, and that each name stands at one node of the iNat21 tree."""
+"""The English names of animals: the shape of the two files, and one node of the iNat21 tree for each name."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ def folded(name: str) -> str:
 def animals_of(folder: Path) -> set[tuple[str, ...]]:
     """Returns the paths of all nodes below Animalia in the category list of iNat21, each from the kingdom down."""
     with (folder / "inat21" / "inat2021-categories.csv").open(encoding="utf-8", newline="") as lines:
-        paths = [tuple([*(line[rank] for rank in RANKS[:-1]), line["name"]]) for line in csv.DictReader(lines)]
+        paths = [(*(line[rank] for rank in RANKS[:-1]), line["name"]) for line in csv.DictReader(lines)]
     return {path[: depth + 1] for path in paths for depth in range(len(path)) if path[0] == "Animalia"}
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_rows_are_well_formed(file: str) -> None:
     table = rows(file)
-    assert table and list(table[0]) == ["rank", "name", "within", "english"]
+    assert table
+    assert list(table[0]) == ["rank", "name", "within", "english"]
     assert {row["rank"] for row in table} <= set(RANKS)
     for row in table:
         assert (" " in row["name"]) == (row["rank"] == "species"), row
         for name in names(row):
-            assert name and name == " ".join(name.split()), row
+            assert name, row
+            assert name == " ".join(name.split()), row
 
 
 @pytest.mark.parametrize("file", FILES)
