@@ -1,0 +1,244 @@
+"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import VLMError
+
+__all__ = ["BUILTIN", "Checkpoint", "explain_load_error", "find_checkpoint", "quiet_progress"]
+
+#: Models that travel inside the package, by name.
+BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
+
+# Files that decide what a local checkpoint answers.
+_SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
+_CHUNK = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was found.
+
+    Attributes:
+        name: What to call it: the Hugging Face name, the folder's name, or "builtin:...".
+        source: What to load: the Hugging Face name or the folder.
+        revision: The commit, or for a folder "sha256:" and a hash of its files.
+        load_revision: The revision to load, or None for a folder.
+        model_type: The architecture, as transformers calls it ("mllama", "qwen2_5_vl").
+        complete: Whether the weights are here already.
+        weight_bytes: Size of the weights where they are here; 0 where they are not.
+    """
+
+    name: str
+    source: str
+    revision: str
+    load_revision: str | None
+    model_type: str
+    complete: bool
+    weight_bytes: int
+
+
+def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
+    """Finds a checkpoint and checks that it is a vision-language model.
+
+    Of a model on Hugging Face only the configuration is fetched.
+
+    Raises:
+        VLMError: If the model is missing, needs a licence, cannot be reached, or is no image-text-to-text model; the
+            message says how to get it.
+    """
+    if model.startswith("builtin:"):
+        folder = BUILTIN.get(model)
+        if folder is None:
+            raise VLMError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
+        if not (folder / "config.json").is_file():
+            raise VLMError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
+        return _local(model, folder)
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise VLMError("A folder has no revisions.", value=revision, remedy="Leave out `revision`.")
+        return _local(folder.resolve().name, folder)
+    if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
+        raise VLMError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+    return _hub(model, revision)
+
+
+def _local(name: str, folder: Path) -> Checkpoint:
+    if not (folder / "config.json").is_file():
+        raise VLMError(
+            "The folder holds no config.json, so it is no checkpoint.",
+            file=folder,
+            remedy="Give the folder that `save_pretrained` wrote.",
+        )
+    model_type = _check_architecture(name, _load_config(name, str(folder), None))
+    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
+    if not weights:
+        raise VLMError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
+    return Checkpoint(
+        name=name,
+        source=str(folder),
+        revision=f"sha256:{_hash_folder(folder)}",
+        load_revision=None,
+        model_type=model_type,
+        complete=True,
+        weight_bytes=sum(file.stat().st_size for file in weights),
+    )
+
+
+def _hash_folder(folder: Path) -> str:
+    """Returns one hash of the names and contents of the files that a checkpoint consists of."""
+    total = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.suffix not in _SUFFIXES:
+            continue
+        content = hashlib.sha256()
+        try:
+            with file.open("rb") as stream:
+                while chunk := stream.read(_CHUNK):
+                    content.update(chunk)
+        except OSError as error:
+            raise VLMError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
+        total.update(f"{file.name}\0{content.hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _hub(model: str, revision: str | None) -> Checkpoint:
+    pinned = _commit(model, revision)
+    config = _load_config(model, model, pinned)
+    size = _cached_weights(model, pinned)
+    return Checkpoint(
+        name=model,
+        source=model,
+        revision=pinned,
+        load_revision=pinned,
+        model_type=_check_architecture(model, config),
+        complete=size is not None,
+        weight_bytes=size or 0,
+    )
+
+
+def _commit(model: str, revision: str | None) -> str:
+    """Returns the commit that a revision of a Hugging Face name stands for: now, or offline when it was last fetched."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        file = hf_hub_download(model, "config.json", revision=revision)
+    except Exception as error:
+        raise explain_load_error(model, error, "configuration") from error
+    found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
+    if found is None:
+        raise VLMError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
+    return found.group(1)
+
+
+def _cached_weights(model: str, revision: str) -> int | None:
+    """Returns the size of a Hugging Face model's weights if they are all in the cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    def cached(name: str) -> Path | None:
+        found = try_to_load_from_cache(model, name, revision=revision)
+        return Path(found) if isinstance(found, str) else None
+
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        if (file := cached(single)) is not None:
+            return file.stat().st_size
+    index = cached("model.safetensors.index.json")
+    if index is None:
+        return None
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, OSError):
+        return None
+    files = [cached(name) for name in names]
+    return None if None in files else sum(file.stat().st_size for file in files if file is not None)
+
+
+def _load_config(name: str, source: str, revision: str | None) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision or "main")
+    except Exception as error:
+        raise explain_load_error(name, error, "configuration") from error
+
+
+def _check_architecture(name: str, config: Any) -> str:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+
+    if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        raise VLMError(
+            f"The model {name!r} (of the type {config.model_type!r}) does not take an image and text and give text.",
+            remedy="Choose a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct.",
+        )
+    return str(config.model_type)
+
+
+def explain_load_error(name: str, error: BaseException, what: str) -> VLMError:
+    """Says in one sentence why a part of a checkpoint could not be loaded, and what to do."""
+    chain: list[BaseException] = [error]
+    while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(link)
+    kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    text = " ".join(map(str, chain)).lower()
+    if "GatedRepoError" in kinds or "gated repo" in text:
+        return VLMError(
+            f"The model {name!r} may be downloaded only after its licence was accepted.",
+            remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
+        )
+    if "RevisionNotFoundError" in kinds or "is not a valid git identifier" in text:
+        return VLMError(f"The model {name!r} has no such revision.", remedy="Check `revision`.")
+    if "RepositoryNotFoundError" in kinds or "is not a valid model identifier" in text:
+        return VLMError(
+            f"There is no model {name!r} on Hugging Face, or it is private.",
+            remedy="Check the name; for a private model run `hf auth login`.",
+        )
+    if kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"} or any(
+        hint in text for hint in ("couldn't connect", "offline mode", "name resolution")
+    ):
+        verb = "are" if what.endswith("s") else "is"
+        return VLMError(
+            f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face could not be reached.",
+            remedy=f"With a connection run `hf download {name}`, or give the folder of a copy.",
+        )
+    missing = next((link for link in chain if isinstance(link, ImportError)), None)
+    if missing is not None:
+        return VLMError(f"The model {name!r} needs a package that is missing: {_first_line(missing)}")
+    if "does not appear to have a file named" in text:
+        return VLMError(
+            f"The {what} of {name!r} cannot be found: {_first_line(error)}",
+            remedy=f"Complete the download (`hf download {name}`), with HF_HUB_OFFLINE unset.",
+        )
+    if "does not recognize this architecture" in text:
+        return VLMError(
+            f"The installed transformers does not know the model {name!r} yet.",
+            remedy="Upgrade it: pip install -U transformers.",
+        )
+    return VLMError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
+
+
+@contextmanager
+def quiet_progress() -> Iterator[None]:
+    """Keeps transformers from drawing progress bars."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

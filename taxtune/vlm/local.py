@@ -1,0 +1,402 @@
+"""Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
+from taxtune.errors import ImageError, VLMError
+from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
+from taxtune.vlm.checkpoint import Checkpoint, explain_load_error, find_checkpoint, quiet_progress
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["LocalVLM"]
+
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+# Some chat templates print today's date, which would give the same question another prompt every day.
+_DATE = "26 Jul 2024"
+
+
+class LocalVLM:
+    """A vision-language model that runs in this process.
+
+    The checkpoint's own processor and chat template make the model's input, one user turn of the image and the prompt,
+    padded on the left. The model is loaded at the first question, not before.
+
+    Args:
+        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or "builtin:fieldguide".
+        revision: Branch, tag or commit of a Hugging Face name. The commit it stands for goes into the identity.
+        dtype: "float32", "bfloat16", "float16" or "auto": on CUDA bfloat16 where the card computes in it and float16
+            elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
+        device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
+        batch_size: Questions computed at a time, at least 1. Where the device runs out of memory it is halved.
+        max_new_tokens: Longest answer, in tokens; at least 1.
+        temperature: 0 for greedy decoding, or a positive sampling temperature.
+        system_prompt: A system turn before the question. A chat template that allows none beside an image (Llama 3.2's)
+            gets it at the head of the user turn.
+        seed: Seed of the sampling; without effect at temperature 0.
+        max_pixels: Largest width times height of an image.
+
+    Raises:
+        VLMError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        batch_size: int = 8,
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        system_prompt: str | None = None,
+        seed: int = 0,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+    ) -> None:
+        if dtype not in _DTYPES:
+            raise VLMError("There is no such dtype.", value=dtype, remedy=f"Use one of {', '.join(_DTYPES)}.")
+        for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
+            if value < 1:
+                raise VLMError(f"{name} must be at least 1.", value=value)
+        if not 0 <= temperature <= 10:
+            raise VLMError("temperature must lie between 0 (greedy) and 10.", value=temperature)
+        self.model = model
+        self.revision = revision
+        self.batch_size = batch_size
+        self.max_new_tokens = max_new_tokens
+        self.temperature = float(temperature)
+        self.system_prompt = system_prompt
+        self.seed = seed
+        self.max_pixels = max_pixels
+        self._asked_dtype = dtype
+        self._asked_device = device
+
+    # -- what it is, known without loading the weights -----------------------------------------------------------------
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """Where the model is and which revision of it; found without loading the weights."""
+        return find_checkpoint(self.model, self.revision)
+
+    @cached_property
+    def device(self) -> str:
+        """The device that the model runs on.
+
+        Raises:
+            VLMError: If the device that was asked for is not there.
+        """
+        import torch
+
+        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+        if self._asked_device == "auto":
+            return "cuda" if cuda else "mps" if mps else "cpu"
+        try:
+            device = torch.device(self._asked_device)
+        except RuntimeError:
+            raise VLMError(
+                "There is no such device.", value=self._asked_device, remedy="Use auto, cpu, cuda, cuda:N or mps."
+            ) from None
+        there = {"cpu": True, "mps": mps, "cuda": cuda and (device.index or 0) < torch.cuda.device_count()}
+        if not there.get(device.type, False):
+            raise VLMError(f"The device {self._asked_device!r} is not available here.", remedy="Use device: auto.")
+        return self._asked_device
+
+    @cached_property
+    def dtype(self) -> str:
+        """The number format that the model computes in."""
+        import torch
+
+        if self._asked_dtype != "auto":
+            return self._asked_dtype
+        kind = torch.device(self.device).type
+        if kind == "cuda":
+            # Older cards emulate bfloat16, slowly.
+            return "bfloat16" if torch.cuda.get_device_capability(self.device)[0] >= 8 else "float16"
+        return "float16" if kind == "mps" else "float32"
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that can change an answer.
+
+        Raises:
+            VLMError: If the checkpoint or the device is not there.
+        """
+        import transformers
+
+        return {
+            "kind": "local",
+            "model": self.checkpoint.name,
+            "revision": self.checkpoint.revision,
+            "dtype": self.dtype,
+            "device": self.device.split(":")[0],
+            "max_new_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+            "seed": self.seed if self.temperature > 0 else None,
+            "system_prompt": self.system_prompt,
+            # Processors change between releases, seldom within one.
+            "transformers": ".".join(transformers.__version__.split(".")[:2]),
+        }
+
+    def check(self) -> list[str]:
+        """Checks, without loading the weights, that the model can be loaded.
+
+        Returns:
+            What the user should know before a run, such as weights that have yet to be downloaded.
+
+        Raises:
+            VLMError: If the model is missing, needs a licence to be accepted, or is no image-text-to-text model, or the
+                device is not there.
+        """
+        checkpoint, device = self.checkpoint, self.device
+        notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
+        if device == "cpu" and checkpoint.weight_bytes > 8 * 1024**3:
+            size = checkpoint.weight_bytes / 1024**3
+            notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
+        return notes
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _processor(self) -> Any:
+        from transformers import AutoProcessor
+
+        try:
+            processor = AutoProcessor.from_pretrained(self.checkpoint.source, revision=self.checkpoint.load_revision)
+        except Exception as error:
+            raise explain_load_error(self.checkpoint.name, error, "processor") from error
+        tokenizer = getattr(processor, "tokenizer", None)
+        if tokenizer is None:
+            raise VLMError(f"The checkpoint {self.checkpoint.name!r} has no processor for images and text.")
+        if not (getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)):
+            raise VLMError(
+                f"The checkpoint {self.checkpoint.name!r} has no chat template; it is not made to be asked questions.",
+                remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, ...-it or ...-hf).",
+            )
+        tokenizer.padding_side = "left"
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return processor
+
+    @cached_property
+    def _network(self) -> Any:
+        import torch
+        from transformers import AutoModelForImageTextToText
+
+        # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
+        quiet = quiet_progress() if self.checkpoint.complete else nullcontext()
+        try:
+            with quiet:
+                network = AutoModelForImageTextToText.from_pretrained(
+                    self.checkpoint.source, revision=self.checkpoint.load_revision, dtype=getattr(torch, self.dtype)
+                )
+            return network.to(self.device).eval()
+        except Exception as error:
+            if _is_out_of_memory(error):
+                raise self._too_big() from error
+            raise explain_load_error(self.checkpoint.name, error, "weights") from error
+
+    @cached_property
+    def _generation(self) -> Any:
+        """The checkpoint's own generation settings, with our decoding."""
+        from copy import deepcopy
+
+        config = deepcopy(self._network.generation_config)
+        config.max_new_tokens, config.max_length = self.max_new_tokens, None
+        if self.temperature > 0:
+            config.do_sample, config.temperature, config.top_p, config.top_k = True, self.temperature, 1.0, 0
+        else:
+            config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
+        if config.pad_token_id is None:
+            config.pad_token_id = self._processor.tokenizer.pad_token_id
+        if config.eos_token_id is None:
+            config.eos_token_id = self._processor.tokenizer.eos_token_id
+        return config
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def answer(self, questions: Sequence[Question]) -> list[Reply]:
+        """Answers questions, in the same order and number.
+
+        A question whose image cannot be read any more, or that the processor refuses, comes back as a failure.
+
+        Raises:
+            VLMError: If the model cannot be loaded, or one question alone does not fit into the device's memory.
+        """
+        replies: list[Reply] = []
+        while len(replies) < len(questions):
+            chunk = questions[len(replies) : len(replies) + self.batch_size]
+            result = self._answer_chunk(chunk)
+            if result is not None:
+                replies += result
+                continue
+            # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
+            self._free_memory()
+            if len(chunk) == 1:
+                raise self._too_big()
+            self.batch_size = len(chunk) // 2
+        return replies
+
+    def _answer_chunk(self, questions: Sequence[Question]) -> list[Reply] | None:
+        """Answers one batch; None if the device ran out of memory."""
+        started = time.perf_counter()
+        replies: list[Reply | None] = [None] * len(questions)
+        ready: list[tuple[int, Question, Image.Image]] = []
+        for place, question in enumerate(questions):
+            try:
+                image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256)
+            except ImageError as error:
+                replies[place] = Failure(str(error), retryable=False)
+            else:
+                ready.append((place, question, image))
+        if ready:
+            batch = self._encode(ready, replies)
+            if batch is not None:
+                places, inputs = batch
+                answers = self._generate(inputs, [questions[place] for place in places])
+                if answers is None:
+                    return None
+                seconds = (time.perf_counter() - started) / len(answers)
+                for place, (text, read, written) in zip(places, answers, strict=True):
+                    replies[place] = Answer(text, False, read, written, 0.0, seconds)
+        return [reply if reply is not None else Failure("no reply", retryable=True) for reply in replies]
+
+    def _encode(
+        self, ready: list[tuple[int, Question, Image.Image]], replies: list[Reply | None]
+    ) -> tuple[list[int], Any] | None:
+        """Makes the model's input; questions that the processor refuses become failures in `replies`."""
+        try:
+            return [place for place, _, _ in ready], self._process([(q.prompt, image) for _, q, image in ready])
+        except VLMError:
+            raise
+        except Exception:
+            good: list[tuple[int, Question, Image.Image]] = []
+            for place, question, image in ready:
+                try:
+                    self._process([(question.prompt, image)])
+                except Exception as error:
+                    detail = " ".join(str(error).split())
+                    replies[place] = Failure(
+                        f"{question.image}: the model's processor refused the image or the prompt: {detail}",
+                        retryable=False,
+                    )
+                else:
+                    good.append((place, question, image))
+            if len(good) == len(ready):
+                raise  # each goes alone but not together: that is no fault of a question
+            if not good:
+                return None
+            return [place for place, _, _ in good], self._process([(q.prompt, image) for _, q, image in good])
+
+    def _process(self, pairs: Sequence[tuple[str, Image.Image]]) -> Any:
+        """Turns prompts and images into one batch of tensors on the model's device."""
+        import torch
+
+        processor = self._processor
+        texts = [self._chat(prompt) for prompt, _ in pairs]
+        bos = processor.tokenizer.bos_token
+        # A template that writes the start token itself must not get a second one.
+        starts = bool(bos) and texts[0].startswith(bos)
+        inputs = processor(
+            images=[[image] for _, image in pairs],
+            text=texts,
+            padding=True,
+            padding_side="left",
+            add_special_tokens=not starts,
+            return_tensors="pt",
+        )
+        return inputs.to(self.device, dtype=getattr(torch, self.dtype))
+
+    def _chat(self, prompt: str) -> str:
+        """Puts a prompt into the checkpoint's chat template, after the image.
+
+        Raises:
+            ValueError: If the prompt holds one of the model's control tokens, which would be read as one.
+        """
+        processor = self._processor
+        special = {*processor.tokenizer.all_special_tokens, getattr(processor, "image_token", None)}
+        held = sorted(token for token in special if token and token in prompt)
+        if held:
+            raise ValueError(f"the prompt holds the model's control token {held[0]!r}")
+        user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
+        if self.system_prompt is None:
+            return self._render([user])
+        system = {"role": "system", "content": [{"type": "text", "text": self.system_prompt}]}
+        try:
+            return self._render([system, user])
+        except Exception:
+            joined = f"{self.system_prompt}\n\n{prompt}"
+            return self._render([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": joined}]}])
+
+    def _render(self, messages: list[dict[str, Any]]) -> str:
+        processor = self._processor
+        template = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
+        extra = {"date_string": _DATE} if "date_string" in str(template) else {}
+        return str(
+            processor.apply_chat_template(
+                messages, chat_template=template, add_generation_prompt=True, tokenize=False, **extra
+            )
+        )
+
+    def _generate(self, inputs: Any, questions: Sequence[Question]) -> list[tuple[str, int, int]] | None:
+        """Returns text, tokens read and tokens written of each row; None if the device ran out of memory."""
+        import torch
+
+        network, config = self._network, self._generation
+        devices = [torch.device(self.device)] if self.device.startswith("cuda") else []
+        try:
+            with torch.inference_mode(), torch.random.fork_rng(devices, enabled=self.temperature > 0):
+                if self.temperature > 0:
+                    torch.manual_seed(self._batch_seed(questions))
+                output = network.generate(**inputs, generation_config=config)
+        except Exception as error:
+            if _is_out_of_memory(error):
+                return None
+            raise VLMError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
+        read = inputs["attention_mask"].sum(dim=1).tolist()
+        new = output[:, inputs["input_ids"].shape[1] :].tolist()
+        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+        # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
+        rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new]
+        texts = self._processor.tokenizer.batch_decode(
+            rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return [(text.strip(), int(n), len(row)) for text, n, row in zip(texts, read, rows, strict=True)]
+
+    def _batch_seed(self, questions: Sequence[Question]) -> int:
+        """A seed that depends on the questions, so that a run draws the same after a restart with the same batches."""
+        text = "\0".join(f"{q.prompt}\0{q.image_sha256}" for q in questions)
+        return int.from_bytes(sha256(f"{self.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()[:7], "big")
+
+    def _free_memory(self) -> None:
+        import torch
+
+        gc.collect()
+        if self.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        elif self.device == "mps":
+            torch.mps.empty_cache()
+
+    def _too_big(self) -> VLMError:
+        return VLMError(
+            f"The model {self.checkpoint.name!r} does not fit into the memory of the device {self.device!r}.",
+            remedy="Use a smaller model, dtype: bfloat16, or another device.",
+        )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)

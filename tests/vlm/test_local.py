@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.data import content_hash, load_image
+from taxtune.errors import VLMError
+from taxtune.vlm import VLM, Answer, Failure, Question
+from taxtune.vlm.local import LocalVLM
+from tests.tiny_models import FAMILIES, make_checkpoint
+
+Checkpoints = Callable[[str], Path]
+Ask = Callable[[str, Path], Question]
+
+PROMPTS = ["What is this?", "Name the bird in the picture, or only its family where you are unsure.", "Bird?"]
+
+
+def text(reply: object) -> str:
+    assert isinstance(reply, Answer), reply
+    return reply.text
+
+
+@pytest.fixture(scope="module")
+def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
+    made: dict[str, LocalVLM] = {}
+
+    def get(family: str) -> LocalVLM:
+        if family not in made:
+            made[family] = LocalVLM(str(checkpoints(family)), batch_size=8, max_new_tokens=10, device="cpu")
+        return made[family]
+
+    return get
+
+
+def next_logits(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> np.ndarray[Any, Any]:
+    import torch
+
+    inputs = vlm._process([(prompt, load_image(image)) for prompt, image in pairs])
+    with torch.inference_mode():
+        return vlm._network(**inputs).logits[:, -1].float().numpy()
+
+
+def test_it_is_a_vlm(models: Callable[[str], LocalVLM]) -> None:
+    assert isinstance(models("mllama"), VLM)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_gives_what_each_question_gives_alone(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+) -> None:
+    vlm = models(family)
+    pairs = [(prompt, image) for image in pictures for prompt in PROMPTS[:2]]
+    together = next_logits(vlm, pairs)
+    alone = np.concatenate([next_logits(vlm, [pair]) for pair in pairs])
+    np.testing.assert_allclose(together, alone, atol=2e-4, rtol=1e-3)
+    questions = [question(*pair) for pair in pairs]
+    assert [text(r) for r in vlm.answer(questions)] == [text(vlm.answer([q])[0]) for q in questions]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_image_and_prompt_both_matter(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+) -> None:
+    vlm = models(family)
+    grid = next_logits(vlm, [(p, i) for p in PROMPTS for i in pictures]).reshape(len(PROMPTS), len(pictures), -1)
+    spread = float(grid.std())
+    assert spread > 0
+    for one in range(len(pictures) - 1):
+        assert np.abs(grid[:, one] - grid[:, one + 1]).max() > 0.05 * spread, "the image makes no difference"
+    for one in range(len(PROMPTS) - 1):
+        assert np.abs(grid[one] - grid[one + 1]).max() > 0.05 * spread, "the prompt makes no difference"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tokens_are_counted_and_only_the_answer_is_decoded(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+) -> None:
+    vlm = models(family)
+    short, long = vlm.answer([question("Bird?", pictures[0]), question("Bird? " * 20, pictures[0])])
+    assert isinstance(short, Answer)
+    assert isinstance(long, Answer)
+    # One token a byte: 5 bytes against 120, whatever the padding.
+    assert long.prompt_tokens - short.prompt_tokens == 115
+    assert 1 <= short.completion_tokens <= 10
+    assert len(short.text.encode()) <= 10 * 3
+    assert "Bird?" not in short.text
+    assert short.cost_usd == 0
+    assert short.seconds > 0
+    assert not short.cached
+
+
+def test_what_follows_the_end_is_not_counted(checkpoints: Checkpoints, pictures: list[Path], question: Ask) -> None:
+    vlm = LocalVLM(str(checkpoints("llava")), max_new_tokens=10)
+    questions = [question("Bird?", image) for image in pictures]
+    free = [text(r) for r in vlm.answer(questions)]
+    # Make a token that occurs early in one answer the end, and every answer must stop there.
+    inputs = vlm._process([("Bird?", load_image(pictures[0]))])
+    third = int(vlm._network.generate(**inputs, generation_config=vlm._generation)[0, inputs["input_ids"].shape[1] + 2])
+    vlm._generation.eos_token_id = [third]
+    cut = vlm.answer(questions)
+    assert isinstance(cut[0], Answer)
+    assert cut[0].completion_tokens <= 3
+    assert free[0].startswith(cut[0].text.rstrip("�"))
+    assert max(r.completion_tokens for r in cut if isinstance(r, Answer)) == 10
+
+
+def test_greedy_answers_repeat_and_sampling_follows_its_seed(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask
+) -> None:
+    import torch
+
+    questions = [question("Bird?", image) for image in pictures]
+
+    def answers(**settings: Any) -> list[str]:
+        vlm = LocalVLM(str(checkpoints("llava")), max_new_tokens=10, **settings)
+        return [text(r) for r in vlm.answer(questions)]
+
+    assert answers() == answers()
+    state = torch.random.get_rng_state()
+    assert answers(temperature=1.0, seed=1) == answers(temperature=1.0, seed=1)
+    assert answers(temperature=1.0, seed=1) != answers(temperature=1.0, seed=2)
+    assert torch.equal(torch.random.get_rng_state(), state), "sampling must not touch the caller's random numbers"
+
+
+def test_the_identity_pins_weights_and_decoding(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    folder = tmp_path / checkpoints("llava").name
+    shutil.copytree(checkpoints("llava"), folder)
+    base = LocalVLM(str(folder)).identity
+    assert base == LocalVLM(str(checkpoints("llava"))).identity, "the place of a folder is no part of the model"
+    assert str(base["revision"]).startswith("sha256:")
+    assert base["dtype"] == "float32"
+    assert base["device"] == "cpu"
+    for settings in (
+        {"max_new_tokens": 5},
+        {"temperature": 0.7},
+        {"system_prompt": "Be brief."},
+        {"dtype": "bfloat16"},
+    ):
+        assert LocalVLM(str(folder), **settings).identity != base  # type: ignore[arg-type]
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert LocalVLM(str(folder)).identity["revision"] != base["revision"]
+
+
+def test_the_identity_does_not_load_the_weights(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    vlm = LocalVLM(str(checkpoints("mllama")))
+    assert vlm.identity["model"] == checkpoints("mllama").name
+    assert vlm.check() == []
+    assert "_network" not in vars(vlm)
+    assert "_processor" not in vars(vlm)
+
+
+def test_bfloat16_is_what_the_model_computes_in(checkpoints: Checkpoints, pictures: list[Path], question: Ask) -> None:
+    import torch
+
+    vlm = LocalVLM(str(checkpoints("mllama")), dtype="bfloat16", max_new_tokens=4)
+    assert isinstance(vlm.answer([question("Bird?", pictures[0])])[0], Answer)
+    assert {p.dtype for p in vlm._network.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("family", ["mllama", "llava", "smolvlm"])
+def test_a_system_prompt_reaches_the_model_whatever_the_template(
+    family: str, checkpoints: Checkpoints, pictures: list[Path]
+) -> None:
+    plain = LocalVLM(str(checkpoints(family)))
+    briefed = LocalVLM(str(checkpoints(family)), system_prompt="You know every bird.")
+    assert "You know every bird." in briefed._chat("Bird?")
+    assert briefed._chat("Bird?").count("<|image|>" if family == "mllama" else "<image>") == 1
+    assert "You know every bird." not in plain._chat("Bird?")
+
+
+def test_the_start_token_is_there_once(models: Callable[[str], LocalVLM], pictures: list[Path]) -> None:
+    for family in ("mllama", "llava", "smolvlm"):
+        vlm = models(family)
+        (ids,) = vlm._process([("Bird?", load_image(pictures[0]))])["input_ids"].tolist()
+        assert ids.count(vlm._processor.tokenizer.bos_token_id) == 1, family
+        assert ids[0] == vlm._processor.tokenizer.bos_token_id, family
+
+
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    folder = tmp_path / "dated"
+    shutil.copytree(checkpoints("mllama"), folder)
+    template = folder / "chat_template.jinja"
+    body = template.read_text()
+    template.write_text(
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+        "Today: {{ date_string }}\n" + body
+    )
+    assert LocalVLM(str(folder))._chat("Bird?").startswith("Today: 26 Jul 2024\n")
+
+
+# -- what can go wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_or_lost_image_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.png"
+    shutil.copy(pictures[0], changed)
+    stale = question("Bird?", changed)
+    shutil.copy(pictures[1], changed)
+    lost = Question("Bird?", tmp_path / "lost.png", "0" * 64)
+    first, second, third, fourth = models("llava").answer(
+        [stale, question("Bird?", pictures[0]), lost, question("Bird?", pictures[2])]
+    )
+    assert isinstance(first, Failure)
+    assert "changed.png: The image was changed" in first.reason
+    assert isinstance(third, Failure)
+    assert "lost.png: The image file does not exist" in third.reason
+    assert text(second) == text(models("llava").answer([question("Bird?", pictures[0])])[0])
+    assert isinstance(fourth, Answer)
+
+
+def test_a_control_token_in_the_prompt_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+) -> None:
+    prompts = ["Bird?", "Bird? <image>", "Bird?</s>", "What?"]
+    replies = models("llava").answer([question(p, pictures[0]) for p in prompts])
+    assert [isinstance(r, Answer) for r in replies] == [True, False, False, True]
+    assert isinstance(replies[1], Failure)
+    assert "control token '<image>'" in replies[1].reason
+    assert not replies[1].retryable
+
+
+def test_an_image_that_the_processor_refuses_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask, tmp_path: Path
+) -> None:
+    strip = tmp_path / "strip.png"
+    Image.new("RGB", (8 * 250, 8)).save(strip)  # Qwen's processor takes no sides of more than 200 to 1
+    replies = models("qwen2_5_vl").answer([question("Bird?", p) for p in (pictures[0], strip, pictures[1])])
+    assert [isinstance(r, Answer) for r in replies] == [True, False, True]
+    assert isinstance(replies[1], Failure)
+    assert "strip.png" in replies[1].reason
+
+
+def test_out_of_memory_halves_the_batch(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    vlm = LocalVLM(str(checkpoints("llava")), batch_size=8, max_new_tokens=6)
+    questions = [question(f"Bird {i}?", pictures[i % 4]) for i in range(7)]
+    expected = [text(r) for r in vlm.answer(questions)]
+    real, sizes = vlm._network.generate, []
+
+    def tight(**inputs: Any) -> Any:
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return real(**inputs)
+
+    monkeypatch.setattr(vlm._network, "generate", tight)
+    assert [text(r) for r in vlm.answer(questions)] == expected
+    assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
+    assert vlm.batch_size == 1
+
+
+def test_one_question_that_does_not_fit_ends_the_run(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = LocalVLM(str(checkpoints("llava")))
+
+    def full(**_: Any) -> Any:
+        raise RuntimeError("MPS backend out of memory")
+
+    monkeypatch.setattr(vlm._network, "generate", full)
+    with pytest.raises(VLMError, match="does not fit into the memory"):
+        vlm.answer([question("Bird?", pictures[0])])
+
+
+def test_another_error_of_the_model_is_named(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = LocalVLM(str(checkpoints("llava")))
+
+    def broken(**_: Any) -> Any:
+        raise RuntimeError("device-side assert triggered")
+
+    monkeypatch.setattr(vlm._network, "generate", broken)
+    with pytest.raises(VLMError, match="failed while it generated: device-side assert"):
+        vlm.answer([question("Bird?", pictures[0])])
+
+
+def test_a_checkpoint_without_a_chat_template_is_refused(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, tmp_path: Path
+) -> None:
+    folder = tmp_path / "base"
+    shutil.copytree(checkpoints("mllama"), folder)
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(VLMError, match="has no chat template"):
+        LocalVLM(str(folder)).answer([question("Bird?", pictures[0])])
+
+
+def test_damaged_weights_are_named(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, tmp_path: Path
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(checkpoints("llava"), folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(VLMError, match="The weights of 'damaged' cannot be loaded"):
+        LocalVLM(str(folder)).answer([question("Bird?", pictures[0])])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dtype": "int8"}, "no such dtype"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"temperature": -1.0}, "temperature must lie between"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(VLMError, match=message):
+        LocalVLM("x", **settings)
+
+
+def test_a_device_that_is_not_there_is_refused(checkpoints: Checkpoints) -> None:
+    with pytest.raises(VLMError, match="no such device"):
+        LocalVLM(str(checkpoints("llava")), device="abacus").check()
+    with pytest.raises(VLMError, match="not available here"):
+        LocalVLM(str(checkpoints("llava")), device="cuda:99").check()
+
+
+def test_loading_draws_no_bars_and_says_nothing(checkpoints: Checkpoints, pictures: list[Path]) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from taxtune.data import content_hash\nfrom taxtune.vlm import Question\n"
+        "from taxtune.vlm.local import LocalVLM\n"
+        "image = Path(sys.argv[2])\n"
+        "vlm = LocalVLM(sys.argv[1], max_new_tokens=3)\n"
+        "vlm.answer([Question('Bird?', image, content_hash(image))])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(checkpoints("mllama")), str(pictures[0])], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "Loading" not in done.stderr
+    assert "generation flags" not in done.stderr
+
+
+def test_seeds_of_the_maker_differ(tmp_path: Path) -> None:
+    one, two = (make_checkpoint("llava", tmp_path, seed=seed) for seed in (1, 2))
+    assert content_hash(one / "model.safetensors") != content_hash(two / "model.safetensors")
