@@ -43,6 +43,14 @@ def test_shared_and_lca_agree_with_sets(case: tuple[Taxonomy, list[list[int]]]) 
     assert tree.lca(a, a).tolist() == a
 
 
+@given(trees())
+def test_large_arrays_broadcast_like_small_ones(tree: Taxonomy) -> None:
+    nodes = np.arange(len(tree))
+    table = tree.shared(nodes[:, np.newaxis], nodes)
+    assert table.shape == (len(tree), len(tree))
+    assert table.tolist() == [[int(tree.shared(x, y)) for y in nodes] for x in nodes]
+
+
 @given(tree_and_nodes())
 def test_is_ancestor_and_distance(case: tuple[Taxonomy, list[list[int]]]) -> None:
     tree, (a, b) = case
