@@ -1,0 +1,142 @@
+"""The chat-model proposer: the loop of paper 1, §7.2 and §15, in which a chat model reads the history of scores."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from taxtune.errors import TemplateError
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
+from taxtune.tuning.proposers.chat import Chat, without_password
+from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.proposers.replies import unwrap_reply
+
+__all__ = ["DEFAULT_MODEL", "LLMProposer"]
+
+DEFAULT_MODEL = "openai/gpt-4o"
+"""The paper used ChatGPT."""
+
+_REPLIES = 3
+_SHOWN = 4_000  # characters of a bad reply that are sent back
+
+
+class LLMProposer:
+    """Asks a chat model for the next template.
+
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
+    the reason; after three of them the iteration fails.
+
+    Args:
+        model: A chat model that litellm reaches, with its provider.
+        api_base: Address of the server; the provider's own where left out.
+        api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
+        temperature: Sampling temperature; None for the provider's default.
+        max_history_tokens: Most tokens of past templates in the message.
+        max_tokens: Most tokens of a reply.
+        timeout: Seconds that one call may take.
+        max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
+        first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
+        longest_wait: Most seconds between two attempts.
+        prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
+
+    Raises:
+        ProposerError: The prompts cannot be read.
+    """
+
+    name = "llm"
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        temperature: float | None = 1.0,
+        max_history_tokens: int = 6_000,
+        max_tokens: int = 2_000,
+        timeout: float = 120.0,
+        max_retries: int = 5,
+        first_wait: float = 1.0,
+        longest_wait: float = 60.0,
+        prompts: str | Path | None = None,
+    ) -> None:
+        self._messages = Messages(prompts)
+        self._max_history_tokens = max_history_tokens
+        self._chat = Chat(
+            model,
+            api_base=api_base,
+            api_key=api_key,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            max_retries=max_retries,
+            first_wait=first_wait,
+            longest_wait=longest_wait,
+        )
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns the model, its settings and the hash of the messages; never the key."""
+        chat = self._chat
+        return {
+            "kind": self.name,
+            "model": chat.model,
+            "api_base": None if chat.api_base is None else without_password(chat.api_base),
+            "temperature": chat.temperature,
+            "max_history_tokens": self._max_history_tokens,
+            "max_tokens": chat.max_tokens,
+            "prompts_digest": self._messages.digest,
+        }
+
+    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+        """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: Three replies held no acceptable template.
+            ProposerError: The model is out of reach.
+        """
+        talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
+        rejected: list[tuple[str, str]] = []
+        sent = written = 0
+        costs: list[float | None] = []
+        for turn in range(_REPLIES):
+            reply = self._chat.ask(talk, seed=_seed(seed, iteration, turn))
+            sent, written = sent + reply.prompt_tokens, written + reply.completion_tokens
+            costs.append(reply.cost_usd)
+            template = reply.text
+            try:
+                if reply.problem is not None:
+                    raise TemplateError(reply.problem)
+                template = unwrap_reply(reply.text)
+                check(template)
+            except TemplateError as error:
+                reason = str(error)
+                rejected.append((template, reason))
+                # Some providers refuse a message without text.
+                shown = reply.text.strip()[:_SHOWN] or "(an empty reply)"
+                talk = [*talk, {"role": "assistant", "content": shown}, self._messages.again(reason)]
+                continue
+            return Proposal(
+                template,
+                prompt_tokens=sent,
+                completion_tokens=written,
+                cost_usd=_sum(costs),
+                rejected=tuple(rejected),
+            )
+        reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
+        raise ProposalFailed(
+            f"The model gave no acceptable template in {_REPLIES} replies: {reasons}",
+            rejected=tuple(rejected),
+            prompt_tokens=sent,
+            completion_tokens=written,
+            cost_usd=_sum(costs),
+        )
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _seed(seed: int, iteration: int, turn: int) -> int:
+    return int.from_bytes(hashlib.sha256(repr((seed, iteration, turn)).encode()).digest()[:4])
