@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from taxtune.data import Example
 from taxtune.errors import VLMError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.statistics import PairedDifference, bootstrap_scores, paired_bootstrap
@@ -19,7 +20,12 @@ OnHeldout = Callable[[str, int, int], None]
 
 
 def judge(
-    session: Session, evaluator: Evaluator, templates: Mapping[str, str], on_heldout: OnHeldout | None = None
+    session: Session,
+    evaluator: Evaluator,
+    templates: Mapping[str, str],
+    on_heldout: OnHeldout | None = None,
+    *,
+    examples: Sequence[Example] | None = None,
 ) -> tuple[tuple[HeldoutResult, ...], dict[str, dict[str, PairedDifference]]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
 
@@ -31,6 +37,7 @@ def judge(
         evaluator: Asks and scores.
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
+        examples: Other images than the held-out split.
 
     Returns:
         The results in the order of `templates`, and the paired differences keyed "later - earlier", then by metric.
@@ -38,7 +45,7 @@ def judge(
     Raises:
         VLMError: If more calls failed than the recipe's `max_missing` allows.
     """
-    examples = session.splits.heldout
+    examples = session.splits.heldout if examples is None else examples
     evaluations: dict[str, Evaluation] = {}
     for name, template in templates.items():
 
@@ -53,7 +60,7 @@ def judge(
     if missing > session.recipe.max_missing * len(examples):
         reasons = [reason for e in evaluations.values() for reason in e.failures]
         raise VLMError(
-            f"{missing} of the {len(examples)} held-out images lack an answer to some template; first: {reasons[0]}.",
+            f"{missing} of the {len(examples)} images lack an answer to some template; first: {reasons[0]}.",
             remedy="Go on with --resume when the model answers again; answers that were given are kept.",
         )
     keep = np.flatnonzero(answered)

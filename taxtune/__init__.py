@@ -1,0 +1,61 @@
+"""taxtune: tune the prompts of vision-language models against a label taxonomy.
+
+The names below are loaded when they are first used, so that importing taxtune costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taxtune.errors import TaxtuneError
+    from taxtune.mapping import Mapper, MapperConfig, Placement
+    from taxtune.metrics import HierarchicalScores, score
+    from taxtune.recipe import Recipe, load_recipe
+    from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
+
+__all__ = [
+    "HierarchicalScores",
+    "Mapper",
+    "MapperConfig",
+    "Node",
+    "Placement",
+    "Recipe",
+    "Taxonomy",
+    "TaxtuneError",
+    "__version__",
+    "load_recipe",
+    "read_taxonomy",
+    "score",
+]
+
+_HOME = {
+    "HierarchicalScores": "taxtune.metrics",
+    "Mapper": "taxtune.mapping",
+    "MapperConfig": "taxtune.mapping",
+    "Node": "taxtune.taxonomy",
+    "Placement": "taxtune.mapping",
+    "Recipe": "taxtune.recipe",
+    "Taxonomy": "taxtune.taxonomy",
+    "TaxtuneError": "taxtune.errors",
+    "load_recipe": "taxtune.recipe",
+    "read_taxonomy": "taxtune.taxonomy",
+    "score": "taxtune.metrics",
+}
+
+try:
+    __version__ = version("taxtune")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,237 @@
+"""What `tune`, `evaluate` and `compare` share: opening a recipe, running with progress, and showing what came out."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from taxtune.atomic import make_folder, output_error, write_json, write_text
+from taxtune.errors import TaxtuneError
+from taxtune.recipe import load_recipe
+from taxtune.report.progress import Progress
+from taxtune.report.tables import print_comparison, print_evaluation, print_plan, print_tune
+from taxtune.tracking import MLflowTracker, NullTracker, Tracker
+from taxtune.tuning.loop import Listener
+from taxtune.tuning.objective import ObjectiveKind
+from taxtune.tuning.plan import make_plan
+from taxtune.tuning.session import Session
+
+if TYPE_CHECKING:
+    from taxtune.tuning.records import ComparisonResult, TuneResult
+
+__all__ = [
+    "announce",
+    "evaluate_template",
+    "finish_comparison",
+    "finish_tune",
+    "open_session",
+    "run_guarded",
+    "run_listeners",
+    "show_evaluation",
+    "show_plan",
+]
+
+T = TypeVar("T")
+
+
+def open_session(recipe: str, settings: Sequence[str], out: Path | None) -> Session:
+    """Returns the session of a recipe; nothing is read but the recipe."""
+    loaded = load_recipe(recipe, settings)
+    return Session(loaded, out if out is not None else Path("runs") / loaded.name, on_note=_note)
+
+
+def _note(text: str) -> None:
+    print(f"taxtune: {text}", file=sys.stderr)
+
+
+@contextmanager
+def announce(session: Session, *, quiet: bool) -> Iterator[ProgressListener]:
+    """Makes the run's folder and shows progress on standard error while the run goes on."""
+    make_folder(session.folder)
+    with Progress(quiet=quiet) as progress:
+        session.on_note = progress.note
+        session.on_images = progress.on_images
+        yield ProgressListener(progress)
+
+
+class ProgressListener:
+    """Shows a run in the terminal."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
+        """Begins the display of a run."""
+        self._progress.start(
+            tuner.session.recipe.iterations, len(tuner.session.splits.tuning), name=tuner.kind, done=len(done)
+        )
+
+    def on_answers(self, done: int, from_store: int) -> None:
+        """Moves the bar of the iteration."""
+        self._progress.on_answers(done, from_store)
+
+    def on_iteration(self, record: Any, best: Any) -> None:
+        """Shows the iteration's scores."""
+        self._progress.on_iteration(record, best)
+
+    def on_heldout(self, name: str, done: int, total: int) -> None:
+        """Moves the bar of the held-out split."""
+        self._progress.on_heldout(name, done, total)
+
+    def on_result(self, tuner: Any, result: Any) -> None:
+        """Does nothing: the result is printed when the display is gone."""
+
+    def on_stop(self, status: str) -> None:
+        """Does nothing."""
+
+    def note(self, text: str) -> None:
+        """Shows a remark."""
+        self._progress.note(text)
+
+
+def make_tracker(session: Session, note: Callable[[str], None]) -> Tracker:
+    """Returns where the recipe wants the run recorded; the default store lies in the session's folder."""
+    tracking = session.recipe.tracking
+    if not tracking.mlflow:
+        return NullTracker()
+    return MLflowTracker(tracking.experiment, session.folder, tracking.uri, note=note)
+
+
+def run_listeners(session: Session, folder: Path, group: Path, progress: ProgressListener) -> list[Listener]:
+    """Returns who hears of a run: the terminal, then the files, then MLflow, which keeps copies of the files.
+
+    Args:
+        session: The session.
+        folder: The run's folder.
+        group: The folder of the comparison that the run belongs to, or the run's own.
+        progress: The terminal's display.
+    """
+    from taxtune.tuning.listeners import FilesListener, TrackingListener
+
+    tags = {"taxtune.comparison": comparison_id(session)} if group != folder else {}
+    return [progress, FilesListener(), TrackingListener(make_tracker(session, progress.note), tags)]
+
+
+def comparison_id(session: Session) -> str:
+    """Returns what joins the runs of a comparison in MLflow: the same for the same folder."""
+    import hashlib
+
+    return f"{session.recipe.name}-{hashlib.sha256(str(session.folder.resolve()).encode()).hexdigest()[:8]}"
+
+
+def run_guarded(work: Callable[[], T], *, resume_hint: str) -> T:
+    """Runs something long: Ctrl-C and a full disk end it with a message that says how to go on.
+
+    Raises:
+        typer.Exit: With code 130 on Ctrl-C.
+        TaxtuneError: If output cannot be written, or the run cannot go on.
+    """
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return work()
+    except KeyboardInterrupt:
+        print(f"\ntaxtune: stopped; what is done is kept. {resume_hint}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise TaxtuneError(
+            f"A database of the run cannot be written: {getattr(error, 'orig', None) or error}.",
+            remedy=f"Is the disk full or read-only? {resume_hint}",
+        ) from error
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        raise output_error(error.filename or "the run's folder", error) from error
+
+
+# -- what came out ----------------------------------------------------------------------------------------------------
+
+
+def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, as_json: bool) -> None:
+    """Prints what a run will do; problems end with exit code 2."""
+    plan = make_plan(session, kinds)
+    if as_json:
+        _print_json(plan.as_dict())
+    else:
+        print_plan(plan)
+    if plan.problems:
+        raise typer.Exit(2)
+
+
+def finish_tune(session: Session, result: TuneResult, *, as_json: bool) -> None:
+    """Prints the winner, the scores and where to look."""
+    result = replace(result, where=_where(session, session.folder))
+    if as_json:
+        _print_json(asdict(result))
+    else:
+        print_tune(result)
+
+
+def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bool) -> None:
+    """Writes the comparison's figure, table and report, records it, and prints it."""
+    from taxtune.report.figures import figure6
+    from taxtune.report.html import write_report
+
+    folder = session.folder
+    result = replace(result, where=_where(session, folder))
+    figures = figure6(result, folder)
+    write_json(folder / "result.json", asdict(result))
+    write_report(result, folder, session)
+    for held in result.heldout[1:]:
+        write_text(folder / f"winner-{held.name}.j2", held.template)
+    make_tracker(session, _note).comparison(result, figures, comparison_id(session))
+    if as_json:
+        _print_json(asdict(result))
+    else:
+        print_comparison(result)
+
+
+def _where(session: Session, folder: Path) -> dict[str, str]:
+    where = {"report": str(folder / "report.html"), "plot": str(folder / "figure6.png")}
+    shown = make_tracker(session, _note).where()
+    return where if shown is None else where | {"experiments": shown}
+
+
+def evaluate_template(
+    session: Session, source: str, file: Path, split: str, progress: ProgressListener
+) -> dict[str, Any]:
+    """Returns the scores of a template beside the baseline's, as plain values."""
+    from taxtune.errors import TemplateError
+    from taxtune.tuning.heldout import judge
+    from taxtune.vlm.answers import AnswerStore
+
+    try:
+        session.check(source)
+    except TemplateError as error:
+        raise TemplateError(error.message, file=file, row=error.row, value=error.value, remedy=error.remedy) from None
+    examples = session.splits.heldout if split == "heldout" else session.splits.tuning
+    templates = {"baseline": session.recipe.prompt.baseline, "template": source}
+    with AnswerStore(session.folder / "answers.db") as store:
+        results, differences = judge(
+            session, session.evaluator(store), templates, progress.on_heldout, examples=examples
+        )
+    return {
+        "recipe": session.recipe.name,
+        "split": split,
+        "images": len(examples),
+        "results": [asdict(result) for result in results],
+        "differences": {name: asdict(value) for name, value in differences["template - baseline"].items()},
+    }
+
+
+def show_evaluation(session: Session, result: Mapping[str, Any]) -> None:
+    """Prints the scores of a template beside the baseline's."""
+    print_evaluation(result)
+
+
+def _print_json(value: object) -> None:
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2, default=str)
+    sys.stdout.write("\n")
