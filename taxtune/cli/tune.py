@@ -13,6 +13,7 @@ import typer
 from taxtune.errors import TaxtuneError
 
 if TYPE_CHECKING:
+    from taxtune.tuning.objective import ObjectiveKind
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
 __all__ = ["compare", "evaluate", "tune"]
@@ -38,14 +39,19 @@ RecipeArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe, e.g. data.tuning=40. Repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Replace a setting of the recipe, e.g. data.tuning=40. Repeatable."
+    ),
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Where the run is kept.  [default: runs/<recipe's name>]")
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, say what is missing and how many calls a run makes; run nothing.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Check everything, say what is missing and how many calls a run makes; run nothing."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON; nothing else on standard output.")]
 
@@ -96,7 +102,8 @@ def compare(
     """Tune once an objective from the same baseline, splits and seed, and compare the winners image by image."""
     from taxtune.cli.running import announce, finish_comparison, open_session, run_guarded, run_listeners, show_plan
 
-    kinds = tuple(o.value for o in objective or (ObjectiveName.HP, ObjectiveName.ACCURACY))
+    names = objective or (ObjectiveName.HP, ObjectiveName.ACCURACY)
+    kinds: tuple[ObjectiveKind, ...] = tuple(name.value for name in names)  # type: ignore[misc]
     session = open_session(recipe, settings or [], out)
     if dry_run:
         show_plan(session, kinds, as_json=as_json)

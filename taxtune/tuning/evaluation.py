@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from taxtune.tuning.template import render
 
 from taxtune.data import Example
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Usage
+from taxtune.tuning.template import render
 from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
-    from taxtune.vlm.answers import AnswerStore
-
     from taxtune.mapping import Mapper
+    from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Evaluation", "Evaluator"]
 

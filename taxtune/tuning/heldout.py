@@ -63,7 +63,7 @@ def judge(
             f"{missing} of the {len(examples)} images lack an answer to some template; first: {reasons[0]}.",
             remedy="Go on with --resume when the model answers again; answers that were given are kept.",
         )
-    keep = np.flatnonzero(answered)
+    keep = np.flatnonzero(answered).tolist()
     target = np.array([examples[i].target for i in keep], dtype=np.int64)
     placed = {name: np.array([e.rows[i].node for i in keep], dtype=np.int64) for name, e in evaluations.items()}
     seed = session.recipe.seed

@@ -112,4 +112,4 @@ class FilesListener(SilentListener):
         folder = Path(result.folder)
         write_text(folder / "winner.j2", result.heldout[-1].template)
         write_json(folder / "result.json", asdict(result))
-        write_report(result, folder, images={e.id: e.image for e in tuner.session.splits.heldout})
+        write_report(result, folder, tuner.session)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from taxtune.vlm.answers import AnswerStore
-
 from taxtune.errors import TaxtuneError, TemplateError, VLMError
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.heldout import judge
@@ -18,6 +16,7 @@ from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import IterationRecord, TuneResult, Usage
 from taxtune.tuning.session import Session
+from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Listener", "Tuner"]
 

@@ -39,6 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out.
+_FREE = (
+    "description",
+    "iterations",
+    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    "proposer.max_retries",
+    "proposer.timeout",
+    "tracking.",
+    "vlm.batch_size",
+    "vlm.concurrency",
+    "vlm.max_retries",
+    "vlm.timeout",
+)
+
 
 def _ignore(*_: object) -> None:
     pass
@@ -75,14 +89,14 @@ class Session:
         """Every labelled image below the domain."""
         data = self.recipe.data
         images: Path | None = None
-        columns: dict[str, str] = {}
+        columns = ("image", "label")
         if isinstance(data, FieldGuideData):
             kind, source = "manifest", self._draw(data) / "manifest.csv"
         else:
             kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
             images = None if data.images is None else self.recipe.path(data.images)
-            columns = {"image_column": data.image_column, "label_column": data.label_column}
+            columns = (data.image_column, data.label_column)
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
         return load_examples(
@@ -90,10 +104,11 @@ class Session:
             source,
             self.taxonomy,
             images=images,
+            image_column=columns[0],
+            label_column=columns[1],
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
             on_note=self.on_note,
             on_progress=self.on_images,
-            **columns,
         )
 
     def _draw(self, data: FieldGuideData) -> Path:
@@ -274,10 +289,7 @@ class Session:
 
     def identity(self, objective: Objective) -> dict[str, Any]:
         """Returns what must stay the same for a run to be resumed, by dotted key."""
-        free = ("description", "iterations", "tracking.", "objective.kind")
-        free += ("vlm.batch_size", "vlm.concurrency", "vlm.timeout", "vlm.max_retries")
-        free += ("proposer.timeout", "proposer.max_retries")
-        recipe = {f"recipe.{key}": value for key, value in self.recipe.flat().items() if not key.startswith(free)}
+        recipe = {f"recipe.{key}": value for key, value in self.recipe.flat().items() if not key.startswith(_FREE)}
         return {
             **recipe,
             "objective": objective.kind,

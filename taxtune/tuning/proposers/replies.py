@@ -94,7 +94,7 @@ def _peel(text: str) -> str:
 
 
 def _from_json(text: str) -> str | None:
-    if text[0] not in '{["':
+    if text[:1] not in ("{", "[", '"'):
         return None
     try:
         value = json.loads(text)
