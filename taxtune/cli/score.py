@@ -134,4 +134,5 @@ def _print_scores(rows: Predictions, intervals: dict[str, Interval], abstained: 
     print(examples)
     if rows.left_out:
         shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")
-        print(f"{len(rows.left_out):,} rows without an answer left out: {shown}")
+        plural = "" if len(rows.left_out) == 1 else "s"
+        print(f"{len(rows.left_out):,} row{plural} without an answer left out: {shown}")

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import TaxonomyReport, check_taxonomy, read_taxonomy
@@ -117,3 +120,62 @@ def test_inat21_has_the_shared_names_that_are_known(shared_data: Path) -> None:
     shared = [d.value for d in report.defects if d.kind == "shared label"]
     assert len(shared) == 17
     assert "Proboscidea" in shared
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", ""])
+
+
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=8))
+def test_a_file_of_edges_is_read_exactly_where_it_is_an_arborescence(edges: list[tuple[str, str]]) -> None:
+    networkx = pytest.importorskip("networkx")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "edges.csv"
+        # Quotes keep a row of two empty cells from being a blank line.
+        path.write_text("child,parent\n" + "".join(f'"{c}","{p}"\n' for c, p in edges), encoding="utf-8")
+        named = [(c, p) for c, p in edges if c or p]
+        if not named:
+            with pytest.raises(TaxonomyError):
+                check_taxonomy(path)
+            return
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(c for c, _ in named if c)
+        graph.add_edges_from((p, c) for c, p in named if c and p)
+        roots = [c for c, p in named if c and not p]
+        is_tree = (
+            all(c for c, _ in named)
+            and networkx.is_arborescence(graph)
+            # Where rows state roots, there is one and it is the tree's; else the tree's root is in no row of its own.
+            and (not roots or set(roots) == {n for n in graph if graph.in_degree(n) == 0})
+        )
+        report = check_taxonomy(path)
+        assert report.ok == is_tree, [d.message for d in report.defects]
+        if is_tree:
+            tree = read_taxonomy(path)
+            assert set(tree.labels) == set(graph)
+            assert {(tree.labels[p], tree.labels[i]) for i, p in enumerate(tree.parents.tolist()) if p >= 0} == set(
+                graph.edges
+            )
+        else:
+            with pytest.raises(TaxonomyError):
+                read_taxonomy(path)
+
+
+@pytest.mark.parametrize(
+    "header", ["child,parent,label", "path,aliases", "level1,level2", "order,family,name", "", "["]
+)
+@given(body=st.text('ab,";|/\n\r\t \x00é{}[]:0', max_size=40))
+def test_no_text_makes_the_readers_fall_over(header: str, body: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        path.write_bytes(f"{header}\n{body}".encode())
+        try:
+            report = check_taxonomy(path)
+        except TaxonomyError:
+            with pytest.raises(TaxonomyError):
+                read_taxonomy(path)
+            return
+        if report.ok:
+            assert len(read_taxonomy(path, names=False)) == report.nodes
+        else:
+            with pytest.raises(TaxonomyError):
+                read_taxonomy(path)
