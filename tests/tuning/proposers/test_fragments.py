@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.resources import prompts_dir
+from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, Trial, make_proposer
+from taxtune.tuning.proposers.fragment_files import read_fragments
+from taxtune.tuning.proposers.fragments import FragmentsProposer
+from taxtune.tuning.template import SAMPLE, check_template, render
+
+GOAL = Goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
+SMALL = """
+slots:
+  - id: ask
+    choices: [{id: a, text: "What is it?"}, {id: b, text: "Which {{ domain }}?"}]
+  - id: how
+    choices: [{id: none, text: ""}, {id: c, text: "Be sure."}]
+"""
+
+
+def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def accept(_: str) -> None:
+    """Every template is fine."""
+
+
+def run(
+    proposer: Proposer, objective: Callable[[Proposal], float], *, iterations: int, seed: int = 0
+) -> list[tuple[Proposal, float]]:
+    history = [Trial(0, "the baseline", value=0.1)]
+    done: list[tuple[Proposal, float]] = []
+    for iteration in range(1, iterations + 1):
+        earlier = [trial.template for trial in history if trial.template]
+
+        def check(source: str, earlier: list[str] = earlier) -> None:
+            check_template(source, earlier=earlier, sample=SAMPLE)
+
+        proposal = proposer.propose(history, GOAL, iteration=iteration, seed=seed, check=check)
+        # Asked again with the same history, it says the same: this is what a resumed run relies on.
+        assert proposer.propose(list(history), GOAL, iteration=iteration, seed=seed, check=check) == proposal
+        value = objective(proposal)
+        history.append(Trial(iteration, proposal.template, value=value, parameters=proposal.parameters))
+        done.append((proposal, value))
+    return done
+
+
+class TestTheFileThatComesWithTaxtune:
+    def test_every_fragment_renders_with_and_without_ranks_and_examples(self):
+        empty = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
+        for slot in read_fragments().slots:
+            assert slot.about
+            for choice in slot.choices:
+                for values in (SAMPLE, empty):
+                    if choice.text:
+                        assert render(choice.text, values)
+
+    def test_slots(self):
+        fragments = read_fragments()
+        assert [slot.id for slot in fragments.slots] == [
+            "role", "question", "specificity", "backoff", "care", "format",
+        ]  # fmt: skip
+        for slot in fragments.slots:
+            empty = [choice.id for choice in slot.choices if not choice.text]
+            assert empty == ([] if slot.id == "question" else ["none"])
+
+    def test_any_composition_is_a_good_template(self):
+        fragments = read_fragments()
+        for number in range(0, fragments.compositions, 211):
+            check_template(fragments.compose(fragments.parameters(number)))
+
+
+class TestProposer:
+    def test_it_is_a_proposer(self):
+        proposer = make_proposer("fragments")
+        assert isinstance(proposer, Proposer)
+        assert proposer.name == "fragments"
+        assert proposer.identity()["fragments"] == "default"
+
+    def test_the_template_is_what_the_parameters_say(self):
+        proposer = FragmentsProposer()
+        proposal = proposer.propose([], GOAL, iteration=1, seed=0, check=accept)
+        assert proposal.template == proposer.fragments.compose(proposal.parameters)
+        assert (proposal.prompt_tokens, proposal.cost_usd) == (0, None)
+
+    def test_iterations_and_seeds_differ(self):
+        proposer = FragmentsProposer()
+        proposals = {
+            proposer.propose([], GOAL, iteration=i, seed=s, check=accept).template
+            for i in range(1, 5)
+            for s in range(4)
+        }
+        assert len(proposals) == 16
+
+    def test_the_plan_shows_every_choice_about_equally_often(self):
+        proposer = FragmentsProposer()
+        seen = [proposer.propose([], GOAL, iteration=i, seed=3, check=accept).parameters for i in range(1, 15)]
+        for slot in proposer.fragments.slots:
+            counts = Counter(parameters[slot.id] for parameters in seen)
+            assert len(counts) == len(slot.choices)
+            assert max(counts.values()) <= math.ceil(14 / len(slot.choices))
+
+    def test_it_learns(self):
+        worth = {
+            "backoff": {"broader_group": 0.7, "only_when_certain": 1.0, "step_up": 0.8, "no_broad": -1.0},
+            "specificity": {"exact": -0.6, "always_commit": -1.0, "as_specific_as_sure": 0.6},
+            "care": {"wrong_is_worse": 0.5, "no_guessing": 0.4},
+        }
+
+        def objective(proposal: Proposal) -> float:
+            return sum(worth.get(slot, {}).get(choice, 0.0) for slot, choice in proposal.parameters.items())
+
+        means = []
+        for seed in range(3):
+            done = run(FragmentsProposer(), objective, iterations=30, seed=seed)
+            assert len({proposal.template for proposal, _ in done}) == 30
+            means.append((sum(v for _, v in done[:8]) / 8, sum(v for _, v in done[-10:]) / 10))
+        early, late = (sum(column) / len(means) for column in zip(*means, strict=True))
+        assert late > early + 0.4
+
+    def test_the_order_of_values_alone_counts(self):
+        def objective(scale: float, shift: float) -> Callable[[Proposal], float]:
+            return lambda proposal: scale * (len(proposal.template) % 17) + shift
+
+        plain = run(FragmentsProposer(), objective(1.0, 0.0), iterations=14)
+        moved = run(FragmentsProposer(), objective(0.001, -5.0), iterations=14)
+        assert [p.template for p, _ in plain] == [p.template for p, _ in moved]
+
+    def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path: Path):
+        proposer = FragmentsProposer(write(tmp_path, SMALL))
+        history = [
+            Trial(1, "What is it?", state="failed", parameters={"ask": "a", "how": "none"}),
+            Trial(2, None, state="failed", reason="no reply"),
+            Trial(3, "x", value=math.nan, parameters={"ask": "b", "how": "c"}),
+            Trial(4, "old", value=0.5, parameters={"ask": "gone", "how": "c"}),
+        ]
+        for seed in range(6):
+            proposal = proposer.propose(history, GOAL, iteration=5, seed=seed, check=accept)
+            assert proposal.template in {"What is it? Be sure.", "Which {{ domain }}?"}
+
+
+class TestRefusals:
+    def test_all_compositions_are_found_before_it_gives_up(self, tmp_path: Path):
+        proposer = FragmentsProposer(write(tmp_path, SMALL))
+        done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
+        assert len({proposal.template for proposal, _ in done}) == 4
+        history = [Trial(i, p.template, value=v, parameters=p.parameters) for i, (p, v) in enumerate(done, 1)]
+        with pytest.raises(ProposalFailed, match="All 4 compositions") as caught:
+            proposer.propose(history, GOAL, iteration=5, seed=0, check=accept)
+        assert caught.value.final
+
+    def test_a_refused_composition_is_recorded_with_its_reason(self, tmp_path: Path):
+        def check(source: str) -> None:
+            if "sure" not in source:
+                raise TemplateError("It must be sure.")
+
+        proposer = FragmentsProposer(write(tmp_path, SMALL))
+        proposals = [proposer.propose([], GOAL, iteration=i, seed=0, check=check) for i in range(1, 9)]
+        assert all("sure" in proposal.template for proposal in proposals)
+        rejected = [pair for proposal in proposals for pair in proposal.rejected]
+        assert rejected
+        assert all("sure" not in template and reason == "It must be sure." for template, reason in rejected)
+
+    def test_nothing_acceptable(self, tmp_path: Path):
+        def check(_: str) -> None:
+            raise TemplateError("Never.")
+
+        with pytest.raises(ProposalFailed, match=r"All 4 compositions.*Never") as caught:
+            FragmentsProposer(write(tmp_path, SMALL)).propose([], GOAL, iteration=1, seed=0, check=check)
+        assert caught.value.final
+        assert len(caught.value.rejected) == 4
+        with pytest.raises(ProposalFailed, match=r"2,000 compositions in a row") as caught:
+            FragmentsProposer().propose([], GOAL, iteration=1, seed=0, check=check)
+        assert not caught.value.final
+
+
+class TestFiles:
+    def test_a_file_that_extends_the_default(self, tmp_path: Path):
+        file = write(
+            tmp_path,
+            """
+            name: birds
+            extends: default
+            slots:
+              - id: care
+                choices: [{id: field_marks, text: "Compare bill, legs and wing bars."}]
+              - id: place
+                choices: [{id: none, text: ""}, {id: denmark, text: "The picture was taken in Denmark."}]
+            """,
+        )
+        mine, default = read_fragments(file), read_fragments()
+        assert [slot.id for slot in mine.slots] == [*(slot.id for slot in default.slots), "place"]
+        assert mine.compositions == default.compositions // 5 * 6 * 2
+        assert mine.digest() != default.digest()
+
+    def test_a_folder_adds_its_files_in_the_order_of_their_names(self, tmp_path: Path):
+        write(tmp_path, SMALL, "1.yaml")
+        write(tmp_path, "slots: [{id: how, choices: [{id: d, text: Look.}]}]", "2.yaml")
+        fragments = read_fragments(tmp_path)
+        assert [choice.id for choice in fragments.slots[1].choices] == ["none", "c", "d"]
+
+    def test_names_do_not_matter_but_texts_do(self, tmp_path: Path):
+        a = read_fragments(write(tmp_path, SMALL, "a.yaml"))
+        b = read_fragments(write(tmp_path, SMALL.replace("Be sure", "Be safe"), "b.yaml"))
+        assert a.digest() == read_fragments(write(tmp_path, "name: x\n" + SMALL, "c.yaml")).digest() != b.digest()
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "whole file"),
+            ("[1, 2]", "whole file"),
+            ("slots: []", "slots: "),
+            ("slots:\n  - {id: a", r"mine\.yaml:\d: This is no valid YAML"),
+            ("slots: [{id: a}]", r"slots\.0\.choices: Field required"),
+            ("slots: [{id: a, choices: []}]", r"slots\.0\.choices"),
+            ("slots: [{id: A b, choices: [{id: x, text: y}]}]", r"slots\.0\.id.*'A b'"),
+            ("slots: [{id: a, choises: [{id: x, text: y}]}]", "choises|choices"),
+            ("slots: [{id: a, choices: [{id: x, text: 5}]}]", r"slots\.0\.choices\.0\.text.*got 5"),
+            ("slots: [{id: a, choices: [{id: x}]}]", r"slots\.0\.choices\.0\.text"),
+            ("slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]", "two slots 'a'"),
+            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", "slot 'a', choice 'x'.*two choices"),
+            ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "slot 'a', choice 'x'.*unknown variable 'foo'"),
+            ("slots: [{id: a, choices: [{id: x, text: '{% if ranks %}'}]}]", "slot 'a', choice 'x'.*Syntax error"),
+            ("slots: [{id: a, choices: [{id: x, text: ''}]}]", "empty template"),
+            ("extends: mine.yaml\nslots: [{id: a, choices: [{id: x, text: y}]}]", "extends itself"),
+            ("extends: nothing\nslots: [{id: a, choices: [{id: x, text: y}]}]", "no fragments 'nothing'.*default"),
+            ("extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]", "different text"),
+        ],
+    )
+    def test_a_bad_file_is_named_with_the_key(self, tmp_path: Path, text: str, words: str):
+        with pytest.raises(ProposerError, match=words) as caught:
+            read_fragments(write(tmp_path, text))
+        assert "mine.yaml" in str(caught.value)
+
+    def test_what_is_not_there(self, tmp_path: Path):
+        with pytest.raises(ProposerError, match=r"no fragments 'nothing'.*default"):
+            read_fragments("nothing")
+        with pytest.raises(ProposerError, match="holds no fragment files"):
+            read_fragments(tmp_path)
+
+    def test_a_binary_file(self, tmp_path: Path):
+        file = tmp_path / "mine.yaml"
+        file.write_bytes(b"\xff\xfe\x00\x01")
+        with pytest.raises(ProposerError, match=r"mine\.yaml"):
+            read_fragments(file)
+
+    def test_a_folder_named_like_a_set_does_not_hide_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        (tmp_path / "default").mkdir()
+        monkeypatch.chdir(tmp_path)
+        assert read_fragments("default").compositions > 1000
+
+    def test_the_default_is_where_the_prompts_are(self):
+        assert read_fragments(prompts_dir() / "fragments" / "default.yaml") == read_fragments()
+
+
+def test_wrong_settings():
+    with pytest.raises(ValueError, match="at least 1"):
+        FragmentsProposer(startup=0)
+    with pytest.raises(TypeError):
+        make_proposer("fragments", fragmnets="x")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="no proposer 'gepa'"):
+        make_proposer("gepa")  # type: ignore[call-overload]

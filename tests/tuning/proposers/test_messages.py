@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import ProposerError
+from taxtune.resources import prompts_dir
+from taxtune.tuning.proposers import Goal, Trial
+from taxtune.tuning.proposers.messages import Messages
+
+GOAL = Goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+
+
+def trial(iteration: int, value: float, **fields: object) -> Trial:
+    scores = {"hp": 0.9, "hr": 0.6, "hf": 0.72, "accuracy": 0.25, "value": value, **fields}
+    return Trial(iteration, f"template number {iteration}.", **scores)  # type: ignore[arg-type]
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def first(history: list[Trial], goal: Goal = GOAL, budget: int = 10_000) -> tuple[str, str]:
+    system, user = Messages().first(history, goal, budget=budget, count=words)
+    assert (system["role"], user["role"]) == ("system", "user")
+    return system["content"], user["content"]
+
+
+def test_the_system_message_tells_the_goal_and_the_trivial_answer():
+    system, _ = first([])
+    for part in ("bird", "20 images", "hierarchical precision (hP)", "hierarchical recall (hR)", "back off"):
+        assert part in system
+    assert 'answering just "bird" gives hP 1.000 and hR 0.500' in system
+    assert "below 0.510" in system
+    assert "order, family, species" in system
+    assert "{{ examples }}" in system
+    assert "{% if ... %}" in system
+
+
+def test_the_example_in_the_message_is_right():
+    """The numbers that explain hP and hR to the chat model are the ones that taxtune would compute."""
+    way = {
+        "violin": ["thing", "instrument", "string instrument", "violin"],
+        "string instrument": ["thing", "instrument", "string instrument"],
+        "cello": ["thing", "instrument", "string instrument", "cello"],
+        "flute": ["thing", "instrument", "wind instrument", "flute"],
+    }
+    text = (prompts_dir() / "proposer" / "example.j2").read_text(encoding="utf-8")
+    for answer, path in way.items():
+        shared = len(set(path) & set(way["violin"]))
+        told = text[text.lower().index(f'"{answer}"', text.index("The answer")) :]
+        assert f"hP {shared}/{len(path)}" in told.split("hR")[0]
+        assert told.split("hR ")[1].startswith(f"{shared}/4")
+
+
+def test_only_the_scores_of_the_objective_are_shown():
+    history = [trial(0, 0.9)]
+    _, user = first(history)
+    assert "hP 0.900, hR 0.600" in user
+    assert "accuracy" not in user
+    system, user = first(history, replace(GOAL, objective="accuracy", hr_floor=None))
+    assert "accuracy 0.250" in user
+    assert not any(name in system + user for name in ("hP", "hR", "hF", "hierarchical"))
+    system, user = first(history, replace(GOAL, objective="hf", hr_floor=None))
+    assert "hF 0.720 (hP 0.900, hR 0.600)" in user
+    assert "harmonic" in system
+    assert "does not count" not in system
+
+
+def test_from_worst_to_best_with_a_note_on_what_does_not_count():
+    history = [trial(0, 0.8), trial(1, -0.1, feasible=False), trial(2, 0.9), trial(3, 0.7)]
+    _, user = first(history)
+    positions = [user.index(f"template number {i}.") for i in (1, 3, 0, 2)]
+    assert positions == sorted(positions)
+    assert user.count("does not count") == 1
+    assert "left out" not in user
+
+
+def test_a_tight_budget_keeps_the_best_and_the_latest():
+    history = [trial(i, 0.99 if i == 3 else i / 100) for i in range(30)]
+    _, user = first(history, budget=60)
+    shown = [i for i in range(30) if f"template number {i}." in user]
+    assert {3, 29} <= set(shown)
+    assert 2 <= len(shown) < 10
+    assert f"({30 - len(shown)} more were tried" in user
+    entries = user[user.index("Iteration") : user.index("(" + str(30 - len(shown)))]
+    assert words(entries) <= 60
+
+
+def test_refused_templates_come_with_their_reason_and_within_a_share_of_the_budget():
+    failed = Trial(
+        1, None, state="failed", reason="x", rejected=(("{{ a }}", "Unknown."), ("", "Empty."), ("b" * 9000, "Long."))
+    )
+    _, user = first([trial(0, 0.5), failed])
+    assert "Refused: Unknown.\n```\n{{ a }}\n```" in user
+    assert "Empty." not in user
+    assert "b" * 1500 + " …" in user
+    assert "b" * 1501 not in user
+    _, user = first([trial(0, 0.5), failed], budget=20)
+    assert "Refused" not in user
+
+
+def test_a_template_with_fences_cannot_break_out():
+    history = [replace(trial(0, 0.5), template="x\n```\ny")]
+    _, user = first(history)
+    assert "````\nx\n```\ny\n````" in user
+
+
+def test_templates_of_the_history_are_not_rendered():
+    _, user = first([replace(trial(0, 0.5), template="{{ question }} {{ 7 * 7 }}")])
+    assert "{{ question }} {{ 7 * 7 }}" in user
+
+
+def test_failed_iterations_are_no_scores():
+    _, user = first([Trial(1, "never scored", state="failed", reason="void")])
+    assert "never scored" not in user
+    assert user == "Write the next template."
+
+
+def test_the_reason_goes_back():
+    message = Messages().again("The reply is empty.")
+    assert message["role"] == "user"
+    assert "The reply is empty." in message["content"]
+
+
+class TestOwnPrompts:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return Path(shutil.copytree(prompts_dir() / "proposer", tmp_path / "mine"))
+
+    def test_they_are_used_and_change_the_digest(self, folder: Path):
+        before = Messages(folder).digest
+        assert before == Messages().digest
+        (folder / "again.j2").write_text("Nope: {{ reason }}", encoding="utf-8")
+        assert Messages(folder).again("x")["content"] == "Nope: x"
+        assert Messages(folder).digest != before
+
+    def test_a_missing_one_is_named(self, folder: Path):
+        (folder / "history.j2").unlink()
+        with pytest.raises(ProposerError, match=r"history\.j2.*cannot be read"):
+            Messages(folder)
+
+    def test_a_syntax_error_is_named(self, folder: Path):
+        (folder / "entry.j2").write_text("a\n{% if %}", encoding="utf-8")
+        with pytest.raises(ProposerError, match=r"entry\.j2:2: Syntax error"):
+            Messages(folder)
+
+    def test_an_unknown_variable_is_named(self, folder: Path):
+        (folder / "again.j2").write_text("{{ raeson }}", encoding="utf-8")
+        with pytest.raises(ProposerError, match=r"again\.j2.*'raeson' is undefined"):
+            Messages(folder).again("x")
