@@ -15,9 +15,8 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 
 def rows(file: str) -> list[dict[str, str]]:
     """Returns the rows of one names file."""
-    source = resources.files("taxtune.taxonomy.names").joinpath(file)
-    with source.open("r", encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    text = resources.files("taxtune.taxonomy.names").joinpath(file).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def names(row: dict[str, str]) -> list[str]:
