@@ -1,7 +1,7 @@
 """English names for Latin labels: the CSV files beside this module, and how they reach a tree.
 
-People, and vision-language models, say "songbird", "beetle" and "daisy family"; iNat21 labels those nodes Passeriformes,
-Coleoptera and Asteraceae. Each CSV file here has the columns
+People, and vision-language models, say "songbird", "beetle" and "daisy family"; iNat21 labels those nodes
+Passeriformes, Coleoptera and Asteraceae. Each CSV file here has the columns
 
     rank     the rank of the node ("class", "order", "family", "genus", "species", ...)
     name     its Latin label at that rank
@@ -85,23 +85,20 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
 def _rows() -> Iterator[EnglishNames]:
     folder = resources.files(__name__)
     for file in sorted((f for f in folder.iterdir() if f.name.endswith(".csv")), key=lambda f: f.name):
-        with file.open("r", encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            if reader.fieldnames != _COLUMNS:
-                raise DataError(f"A names file needs the columns {','.join(_COLUMNS)}.", file=file.name, row=1)
-            for row in reader:
-                english = tuple(
-                    dict.fromkeys(name.strip() for name in (row["english"] or "").split(";") if name.strip())
+        reader = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+        if reader.fieldnames != _COLUMNS:
+            raise DataError(f"A names file needs the columns {','.join(_COLUMNS)}.", file=file.name, row=1)
+        for row in reader:
+            english = tuple(dict.fromkeys(name.strip() for name in (row["english"] or "").split(";") if name.strip()))
+            if not (row["rank"] and row["name"] and english):
+                raise DataError(
+                    "A names row needs a rank, a name and an English name.", file=file.name, row=reader.line_num
                 )
-                if not (row["rank"] and row["name"] and english):
-                    raise DataError(
-                        "A names row needs a rank, a name and an English name.", file=file.name, row=reader.line_num
-                    )
-                yield EnglishNames(
-                    row["rank"].strip(),
-                    row["name"].strip(),
-                    (row["within"] or "").strip(),
-                    english,
-                    file.name,
-                    reader.line_num,
-                )
+            yield EnglishNames(
+                row["rank"].strip(),
+                row["name"].strip(),
+                (row["within"] or "").strip(),
+                english,
+                file.name,
+                reader.line_num,
+            )

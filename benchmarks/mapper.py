@@ -1,0 +1,203 @@
+"""How good and how fast the mapper is.
+
+    python benchmarks/mapper.py --taxonomy inat2021-categories.csv --placed placed.jsonl --sentence MODEL
+
+prints (1) the time for one answer, once its similarity row is known, of the indexed `paper-listing` preset against a
+plain transcription of the paper's Algorithm 1, and whether both agree on 500 texts; (2) with `--placed`, hF, exact and
+acceptable placements of the default preset, the paper's listing and a sentence encoder, in all and by style.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.mapping import Mapper, MapperConfig, Placement
+from taxtune.mapping.normalize import plain
+from taxtune.metrics.hierarchical import score
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+
+class PlainListing:
+    """Algorithm 1 as printed, step by step over every node, with nothing indexed: the reference to compare with."""
+
+    def __init__(self, taxonomy: Taxonomy, config: MapperConfig) -> None:
+        self.config = config
+        self.parent = taxonomy.parents.tolist()
+        self.names = [[plain(name) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
+        self.names = [[name for name in names if name] for names in self.names]
+
+    def ancestors(self, node: int) -> list[int]:
+        found = [node]
+        while self.parent[node] >= 0:
+            node = self.parent[node]
+            found.append(node)
+        return found
+
+    @staticmethod
+    def grams(text: str, n: int) -> list[str]:
+        words = text.split()
+        return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+    def place(self, answer: str, row: NDArray[np.float32]) -> int:
+        prediction, k = plain(answer), self.config.k
+        scored = sorted(((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0])
+        order = [v for _, v in scored]
+        top = np.array([s for s, _ in scored[:k]])
+        top = np.exp(top - top.max())
+        top /= top.sum()
+
+        def walk(matches) -> int | None:  # type: ignore[no-untyped-def]
+            chosen = None
+            for node in order:
+                if matches(node) and (chosen is None or len(self.ancestors(node)) > len(self.ancestors(chosen))):
+                    chosen = node
+                if chosen is not None and order.index(node) == k - 1:
+                    return chosen
+            return chosen
+
+        found = walk(lambda node: any(name in prediction for name in self.names[node]))
+        if found is not None:
+            return found
+        for n in (4, 3, 2):
+            own = set(self.grams(prediction, n))
+            found = walk(lambda node, own=own, n=n: any(own.intersection(self.grams(x, n)) for x in self.names[node]))
+            if found is not None:
+                return found
+        if top[0] - top[1] < self.config.thr_top2 and top[0] - top[-1] < self.config.thr_topk:
+            votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+            for node in order[:k]:
+                for offset, ancestor in enumerate(self.ancestors(node)):
+                    votes[offset][ancestor] += 1
+            for _, counts in sorted(votes.items(), key=lambda item: -item[0]):
+                elected, count = max(counts.items(), key=lambda item: item[1])
+                if count > self.config.thr_vote:
+                    return elected
+        return order[0]
+
+
+def texts_for(taxonomy: Taxonomy, placed: Path | None, count: int, seed: int) -> list[str]:
+    """Returns `count` answers: real ones first, then names of the tree, whole, inside a sentence, cut or misspelt."""
+    rng = random.Random(seed)
+    texts = [row["answer"] for row in read_rows(placed)] if placed else []
+    while len(texts) < count:
+        name = rng.choice(taxonomy.names(rng.randrange(len(taxonomy))))
+        cut = rng.randrange(len(name))
+        texts.append(
+            rng.choice(
+                (
+                    name,
+                    f"A photo of a {name.lower()} near the water.",
+                    f"A: {name}",
+                    name.split()[-1],
+                    f"Striped {name.split()[-1]}",
+                    name[:cut] + name[cut + 1 :],
+                    f"zx{name[:3]}q",
+                )
+            )
+        )
+    return texts[:count]
+
+
+def read_rows(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def compare_with_listing(taxonomy: Taxonomy, texts: Sequence[str], timed: int) -> None:
+    mapper = Mapper(taxonomy, "lexical", MapperConfig(preset="paper-listing"))
+    reference = PlainListing(taxonomy, mapper.config)
+    # Scores rounded to a few digits have ties, the case in which the order of equals matters.
+    rows = np.concatenate([mapper.node_scores(texts[i : i + 50]) for i in range(0, len(texts), 50)])
+    rows[::2] = np.round(rows[::2], 2)
+    mapper.place_scored(texts[0], rows[0])  # the indexes are built once, outside the clock
+
+    start = time.perf_counter()
+    fast = [mapper.place_scored(text, row) for text, row in zip(texts, rows, strict=True)]
+    fast_seconds = (time.perf_counter() - start) / len(texts)
+
+    slow_seconds, agreed = 0.0, 0
+    for i, (text, row) in enumerate(zip(texts, rows, strict=True)):
+        start = time.perf_counter()
+        node = reference.place(text, row)
+        slow_seconds += time.perf_counter() - start
+        agreed += node == fast[i].node
+        if node != fast[i].node:
+            print(f"  differs: {text!r}: listing {taxonomy.labels[node]}, indexed {taxonomy.labels[fast[i].node]}")
+        if i + 1 == timed:
+            break
+    compared = min(timed, len(texts))
+    slow_seconds /= compared
+    print(f"paper-listing on {len(taxonomy):,} nodes, {len(texts)} texts, similarity rows given:")
+    print(f"  plain transcription {slow_seconds * 1e3:10.2f} ms an answer ({compared} texts)")
+    print(f"  indexed             {fast_seconds * 1e3:10.3f} ms an answer ({len(texts)} texts)")
+    print(f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}")
+
+
+def quality(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], sentence: str | None) -> None:
+    settings = [("default, lexical", "lexical", "default"), ("paper-listing, lexical", "lexical", "paper-listing")]
+    if sentence:
+        settings += [("default, sentence", f"sentence:{sentence}", "default")]
+        settings += [("paper-listing, sentence", f"sentence:{sentence}", "paper-listing")]
+    answers = [str(row["answer"]) for row in rows]
+    results = {}
+    for title, similarity, preset in settings:
+        mapper = Mapper(taxonomy, similarity, MapperConfig(preset=preset))
+        mapper.place(answers[:1])
+        start = time.perf_counter()
+        results[title] = mapper.place(answers)
+        print(f"{title}: {(time.perf_counter() - start) / len(answers) * 1e3:.1f} ms an answer, similarity included")
+    print(f"\n{'':24} {'n':>5} " + " ".join(f"{title:>38}" for title in results))
+    print(f"{'':24} {'':>5} " + " ".join(f"{'hF  exact  acceptable  abstained':>38}" for _ in results))
+    for style, chosen in by_style(rows):
+        cells = [table_cell(taxonomy, [rows[i] for i in chosen], [p[i] for i in chosen]) for p in results.values()]
+        print(f"{style:24} {len(chosen):5} " + " ".join(f"{cell:>38}" for cell in cells))
+
+
+def by_style(rows: Sequence[dict[str, object]]) -> Iterator[tuple[str, list[int]]]:
+    yield "all", list(range(len(rows)))
+    styles: dict[str, list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        styles[str(row.get("style", "?"))].append(i)
+    yield from sorted(styles.items(), key=lambda item: -len(item[1]))
+
+
+def table_cell(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], placements: Sequence[Placement]) -> str:
+    target = [0 if row["node"] is None else taxonomy.resolve(str(row["node"]).split("/")) for row in rows]
+    acceptable = [
+        placement.node == node
+        or placement.node in {taxonomy.resolve(path.split("/")) for path in row["also"]}  # type: ignore[attr-defined]
+        for placement, node, row in zip(placements, target, rows, strict=True)
+    ]
+    scores = score(taxonomy, [placement.node for placement in placements], target)
+    abstained = sum(placement.abstained for placement in placements)
+    return f"{scores.hf:.3f}  {scores.accuracy:5.1%}  {np.mean(acceptable):10.1%}  {abstained:9}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--taxonomy", required=True, help="the taxonomy file; iNat21 for the figures in docs/mapper.md")
+    parser.add_argument("--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style)")
+    parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
+    parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the listing")
+    parser.add_argument("--timed", type=int, default=500, help="texts that the plain transcription places too")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    taxonomy = read_taxonomy(arguments.taxonomy)
+    if arguments.texts:
+        texts = texts_for(taxonomy, arguments.placed, arguments.texts, arguments.seed)
+        compare_with_listing(taxonomy, texts, arguments.timed)
+    if arguments.placed:
+        print()
+        quality(taxonomy, read_rows(arguments.placed), arguments.sentence)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""What an answer asserts in so many words: from its text to one node, with no similarity involved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taxtune.mapping.config import Stage
+from taxtune.mapping.lexicon import Lexicon
+from taxtune.mapping.naming import Mention, Strength, locate_names, name_phrase
+from taxtune.mapping.reading import Link, Phrase, Role, read_line
+from taxtune.mapping.resolve import resolve
+from taxtune.mapping.unwrap import unwrap
+
+__all__ = ["Asserted", "asserted_node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """What an answer asserts.
+
+    Attributes:
+        node: The node, or None where the answer names nothing.
+        stage: What decided, where there is a node.
+        phrases: The asserted phrases as folded words, for what comes after.
+        declined: Whether the speaker refused or only denied; then nothing is guessed from the rest.
+    """
+
+    node: int | None
+    stage: Stage
+    phrases: tuple[tuple[str, ...], ...]
+    declined: bool
+
+
+def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
+    """Returns the node that an answer names, or that its names have in common.
+
+    What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
+    oak") where nothing is compared either, and what is denied never.
+    """
+    unwrapped = unwrap(answer)
+    found: dict[Role, list[tuple[Mention, Link]]] = {}
+    phrases: list[tuple[str, ...]] = []
+    declined = False
+    for line in unwrapped.lines:
+        reading = read_line(line, lambda words: locate_names(lexicon, words))
+        declined = declined or reading.refused or reading.denied
+        for position, phrase in enumerate(reading.phrases):
+            for part in _conjuncts(lexicon, phrase):
+                if part.role is Role.ASSERTED:
+                    phrases.append(part.keys)
+                mention = name_phrase(lexicon, part) if part.role is not Role.DENIED else None
+                if mention is not None:
+                    link = Link.LIST if position == 0 and unwrapped.listed else part.link
+                    found.setdefault(part.role, []).append((mention, link))
+    roles = (Role.ASSERTED, Role.COMPARED) if declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
+    for role in roles:
+        if role in found:
+            node, several = resolve(lexicon.taxonomy, found[role])
+            whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
+            stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
+            return Asserted(node, stage, tuple(phrases), declined)
+    return Asserted(None, Stage.ABSTAINED, tuple(phrases), declined)
+
+
+def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
+    """Parts "robins and thrushes", but not "black and white warbler": both sides must end in a name."""
+    words = phrase.words
+    if lexicon.exact(phrase.keys):
+        return [phrase]
+    for position, word in enumerate(words):
+        if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
+            left = Phrase(words[:position], phrase.role, phrase.link)
+            right = Phrase(words[position + 1 :], phrase.role, Link.LIST)
+            if _names(lexicon, left) and _names(lexicon, right):
+                return [left, *_conjuncts(lexicon, right)]
+    return [phrase]
+
+
+def _names(lexicon: Lexicon, phrase: Phrase) -> bool:
+    mention = name_phrase(lexicon, phrase)
+    return mention is not None and mention.strength is not Strength.PART

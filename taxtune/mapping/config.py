@@ -1,0 +1,95 @@
+"""The mapper's settings and results."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from taxtune.errors import MapperError
+
+__all__ = ["PRESETS", "MapperConfig", "Placement", "Stage"]
+
+#: The presets that a mapper can run under.
+PRESETS = ("default", "paper-listing")
+
+
+class Stage(StrEnum):
+    """What decided a placement."""
+
+    #: The answer is a name of the node, or (paper-listing) contains one.
+    VERBATIM = "verbatim"
+    #: The answer's last words are a name, or names on the tree end in them: "red-breasted woodpecker".
+    HEAD = "head"
+    #: The answer names several things; the node is their common ancestor.
+    LIST = "list"
+    #: The answer shares word n-grams with names.
+    NGRAM = "ngram"
+    #: The most similar nodes voted for a common ancestor.
+    VOTE = "vote"
+    #: The most similar node.
+    SIMILARITY = "similarity"
+    #: The answer names nothing; it is placed on the root, and counted.
+    ABSTAINED = "abstained"
+
+
+@dataclass(frozen=True, slots=True)
+class MapperConfig:
+    """How to place answers.
+
+    Attributes:
+        preset: "default", or "paper-listing" for Algorithm 1 of the paper exactly as it is printed.
+        k: Number of most similar nodes that are looked at (paper §11: 10).
+        thr_top2: Softmax difference of the first and the second score below which nodes vote (paper §11: 0.001).
+        thr_topk: The same for the first and the k-th score (paper §11: 0.0015).
+        thr_vote: Votes that a node needs; the default asks for at least, the listing for more than this (paper §11: 4).
+        coverage: Share of the nodes whose names end in a noun that a common ancestor must cover to stand for the noun.
+        min_similarity: Under "default", the score below which the most similar node is not believed and the answer
+            abstains; None takes the similarity's own value.
+        max_characters: What follows this many characters of an answer is not read.
+    """
+
+    preset: str = "default"
+    k: int = 10
+    thr_top2: float = 0.001
+    thr_topk: float = 0.0015
+    thr_vote: int = 4
+    coverage: float = 0.85
+    min_similarity: float | None = None
+    max_characters: int = 4000
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise MapperError(
+                "The mapper has no such preset.", value=self.preset, remedy=f"Take one of {', '.join(PRESETS)}."
+            )
+        if self.k < 2:
+            raise MapperError("The mapper's k must be at least 2.", value=self.k)
+        if not 0.5 < self.coverage <= 1:
+            raise MapperError("The mapper's coverage must be above 0.5 and at most 1.", value=self.coverage)
+        if self.max_characters < 1:
+            raise MapperError("The mapper's max_characters must be positive.", value=self.max_characters)
+
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """Returns the settings by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an answer was placed.
+
+    Attributes:
+        answer: The answer as it was given.
+        node: The node's number; 0, the root, for an abstention.
+        stage: What decided.
+        score: Similarity of the answer to the node, the highest over the node's names; 0 for an abstention.
+        runners_up: The most similar other nodes with their scores, best first.
+        abstained: Whether the answer names nothing that is on the tree.
+    """
+
+    answer: str
+    node: int
+    stage: Stage
+    score: float
+    runners_up: tuple[tuple[int, float], ...]
+    abstained: bool

@@ -1,0 +1,113 @@
+"""Algorithm 1 of paper 1 exactly as its listing prints it, on indexes: the preset `paper-listing`.
+
+The listing differs from the paper's prose: it finds labels as raw substrings ("ant" in "plant"), asks for more than
+`thr_vote` votes, and walks the votes from the offset farthest from the candidates, so that on a tree whose leaves lie
+equally deep it elects the root. It is kept for reproduction. Where the listing walks over all nodes in order of
+similarity, this code looks only at the nodes that match, and picks the one that the walk would have picked: the
+deepest of those among the k most similar, or else of all; of equally deep ones the most similar; of equally similar
+ones the one with the smaller number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import ahocorasick
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.mapping.config import MapperConfig, Stage
+from taxtune.mapping.normalize import plain
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["ListingMapper", "n_grams", "softmax", "top_k"]
+
+IntArray = NDArray[np.int64]
+
+
+class ListingMapper:
+    """Places answers as the listing does.
+
+    Args:
+        taxonomy: The tree; a node matches when any of its names does (paper §11 compares with English and Latin).
+        config: k and the thresholds.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, config: MapperConfig) -> None:
+        self.taxonomy, self.config = taxonomy, config
+        by_name: dict[str, list[int]] = defaultdict(list)
+        by_gram: dict[str, list[int]] = defaultdict(list)
+        for node in range(len(taxonomy)):
+            for name in dict.fromkeys(plain(name) for name in taxonomy.names(node)):
+                if name:
+                    by_name[name].append(node)
+                for n in (4, 3, 2):
+                    for gram in n_grams(name, n):
+                        by_gram[gram].append(node)
+        self._automaton: Any = ahocorasick.Automaton()
+        for name, nodes in by_name.items():
+            self._automaton.add_word(name, tuple(nodes))
+        self._automaton.make_automaton()
+        self._by_gram = dict(by_gram)
+
+    def place(self, answer: str, row: NDArray[np.float32]) -> tuple[int, Stage]:
+        """Returns the node of an answer and what decided.
+
+        Args:
+            answer: The answer.
+            row: Its similarity to every node, shape (nodes,).
+        """
+        text = plain(answer)
+        top = top_k(row, self.config.k)
+        contained = {node for _, nodes in self._automaton.iter(text) for node in nodes} if text else set()
+        if contained:
+            return self._deepest(contained, row, top), Stage.VERBATIM
+        for n in (4, 3, 2):
+            sharing = {node for gram in n_grams(text, n) for node in self._by_gram.get(gram, ())}
+            if sharing:
+                return self._deepest(sharing, row, top), Stage.NGRAM
+        elected = self._vote(row, top)
+        return (int(top[0]), Stage.SIMILARITY) if elected is None else (elected, Stage.VOTE)
+
+    def _deepest(self, nodes: set[int], row: NDArray[np.float32], top: IntArray) -> int:
+        """Returns the deepest of the nodes in the top k, or else of all."""
+        among = [v for v in top.tolist() if v in nodes] or nodes
+        depth = self.taxonomy.depth
+        return min(among, key=lambda v: (-int(depth[v]), -float(row[v]), v))
+
+    def _vote(self, row: NDArray[np.float32], top: IntArray) -> int | None:
+        share = softmax(row[top])
+        if len(top) < 2 or not (
+            share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk
+        ):
+            return None
+        votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for node in top.tolist():
+            for offset, ancestor in enumerate(reversed(self.taxonomy.ancestors(node).tolist())):
+                votes[offset][ancestor] += 1
+        for _, counts in sorted(votes.items(), reverse=True):
+            elected, count = max(counts.items(), key=lambda item: item[1])
+            if count > self.config.thr_vote:
+                return elected
+        return None
+
+
+def n_grams(text: str, n: int) -> list[str]:
+    """Returns the word n-grams of a text, each as its words with single spaces."""
+    words = text.split()
+    return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+
+def softmax(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns the softmax of scores."""
+    exponent = np.exp(scores.astype(np.float64) - float(scores.max()))
+    return np.asarray(exponent / exponent.sum())
+
+
+def top_k(row: NDArray[np.float32], k: int) -> IntArray:
+    """Returns the k nodes with the highest scores, best first, equal ones by number; as a stable sort would."""
+    k = min(k, len(row))
+    threshold = np.partition(row, len(row) - k)[len(row) - k]
+    candidates = np.flatnonzero(row >= threshold)
+    return candidates[np.argsort(-row[candidates], kind="stable")][:k]

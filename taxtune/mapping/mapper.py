@@ -1,0 +1,212 @@
+"""Free text to a node of a taxonomy: Algorithm 1 of paper 1 (§6, §11), and a default that is better.
+
+An answer goes through these stages until one decides:
+
+1. what it asserts in so many words (`asserted`): stage *verbatim* where a whole phrase is a name, *head* where its last
+   words are, *list* where several names are placed on their common ancestor;
+2. *ngram*: the common ancestor of the nodes that share a word n-gram, n = 4, 3, 2, with it;
+3. *vote*: where the most similar nodes are about equally similar, their deepest common ancestor with enough votes;
+4. *similarity*: the most similar node, if it is similar enough;
+5. *abstained*: the root.
+
+An answer that declines or only denies ("I cannot tell", "not a duck") goes from 1 to 5. The preset `paper-listing`
+runs the paper's listing to the letter instead (`listing`), which never abstains but on a blank answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.mapping.asserted import asserted_node
+from taxtune.mapping.config import MapperConfig, Placement, Stage
+from taxtune.mapping.lexicon import Lexicon
+from taxtune.mapping.listing import ListingMapper, softmax, top_k
+from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.similarity import Similarity, make_similarity
+from taxtune.mapping.words import NO_HEADS
+from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["Mapper"]
+
+#: Answers scored at once; bounds the memory of the similarity matrix.
+_BATCH = 64
+#: An answer of more words than this that names nothing is prose, for which n-grams and similarity only guess.
+_MAX_GUESSED_WORDS = 8
+
+
+class Mapper:
+    """Places answers on the nodes of a taxonomy.
+
+    Args:
+        taxonomy: The tree.
+        similarity: A `Similarity`, or the specification of one ("lexical", "sentence:MODEL", "clip:MODEL").
+        config: The preset and its thresholds.
+        device: Where an encoder runs: "auto", "cpu", "cuda", ...
+        cache_dir: Where embeddings of names are kept; None is the user's cache folder.
+
+    Raises:
+        MapperError: If there is no such similarity or its model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        similarity: str | Similarity = "lexical",
+        config: MapperConfig | None = None,
+        *,
+        device: str = "auto",
+        cache_dir: Path | None = None,
+    ) -> None:
+        self.taxonomy = taxonomy
+        self.config = config or MapperConfig()
+        self.similarity: Similarity = (
+            make_similarity(similarity, device=device, cache_dir=cache_dir)
+            if isinstance(similarity, str)
+            else similarity
+        )
+
+    def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> list[Placement]:
+        """Returns one placement for each answer, in order.
+
+        Args:
+            answers: What a model said; a blank one is placed on the root as an abstention.
+            images: The images that the answers are about, for a similarity that looks at them.
+
+        Raises:
+            MapperError: If the similarity needs images and one is missing.
+        """
+        if images is not None and len(images) != len(answers):
+            raise ValueError(f"{len(answers)} answers, but {len(images)} images")
+        placements: list[Placement] = []
+        for start in range(0, len(answers), _BATCH):
+            batch = [str(answer or "") for answer in answers[start : start + _BATCH]]
+            rows = self.node_scores(batch, None if images is None else images[start : start + _BATCH])
+            placements.extend(self.place_scored(answer, row) for answer, row in zip(batch, rows, strict=True))
+        return placements
+
+    def place_one(self, answer: str) -> Placement:
+        """Returns the placement of one answer."""
+        return self.place([answer])[0]
+
+    def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.float32]:
+        """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names."""
+        starts = self._name_starts
+        texts = [self._bounded(answer) for answer in answers]
+        return np.maximum.reduceat(self.similarity.scores(texts, images), starts, axis=1)
+
+    def place_scored(self, answer: str, row: NDArray[np.float32]) -> Placement:
+        """Returns the placement of an answer whose similarity row is known.
+
+        Args:
+            answer: The answer.
+            row: Its similarity to every node, shape (nodes,).
+        """
+        text = self._bounded(answer)
+        if not any(character.isalnum() for character in text):
+            node, stage = self.taxonomy.root, Stage.ABSTAINED
+        elif self.config.preset == "paper-listing":
+            node, stage = self._listing.place(text, row)
+        else:
+            node, stage = self._place_default(text, row)
+        best = [int(v) for v in top_k(row, self.config.k + 1) if v != node]
+        abstained = stage is Stage.ABSTAINED
+        return Placement(
+            answer=answer,
+            node=node,
+            stage=stage,
+            score=0.0 if abstained else float(row[node]),
+            runners_up=tuple((v, float(row[v])) for v in best[: self.config.k]),
+            abstained=abstained,
+        )
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns everything that can change a placement, for records: the similarity and the settings."""
+        return {"similarity": self.similarity.name, **self.config.as_dict()}
+
+    # -- the default -----------------------------------------------------------------------------------------------
+
+    def _place_default(self, answer: str, row: NDArray[np.float32]) -> tuple[int, Stage]:
+        asserted = asserted_node(self._lexicon, answer)
+        if asserted.node is not None:
+            return (asserted.node, asserted.stage) if asserted.node else (0, Stage.ABSTAINED)
+        words = sum(len(phrase) for phrase in asserted.phrases)
+        if asserted.declined or not 0 < words <= _MAX_GUESSED_WORDS:
+            return self.taxonomy.root, Stage.ABSTAINED
+        shared = self._by_ngram(asserted.phrases)
+        if shared is not None:
+            return shared, Stage.NGRAM
+        return self._by_similarity(row)
+
+    def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
+        """Returns what the nodes have in common that share the longest run of words with a phrase."""
+        for n in (4, 3, 2):
+            nodes: set[int] = set()
+            for phrase in phrases:
+                for gram in _telling_grams(phrase, n):
+                    nodes.update(self._nodes_by_gram.get(gram, ()))
+            common = self._lexicon.lifted(self._lexicon.common(nodes)) if nodes else 0
+            if common:
+                return common
+        return None
+
+    def _by_similarity(self, row: NDArray[np.float32]) -> tuple[int, Stage]:
+        top = top_k(row, self.config.k)
+        least = self.config.min_similarity
+        if row[top[0]] < (self.similarity.confident if least is None else least):
+            return self.taxonomy.root, Stage.ABSTAINED
+        share = softmax(row[top])
+        if len(top) > 1 and share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk:
+            votes = np.bincount(
+                np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()]), minlength=len(self.taxonomy)
+            )
+            elected = np.flatnonzero(votes >= self.config.thr_vote)
+            if len(elected):
+                return int(max(elected.tolist(), key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))), Stage.VOTE
+        return int(top[0]), Stage.SIMILARITY
+
+    def _bounded(self, answer: str) -> str:
+        return answer[: self.config.max_characters]
+
+    # -- indexes, made when first needed ---------------------------------------------------------------------------
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon(self.taxonomy, coverage=self.config.coverage)
+
+    @cached_property
+    def _listing(self) -> ListingMapper:
+        return ListingMapper(self.taxonomy, self.config)
+
+    @cached_property
+    def _nodes_by_gram(self) -> dict[tuple[str, ...], set[int]]:
+        index: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        for node in range(len(self.taxonomy)):
+            for name in self.taxonomy.names(node):
+                words = fold_words(name)
+                for n in (4, 3, 2):
+                    for gram in _telling_grams(words, n):
+                        index[gram].add(node)
+        return dict(index)
+
+    @cached_property
+    def _name_starts(self) -> NDArray[np.int64]:
+        """Where each node's names start in the list of all names, which the similarity learns here."""
+        names = [self.taxonomy.names(node) for node in range(len(self.taxonomy))]
+        self.similarity.fit([name for group in names for name in group])
+        return np.cumsum([0] + [len(group) for group in names[:-1]])
+
+
+def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """Returns the word n-grams in which at least two words tell something: not "black and"."""
+    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    return [gram for gram in grams if sum(word not in NO_HEADS for word in gram) >= 2]

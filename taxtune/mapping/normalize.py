@@ -1,0 +1,83 @@
+"""Text to comparable form: the paper's plain text, and words folded over plural, spelling, accents and case."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+__all__ = ["fold_word", "fold_words", "plain", "strip_accents"]
+
+_DASHES = re.compile(r"[-‐-―−_/]+")
+_NOT_WORD = re.compile(r"[^\w\s]+")
+_APOSTROPHES = re.compile(r"(?<=\w)['’ʼ‘`´](?=\w)")
+_WORD = re.compile(r"[^\W_]+")
+
+_IRREGULAR = {
+    "geese": "goose", "mongeese": "mongoose", "mice": "mouse", "dormice": "dormouse", "lice": "louse",
+    "woodlice": "woodlouse", "feet": "foot", "teeth": "tooth", "oxen": "ox", "children": "child", "men": "man",
+    "people": "person", "wolves": "wolf", "calves": "calf", "leaves": "leaf", "hooves": "hoof", "elves": "elf",
+    "wives": "wife", "cacti": "cactus", "fungi": "fungus", "octopi": "octopus", "hippopotami": "hippopotamus",
+    "larvae": "larva", "pupae": "pupa", "algae": "alga", "antennae": "antenna", "gladioli": "gladiolus",
+    "croci": "crocus", "hibisci": "hibiscus", "narcissi": "narcissus", "nuclei": "nucleus", "bacteria": "bacterium",
+    "mantids": "mantis", "species": "species", "series": "series", "lens": "lens", "st": "saint", "mt": "mount",
+}  # fmt: skip
+
+_SPELLINGS = (
+    ("grey", "gray"), ("colour", "color"), ("sulphur", "sulfur"), ("moustach", "mustach"), ("centre", "center"),
+    ("fibre", "fiber"), ("sabre", "saber"), ("armour", "armor"), ("harbour", "harbor"), ("favour", "favor"),
+    ("mould", "mold"), ("plough", "plow"), ("ochre", "ocher"), ("jewell", "jewel"), ("leafed", "leaved"),
+    ("speckeld", "speckled"), ("lilly", "lily"), ("spectre", "specter"),
+)  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """Returns text in the paper's basic form: lower case, dashes to spaces, other punctuation out, single spaces.
+
+    The paper (§11) strips punctuation and white space and lowers the case.
+    """
+    text = _DASHES.sub(" ", text.lower())
+    return " ".join(_NOT_WORD.sub("", text).split())
+
+
+def strip_accents(text: str) -> str:
+    """Returns text without combining marks: "Schäferhund" becomes "Schaferhund"."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def fold_words(text: str) -> tuple[str, ...]:
+    """Returns the folded words of a name; hyphens, underscores and slashes part words, apostrophes do not."""
+    return tuple(
+        fold_word(word) for word in _WORD.findall(_APOSTROPHES.sub("", strip_accents(text).replace("&", " and ")))
+    )
+
+
+@lru_cache(maxsize=200_000)
+def fold_word(word: str) -> str:
+    """Returns one word in lower case, singular and American spelling, as a key: names and answers fold alike.
+
+    Latin words fold too ("Anas" to "ana"); that is harmless, because both sides of a comparison do.
+    """
+    word = word.lower()
+    for british, american in _SPELLINGS:
+        if british in word:
+            word = word.replace(british, american)
+    return _singular(word)
+
+
+def _singular(word: str) -> str:
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zzes")):
+        return word[:-2]
+    if word.endswith("oes") and len(word) > 5:
+        return word[:-2]
+    if word.endswith("uses") and not word.endswith("ouses"):
+        return word[:-2]
+    if word.endswith("ises") and not word.endswith("oises"):
+        return word[:-2]
+    return word[:-1]

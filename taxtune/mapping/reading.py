@@ -1,0 +1,266 @@
+"""An unwrapped line of an answer read as noun phrases: what is asserted, compared, mere context, or denied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from taxtune.mapping.normalize import fold_word, strip_accents
+from taxtune.mapping.words import (
+    ALTERNATIVE,
+    BREAKS,
+    CERTAINTY,
+    CLAUSE_STARTS,
+    COMPARISON,
+    CONTEXT,
+    NEGATION,
+    PRECISION,
+    REFUSAL,
+    RESUMES,
+    SEEMS,
+)
+
+__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line"]
+
+_TOKEN = re.compile(r"[^\W_]+(?:['’ʼ`´][^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
+_ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie"])
+_ARTICLES = frozenset(["a", "an", "the", "some", "any"])
+_HEDGES = frozenset(["could", "might", "may"])
+#: "in the family Corvidae" asserts; "in the garden" does not.
+_RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?\s*%|\b[01]?\.\d+\b")
+
+
+class Role(IntEnum):
+    """How much a phrase says about what is seen; smaller is more."""
+
+    ASSERTED = 0
+    COMPARED = 1
+    CONTEXT = 2
+    DENIED = 3
+
+
+class Link(IntEnum):
+    """How a phrase hangs together with the phrase before it."""
+
+    #: Another name of the same thing: "Common Crow (Corvus brachyrhynchos)".
+    SAME = 0
+    #: One more in a row: "Blue Jay, Scrub Jay"; or a closer description: "a bird, a robin".
+    LIST = 1
+    #: Either: "a robin or a thrush".
+    OR = 2
+    #: A new sentence, which may say more of the same thing or of other things.
+    SENTENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: as it stands, in lower case without apostrophes, folded, and whether a hyphen glues it to the last."""
+
+    text: str
+    lower: str
+    key: str
+    glued: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A run of words that may hold a name."""
+
+    words: tuple[Word, ...]
+    role: Role
+    link: Link
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The folded words."""
+        return tuple(word.key for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The phrases of a line, and whether the speaker declined to answer or denied something."""
+
+    phrases: tuple[Phrase, ...]
+    refused: bool
+    denied: bool
+
+
+def read_line(line: str, locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]) -> Reading:
+    """Parts a line into phrases.
+
+    Args:
+        line: One line of an unwrapped answer.
+        locate_names: Given folded words, says where names of several words stand, as (start, stop); grammatical words
+            inside a name ("Jack-in-the-pulpit", "forget-me-not") part nothing.
+    """
+    return _Reader(_tokenize(line), locate_names).read()
+
+
+def _tokenize(line: str) -> list[Word | str]:
+    """Returns words, and punctuation as plain strings."""
+    line = _NUMBER.sub(" ", strip_accents(line))
+    tokens: list[Word | str] = []
+    glue = False
+    last_end = -1
+    for match in _TOKEN.finditer(line):
+        token, touches = match.group(), match.start() == last_end
+        last_end = match.end()
+        if not token[0].isalnum():
+            after = line[match.end() : match.end() + 1]
+            if token in "-–" and touches and after.isalnum() and tokens and isinstance(tokens[-1], Word):
+                glue = True
+                continue
+            is_abbreviation = token == "." and touches and bool(tokens) and _abbreviates(tokens[-1])
+            if not is_abbreviation:
+                tokens.append("(" if token == "[" else ")" if token == "]" else token)
+            glue = False
+            continue
+        lower = re.sub(r"['’ʼ`´]", "", token.lower())
+        tokens.append(Word(token, lower, fold_word(lower), glue and touches))
+        glue = False
+    return tokens
+
+
+def _abbreviates(token: Word | str) -> bool:
+    return isinstance(token, Word) and (
+        token.lower in _ABBREVIATIONS or (len(token.text) == 1 and token.text.isalpha())
+    )
+
+
+class _Reader:
+    """Walks over the tokens once and keeps the state of the clause."""
+
+    def __init__(
+        self, tokens: list[Word | str], locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]
+    ) -> None:
+        self.tokens = tokens
+        self.locked = self._lock(locate_names)
+        self.phrases: list[Phrase] = []
+        self.current: list[Word] = []
+        self.role, self.link = Role.ASSERTED, Link.SENTENCE
+        self.pending_link = Link.SENTENCE
+        self.refused = self.denied = False
+        self.parenthesis: Role | None = None
+
+    def _lock(self, locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]) -> set[int]:
+        """Returns the positions of words that stand inside names of several words."""
+        locked: set[int] = set()
+        start = 0
+        while start < len(self.tokens):
+            stop = start
+            while stop < len(self.tokens) and isinstance(self.tokens[stop], Word):
+                stop += 1
+            run = [token.key for token in self.tokens[start:stop] if isinstance(token, Word)]
+            for a, b in locate_names(run):
+                locked.update(range(start + a, start + b))
+            start = stop + 1
+        return locked
+
+    def read(self) -> Reading:
+        for position, token in enumerate(self.tokens):
+            if isinstance(token, str):
+                self._punctuation(token)
+            elif position in self.locked or token.glued:
+                self.current.append(token)
+            else:
+                self._word(position, token)
+        self._flush(Link.SENTENCE)
+        return Reading(tuple(self.phrases), self.refused, self.denied)
+
+    # -- phrases -------------------------------------------------------------------------------------------------------
+
+    def _flush(self, next_link: Link) -> None:
+        """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
+        if self.current:
+            self.phrases.append(Phrase(tuple(self.current), self.role, self.pending_link))
+            self.current = []
+            self.pending_link = next_link
+        elif next_link in (Link.OR, Link.SAME) or self.pending_link is Link.LIST:
+            self.pending_link = next_link
+
+    # -- punctuation ---------------------------------------------------------------------------------------------------
+
+    def _punctuation(self, mark: str) -> None:
+        if mark in ".!?;":
+            self._flush(Link.SENTENCE)
+            if self.pending_link is not Link.OR or mark != ";":
+                self.pending_link = Link.SENTENCE
+            self.role, self.parenthesis = Role.ASSERTED, None
+        elif mark == "(":
+            self._flush(Link.SAME)
+            self.parenthesis = self.role
+        elif mark == ")":
+            self._flush(Link.LIST)
+            if self.parenthesis is not None:
+                self.role, self.parenthesis = self.parenthesis, None
+        elif mark in "/|":
+            self._flush(Link.OR)
+        else:
+            self._flush(Link.LIST)
+            if (mark == "," and self.role is not Role.CONTEXT) or mark in ":=—–-":
+                self.role = Role.ASSERTED
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
+    def _word(self, position: int, word: Word) -> None:
+        lower = word.lower
+        before, after = self._lower(position - 1), self._lower(position + 1)
+        if lower == "like" and before in SEEMS:
+            return  # "it looks like a robin" asserts one
+        if (lower == "like" and after in _ARTICLES) or (lower == "such" and after == "as"):
+            self._flush(Link.LIST)
+            self.role = max(self.role, Role.COMPARED)
+        elif lower in CLAUSE_STARTS:
+            self._flush(Link.LIST)
+            self.role = Role.ASSERTED
+        elif lower in REFUSAL:
+            self._flush(Link.LIST)
+            self.refused = True
+            if not self._precise(position):
+                self.role = Role.DENIED
+        elif lower in NEGATION:
+            self._flush(Link.LIST)
+            if not self._doubts(position):
+                self.role, self.denied = Role.DENIED, True
+        elif lower in COMPARISON:
+            self._flush(Link.LIST)
+            self.role = max(self.role, Role.COMPARED)
+        elif lower in ALTERNATIVE:
+            self._flush(Link.OR)
+            if self.role is Role.CONTEXT and lower not in ("or", "either"):
+                self.role = Role.ASSERTED
+        elif lower == "aka" or (lower == "known" and after == "as"):
+            self._flush(Link.SAME)
+        elif lower in CONTEXT:
+            self._flush(Link.LIST)
+            if self.role is Role.ASSERTED and not {after, self._lower(position + 2)} & _RANKS:
+                self.role = Role.CONTEXT
+        elif lower in BREAKS:
+            if lower in _HEDGES and self.pending_link is Link.SENTENCE and self.phrases and not self.current:
+                self.pending_link = Link.OR
+            self._flush(self.pending_link if not self.current else Link.LIST)
+            if lower in RESUMES and self.role is Role.CONTEXT:
+                self.role = Role.ASSERTED
+        elif lower == "and" and after in _ARTICLES:
+            self._flush(Link.LIST)
+        else:
+            self.current.append(word)
+
+    def _doubts(self, position: int) -> bool:
+        following = [token.lower for token in self.tokens[position + 1 : position + 4] if isinstance(token, Word)]
+        return bool(following) and bool(CERTAINTY.intersection(following[:2]))
+
+    def _precise(self, position: int) -> bool:
+        for token in self.tokens[position:]:
+            if isinstance(token, str) and token in ".!?;":
+                break
+            if isinstance(token, Word) and token.lower in PRECISION:
+                return True
+        return False
+
+    def _lower(self, position: int) -> str:
+        token = self.tokens[position] if 0 <= position < len(self.tokens) else ""
+        return token.lower if isinstance(token, Word) else ""

@@ -1,0 +1,117 @@
+"""Several mentions in one answer to one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taxtune.mapping.naming import Mention, Strength
+from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.reading import Link
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["resolve"]
+
+_WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))
+#: A sense with this share of all species that a name may mean is the one that is meant.
+_DOMINANT = 0.85
+
+
+def resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tuple[int, bool]:
+    """Returns the node that mentions in reading order assert together, and whether it generalises over several.
+
+    Other names of the same thing ("Common Crow (Corvus brachyrhynchos)") are joined first; then each ambiguous name
+    takes the sense that agrees best with the rest; then the names in a row are placed on their common ancestor, in
+    which a name that another one makes more exact ("a bird, a robin") has no say unless "or" stands between them.
+
+    Args:
+        taxonomy: The tree.
+        mentions: At least one mention, each with its link to the one before.
+    """
+    groups: list[tuple[Mention, Link]] = []
+    for mention, link in mentions:
+        if groups and link is Link.SAME:
+            groups[-1] = (_same(taxonomy, groups[-1][0], mention), groups[-1][1])
+        else:
+            groups.append((mention, link))
+    nodes = _senses(taxonomy, [mention.nodes for mention, _ in groups])
+
+    node, members = nodes[0], [(nodes[0], groups[0][0])]
+    strict = False
+    for (mention, link), other in zip(groups[1:], nodes[1:], strict=True):
+        if link is Link.SENTENCE:
+            # A later sentence may say more of the thing; what else it speaks of is not what the answer asserts.
+            if taxonomy.is_ancestor(node, other):
+                node, members = other, [(other, mention)]
+            continue
+        strict = strict or link is Link.OR
+        members.append((other, mention))
+        if not strict:
+            members = _without_broader(taxonomy, members)
+        node = taxonomy.common_ancestor(v for v, _ in members)
+    return node, len({v for v, _ in members}) > 1
+
+
+def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:
+    """Drops the members that another one only makes more exact."""
+    return [
+        (v, mention)
+        for v, mention in members
+        if not any(
+            v != w and taxonomy.is_ancestor(v, w) and _is_broader(taxonomy, v, mention, other) for w, other in members
+        )
+    ]
+
+
+def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, other: Mention) -> bool:
+    """Tells whether a mention above another one is a broader term for it ("bird, robin") and not one more guess.
+
+    "Warbler" is no broader term for a finch, although the nearest node that holds all warblers holds finches too.
+    """
+    if other.key.endswith(mention.key) or mention.described or other.described:
+        return True
+    if mention.broad:
+        return False
+    rank = taxonomy.ranks[node]
+    is_label = mention.key == "".join(fold_words(taxonomy.labels[node]))
+    return rank is None or rank in _WIDE_RANKS or is_label
+
+
+def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
+    """Joins two names of one thing: the deeper of senses on one line, else the better founded, else both."""
+    agreeing = [
+        (max(a, b, key=lambda v: int(taxonomy.depth[v])), int(taxonomy.shared(a, b)))
+        for a in first.nodes
+        for b in second.nodes
+        if taxonomy.is_ancestor(a, b) or taxonomy.is_ancestor(b, a)
+    ]
+    if agreeing:
+        best = max(shared for _, shared in agreeing)
+        nodes = tuple(dict.fromkeys(node for node, shared in agreeing if shared == best))
+        return Mention(nodes, max(first.strength, second.strength), first.key, first.broad and second.broad)
+    if first.strength != second.strength and Strength.WHOLE in (first.strength, second.strength):
+        return first if first.strength > second.strength else second
+    a, b = _senses(taxonomy, [first.nodes, second.nodes])
+    return Mention((taxonomy.common_ancestor([a, b]),), min(first.strength, second.strength), first.key, broad=True)
+
+
+def _senses(taxonomy: Taxonomy, senses: Sequence[tuple[int, ...]]) -> list[int]:
+    """Chooses one node for each name: the sense nearest to the others, or what equally near senses have in common."""
+    chosen = []
+    for i, own in enumerate(senses):
+        others = [other for j, other in enumerate(senses) if j != i]
+        if len(own) == 1 or not others:
+            chosen.append(_dominant(taxonomy, own))
+            continue
+        near = [sum(max(int(taxonomy.shared(v, w)) for w in other) for other in others) for v in own]
+        chosen.append(taxonomy.common_ancestor(v for v, n in zip(own, near, strict=True) if n == max(near)))
+    return chosen
+
+
+def _dominant(taxonomy: Taxonomy, senses: Sequence[int]) -> int:
+    """Returns the sense that holds nearly all leaves of all senses, or else what the senses have in common."""
+    if len(senses) > 1:
+        leaves = taxonomy.leaves
+        sizes = [int((taxonomy.lineage[leaves, taxonomy.depth[v]] == v).sum()) for v in senses]
+        if max(sizes) >= _DOMINANT * sum(sizes):
+            return senses[sizes.index(max(sizes))]
+    return taxonomy.common_ancestor(senses)

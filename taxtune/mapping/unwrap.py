@@ -1,0 +1,206 @@
+"""Answer formats unwrapped: from "A: **House Sparrow**.", JSON, numbered lists or snake_case to plain lines."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import dataclass
+
+__all__ = ["Unwrapped", "unwrap"]
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_URL = re.compile(r"\b(?:https?://|www\.)\S+")
+_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>")
+_LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
+_MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
+_QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['’](?!\w)")
+_SNAKE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_MARKER = re.compile(r"(?:(?:^|[\s.!?(])(?:final answer|answer|prediction|output)|(?:^|[.!?\n])\s*A)\s*[:：=]\s*", re.I)
+_BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
+_INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
+_KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
+
+#: Keys whose values answer "what is this?".
+_ANSWER_KEYS = frozenset(
+    [
+        "answer",
+        "prediction",
+        "predicted",
+        "label",
+        "class",
+        "classification",
+        "species",
+        "name",
+        "common",
+        "scientific",
+        "latin",
+        "binomial",
+        "genus",
+        "family",
+        "order",
+        "taxon",
+        "category",
+        "object",
+        "animal",
+        "plant",
+        "bird",
+        "flower",
+        "breed",
+        "identification",
+        "guess",
+        "response",
+        "output",
+        "result",
+    ]
+)
+#: Keys whose values do not.
+_OTHER_KEYS = frozenset(
+    [
+        "confidence",
+        "reason",
+        "reasoning",
+        "explanation",
+        "description",
+        "habitat",
+        "diet",
+        "location",
+        "probability",
+        "score",
+        "note",
+        "notes",
+        "color",
+        "colour",
+        "rationale",
+        "justification",
+        "evidence",
+        "features",
+        "characteristics",
+        "size",
+        "distribution",
+        "range",
+        "behavior",
+        "behaviour",
+        "question",
+        "prompt",
+        "details",
+        "comment",
+        "thought",
+        "thoughts",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """An answer without its wrapping.
+
+    Attributes:
+        lines: Its lines, none of them empty.
+        listed: Whether the lines are the items of a list, each a guess of its own.
+    """
+
+    lines: tuple[str, ...]
+    listed: bool
+
+
+def unwrap(answer: str) -> Unwrapped:
+    """Returns what an answer says, without the format that it says it in.
+
+    JSON objects give the values of their answer-like keys ("species", "label"), or else all their texts; a marker such
+    as "A:" or "Final answer:" gives what follows the last one; "key: value" lines give the values, and those of keys
+    such as "Confidence" are left out; markdown, quotes, tags and list numbers go.
+    """
+    text = _THINKING.sub(" ", answer)
+    fenced = _FENCE.search(text)
+    if fenced and fenced.group(1).strip():
+        text = fenced.group(1)
+    values, is_array = _json_values(text)
+    if values:
+        lines = [line.strip() for value in values for line in _clean(value).splitlines()]
+        return Unwrapped(tuple(line for line in lines if line), is_array)
+
+    lines = [line for line in _after_marker(_clean(text)).splitlines() if line.strip()]
+    if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
+        lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
+    bulleted = [bool(_BULLET.match(line)) for line in lines]
+    if sum(bulleted) > 1:  # an introduction before a list ("Here are my guesses:") is none of its items
+        lines = [line for line, bullet in zip(lines, bulleted, strict=True) if bullet]
+    lines = _values_of_keys([_BULLET.sub("", line).strip(" \t.;,:") for line in lines])
+    return Unwrapped(tuple(line for line in lines if line), sum(bulleted) > 1)
+
+
+def _clean(text: str) -> str:
+    text = html.unescape(text)
+    text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
+    text = _TAG.sub(" ", _URL.sub(" ", text))
+    text = _SNAKE.sub(" ", _MARKUP.sub("", text))
+    if not re.search(r"\s", text.strip()):
+        text = _CAMEL.sub(" ", text)
+    return _QUOTES.sub("", text)
+
+
+def _after_marker(text: str) -> str:
+    """Returns what follows the last "A:" or "Answer:" up to the end of its line, or of its list; else all."""
+    for marker in reversed(list(_MARKER.finditer(text))):
+        rest = [line for line in text[marker.end() :].splitlines() if line.strip()]
+        if not rest:
+            continue
+        if not _BULLET.match(rest[0]):
+            return rest[0]
+        items = next((i for i, line in enumerate(rest) if not _BULLET.match(line)), len(rest))
+        return "\n".join(rest[:items])
+    return text
+
+
+def _values_of_keys(lines: list[str]) -> list[str]:
+    keys = [_key_kind(line) for line in lines]
+    if not any(kind == "answer" for kind in keys):
+        return lines
+    values = []
+    for line, kind in zip(lines, keys, strict=True):
+        if kind == "answer":
+            values.append(_KEY.sub("", line))
+        elif kind is None:
+            values.append(line)
+    return values
+
+
+def _key_kind(line: str) -> str | None:
+    match = _KEY.match(line)
+    if match is None:
+        return None
+    words = set(re.findall(r"[a-z]+", match.group(1).lower()))
+    if words & _OTHER_KEYS:
+        return "other"
+    return "answer" if words & _ANSWER_KEYS and len(words) <= 3 else None
+
+
+def _json_values(text: str) -> tuple[list[str], bool]:
+    """Returns the answer-like texts of a JSON object or array, none where there is neither, and whether it is an array."""
+    start = min((i for i in (text.find("{"), text.find("[")) if i >= 0), default=-1)
+    if start < 0:
+        return [], False
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError):
+        return [], False
+    found = _texts(value)
+    several = isinstance(value, list) or (isinstance(value, dict) and any(isinstance(v, list) for v in value.values()))
+    return found, several and len(found) > 1
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    if isinstance(value, dict):
+        words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
+        chosen = [v for k, v in value.items() if words[k] & _ANSWER_KEYS and not words[k] & _OTHER_KEYS]
+        rest = [v for k, v in value.items() if not words[k] & _OTHER_KEYS]
+        return _texts(chosen) or _texts(rest)
+    return []
