@@ -78,7 +78,7 @@ class Chat:
         self.longest_wait = longest_wait
 
     def __repr__(self) -> str:
-        return f"Chat({self.model!r}, api_base={self.api_base!r})"
+        return f"Chat({self.model!r}, api_base={None if self.api_base is None else without_password(self.api_base)!r})"
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""
@@ -125,7 +125,7 @@ class Chat:
         try:
             response = retrying(call)
         except Exception as error:
-            if _is(error, "ContentPolicyViolationError"):
+            if _filtered(error):
                 return ChatReply("", "The provider's content filter stopped the request.", 0, 0, None)
             raise self._explain(error) from None
         return self._read(response)
@@ -252,6 +252,13 @@ def _litellm() -> ModuleType:
 
 def _is(error: BaseException, name: str) -> bool:
     return any(kind.__name__ == name for kind in type(error).__mro__)
+
+
+def _filtered(error: BaseException) -> bool:
+    signs = ("content_filter", "content management policy", "content_policy_violation")
+    return _is(error, "ContentPolicyViolationError") or (
+        getattr(error, "status_code", None) == 400 and any(sign in str(error).lower() for sign in signs)
+    )
 
 
 def _may_pass(error: BaseException) -> bool:

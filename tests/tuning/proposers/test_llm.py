@@ -1,0 +1,314 @@
+"""The chat-model proposer against a server that misbehaves, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, Trial, make_proposer
+from taxtune.tuning.proposers.chat import Chat
+from taxtune.tuning.proposers.llm import LLMProposer
+from taxtune.tuning.template import SAMPLE, check_template
+from tests.servers import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    OpenAIServer,
+    Reply,
+    closed_api_base,
+    content_filter,
+    dropped,
+    empty_body,
+    empty_text,
+    html,
+    model_refusal,
+    refusal_text,
+    slow,
+    status,
+    text,
+)
+
+GOAL = Goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+KEY = "sk-test-0123456789-secret"
+BASELINE = Trial(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accuracy=0.3, value=0.8)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def proposer(api_base: str | None, **settings: object) -> LLMProposer:
+    given = {"api_base": api_base, "api_key": KEY, "max_retries": 2, "first_wait": 0.001, "longest_wait": 0.01}
+    return LLMProposer(**{**given, **settings})  # type: ignore[arg-type]
+
+
+def propose(maker: LLMProposer, history: tuple[Trial, ...] = (BASELINE,), goal: Goal = GOAL) -> Proposal:
+    earlier = [trial.template for trial in history if trial.template]
+    return maker.propose(
+        history,
+        goal,
+        iteration=len(history),
+        seed=0,
+        check=lambda source: check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=["mallard"]),
+    )
+
+
+def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
+    with OpenAIServer(text("```jinja2\nWhich {{ domain }}?\n```")) as server:
+        proposal = propose(proposer(server.api_base))
+    assert proposal.template == "Which {{ domain }}?"
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (PROMPT_TOKENS, COMPLETION_TOKENS)
+    assert proposal.cost_usd is not None
+    assert proposal.cost_usd > 0
+    assert proposal.rejected == ()
+
+
+def test_what_is_sent():
+    with OpenAIServer("Which {{ domain }}?") as server:
+        propose(proposer(server.api_base, temperature=0.7, max_tokens=321))
+        (request,) = server.chats
+    assert request.json["model"] == "gpt-4o"
+    assert request.json["temperature"] == 0.7
+    assert request.json.get("max_tokens", request.json.get("max_completion_tokens")) == 321
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    system, user = request.messages
+    assert "hP 1.000 and hR 0.500" in system["content"]
+    assert "What is this an image of?" in user["content"]
+
+
+def test_no_temperature_leaves_it_to_the_provider():
+    with OpenAIServer("Which {{ domain }}?") as server:
+        propose(proposer(server.api_base, temperature=None))
+        assert "temperature" not in server.chats[0].json
+
+
+def test_the_seed_that_is_sent_depends_on_the_iteration():
+    with OpenAIServer(then="Which {{ domain }}?") as server:
+        maker = proposer(server.api_base)
+        for history in ((BASELINE,), (BASELINE,), (BASELINE, Trial(1, None, state="failed"))):
+            propose(maker, history)
+        first, again, later = (request.json["seed"] for request in server.chats)
+    assert first == again != later
+
+
+def test_the_history_keeps_to_its_budget():
+    history = tuple(
+        Trial(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
+        for i in range(40)
+    )
+    with OpenAIServer("Which {{ domain }}?") as server:
+        maker = proposer(server.api_base, max_history_tokens=500)
+        propose(maker, history)
+        user = server.chats[0].messages[1]["content"]
+    assert Chat.count_tokens(maker._chat, user) < 600
+    assert "Ask number 39" in user
+    assert "more were tried" in user
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (empty_text(), "empty"),
+        (text(None), "empty"),
+        (refusal_text(), "refusal"),
+        (model_refusal(), "refusal"),
+        (content_filter(), "content filter"),
+        (text("Half a templ", finish_reason="length"), "cut off"),
+        (text("<!DOCTYPE html><html></html>"), "web page"),
+        (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
+        (text("{{ ''.__class__ }}"), "attribute"),
+        (text("{% for i in range(10**9) %}x{% endfor %}"), "range"),
+        (text("{% if ranks %}Hm."), "Syntax error"),
+        (text("{{ answer }}"), "unknown variable 'answer'"),
+        (text("What is  this an image of?\n"), "repeats"),
+        (text("{{ question }}"), "same prompt"),
+        (text("Is it a Mallard or what?"), "ground-truth label"),
+    ],
+)
+def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
+    with OpenAIServer(bad, "Which {{ domain }} is it?") as server:
+        proposal = propose(proposer(server.api_base))
+        first, second = server.chats
+    assert proposal.template == "Which {{ domain }} is it?"
+    ((_, why),) = proposal.rejected
+    assert reason in why
+    assert proposal.prompt_tokens == 2 * PROMPT_TOKENS
+    assert second.messages[:2] == first.messages
+    answer, complaint = second.messages[2:]
+    assert answer["role"] == "assistant"
+    assert answer["content"]
+    assert complaint["role"] == "user"
+    assert why in complaint["content"]
+
+
+def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
+    with OpenAIServer(empty_text(), refusal_text(), "{{ answer }}") as server:
+        with pytest.raises(ProposalFailed) as caught:
+            propose(proposer(server.api_base))
+        assert len(server.chats) == 3
+    failed = caught.value
+    for words in ("3 replies", "(1) The reply is empty", "(2) The reply is a refusal", "(3) Line 1: unknown variable"):
+        assert words in failed.reason
+    assert len(failed.rejected) == 3
+    assert failed.prompt_tokens == 3 * PROMPT_TOKENS
+    assert failed.completion_tokens == 2 * COMPLETION_TOKENS
+    assert failed.cost_usd is not None
+    assert not failed.final
+
+
+@pytest.mark.parametrize(
+    "trouble", [status(429, retry_after=0), status(500), status(502), status(503), status(408), dropped(), empty_body()]
+)
+def test_what_passes_is_tried_again(trouble: Reply):
+    with OpenAIServer(trouble, trouble, "Which {{ domain }}?") as server:
+        assert propose(proposer(server.api_base)).template == "Which {{ domain }}?"
+        assert len(server.chats) == 3
+
+
+def test_a_slow_server_is_tried_again():
+    with OpenAIServer(slow(30), "Which {{ domain }}?") as server:
+        assert propose(proposer(server.api_base, timeout=0.3)).template == "Which {{ domain }}?"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "calls", "words"),
+    [
+        (status(401), 1, ["refuses the key", "401", "OPENAI_API_KEY"]),
+        (status(403), 1, ["permission", "403"]),
+        (status(404), 1, ["not found", "'model'"]),
+        (status(400, "Unknown parameter."), 1, ["rejects the request", "Unknown parameter"]),
+        (status(400, "This model's maximum context length is 8192 tokens."), 1, ["too long", "max_history_tokens"]),
+        (status(429), 3, ["rate limit", "3 attempts", "--resume"]),
+        (status(429, "You exceeded your current quota"), 1, ["quota", "cannot help", "--resume"]),
+        (status(500), 3, ["fails (500)", "3 attempts", "--resume"]),
+        (status(503), 3, ["fails (503)", "3 attempts"]),
+        (dropped(), 3, ["cannot be reached", "3 attempts"]),
+        (empty_body(), 3, ["no chat API", "3 attempts"]),
+        (html(), 3, ["no chat API", "api_base", "/v1"]),
+    ],
+)
+def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: list[str]):
+    with OpenAIServer(then=trouble) as server:
+        with pytest.raises(ProposerError) as caught:
+            propose(proposer(server.api_base))
+        assert len(server.chats) == calls
+        where = server.api_base
+    assert not isinstance(caught.value, ProposalFailed)
+    message = str(caught.value)
+    for word in (*words, where, "openai/gpt-4o"):
+        assert word in message
+    assert "litellm" not in message
+    assert len(message) < 700
+
+
+def test_a_server_that_never_answers():
+    with (
+        OpenAIServer(then=slow(30)) as server,
+        pytest.raises(ProposerError, match=r"did not answer within 0\.2 s, after 2 attempts"),
+    ):
+        propose(proposer(server.api_base, timeout=0.2, max_retries=1))
+
+
+def test_nothing_listens():
+    with pytest.raises(ProposerError, match="cannot be reached, after 3 attempts"):
+        propose(proposer(closed_api_base()))
+
+
+def test_a_policy_error_is_a_bad_reply_and_no_end():
+    blocked = status(400, "The response was filtered due to the prompt triggering our content management policy.")
+    with OpenAIServer(blocked, "Which {{ domain }}?") as server:
+        proposal = propose(proposer(server.api_base))
+    assert proposal.rejected[0][1].startswith("The provider's content filter")
+
+
+def test_retry_after_is_respected_up_to_the_longest_wait(monkeypatch: pytest.MonkeyPatch):
+    waits: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
+    with OpenAIServer(status(429, retry_after=7), status(503, retry_after=500), status(500), "Which one?") as server:
+        propose(proposer(server.api_base, max_retries=5, first_wait=1.0, longest_wait=60.0))
+    assert waits == [7.0, 60.0, 4.0]
+
+
+class TestKeys:
+    def test_a_missing_key_is_named_before_anything_is_sent(self):
+        with pytest.raises(ProposerError, match=r"needs a key: OPENAI_API_KEY is not set.*fragments"):
+            propose(proposer(None, api_key=None))
+        with pytest.raises(ProposerError, match="ANTHROPIC_API_KEY"):
+            propose(proposer(None, api_key=None, model="anthropic/claude-3-5-sonnet-20240620"))
+
+    def test_a_server_of_ones_own_needs_none(self):
+        with OpenAIServer("Which {{ domain }}?") as server:
+            propose(proposer(server.api_base, api_key=None))
+            assert "secret" not in server.chats[0].headers["authorization"]
+
+    def test_the_key_of_the_environment_is_used(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+        with OpenAIServer("Which {{ domain }}?") as server:
+            propose(proposer(server.api_base, api_key=None))
+            assert server.chats[0].headers["authorization"] == "Bearer sk-from-the-environment"
+
+    def test_the_key_is_in_no_message_and_no_record(self, capfd: pytest.CaptureFixture[str]):
+        with OpenAIServer(then=status(401, f"Incorrect API key provided: {KEY}")) as server:
+            maker = proposer(server.api_base)
+            with pytest.raises(ProposerError) as caught:
+                propose(maker)
+        out, err = capfd.readouterr()
+        assert "[key]" in str(caught.value)
+        for shown in (str(caught.value), repr(maker._chat), json.dumps(maker.identity()), out, err):
+            assert KEY not in shown
+        assert out == ""
+
+
+def test_a_model_that_is_not_known_has_no_cost():
+    with OpenAIServer(text("Which {{ domain }}?", model="my-own-model")) as server:
+        proposal = propose(proposer(server.api_base, model="openai/my-own-model"))
+    assert proposal.cost_usd is None
+    assert proposal.prompt_tokens == PROMPT_TOKENS
+
+
+def test_a_model_without_a_provider_is_explained():
+    with pytest.raises(ProposerError, match=r"rejects the request.*LLM Provider"):
+        propose(proposer(None, model="nonsense"))
+
+
+def test_identity_tells_what_can_change_a_proposal_and_no_password():
+    maker = proposer("http://me:pass@127.0.0.1:1/v1")
+    identity = maker.identity()
+    assert identity["api_base"] == "http://127.0.0.1:1/v1"
+    assert identity["model"] == "openai/gpt-4o"
+    assert identity != proposer("http://127.0.0.1:1/v1", temperature=0.1).identity()
+    assert isinstance(maker, Proposer)
+    assert "pass" not in repr(maker._chat)
+
+
+def test_make_proposer():
+    assert isinstance(make_proposer("llm", model="openai/gpt-4o-mini"), LLMProposer)
+    with pytest.raises(TypeError):
+        make_proposer("llm", modle="x")  # type: ignore[call-overload]
+
+
+def test_a_check_that_always_refuses(monkeypatch: pytest.MonkeyPatch):
+    def check(_: str) -> None:
+        raise TemplateError("Never.")
+
+    with OpenAIServer(then="Which one?") as server:
+        with pytest.raises(ProposalFailed, match=r"Never.*Never.*Never"):
+            proposer(server.api_base).propose([], GOAL, iteration=1, seed=0, check=check)
+        assert len(server.chats) == 3
+
+
+def test_importing_the_proposers_loads_nothing_heavy():
+    code = (
+        "import sys; from taxtune.tuning.proposers import make_proposer\n"
+        "make_proposer('llm'), make_proposer('fragments')\n"
+        "print(*sorted({'litellm', 'openai', 'optuna', 'torch', 'mlflow'} & set(sys.modules)))"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.strip() == ""
