@@ -127,7 +127,7 @@ def _hub(model: str, revision: str | None) -> Checkpoint:
 
 
 def _commit(model: str, revision: str | None) -> str:
-    """Returns the commit that a revision of a Hugging Face name stands for: now, or offline when it was last fetched."""
+    """Returns the commit that a revision of a Hugging Face name stands for; offline, as it was last fetched."""
     from huggingface_hub import hf_hub_download
 
     try:

@@ -1,0 +1,337 @@
+"""Vision-language models behind an API: any model with image input that litellm reaches."""
+
+from __future__ import annotations
+
+import base64
+import io
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
+from taxtune.errors import ImageError, VLMError
+from taxtune.vlm.api_errors import (
+    Verdict,
+    judge,
+    load_litellm,
+    needed_keys,
+    retry_after,
+    without_credentials,
+)
+from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
+
+if TYPE_CHECKING:
+    import tenacity
+    from PIL import Image
+
+__all__ = ["ApiVLM", "data_url"]
+
+# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
+_LOSSLESS_PIXELS = 256 * 256
+_JPEG_QUALITY = 92
+
+
+class ApiVLM:
+    """A vision-language model behind an API.
+
+    Several questions are under way at a time. A rate limit, a time-out, a lost connection and a server's error (5xx)
+    are retried, after waits that double and vary at random and respect Retry-After; what is left after the last attempt
+    is a failure, and so is a reply without text, a refusal that the provider marks as one, and a web page. A key that
+    is refused, a model that does not exist and an exhausted account end the run at once.
+
+    Args:
+        model: The model's name with its provider, as litellm writes it ("openai/gpt-4o").
+        api_base: Address of the server, usually ending in /v1; by default the provider's.
+        api_key: The key; by default the provider's environment variable. It is part of no record.
+        concurrency: Questions under way at a time, at least 1.
+        max_tokens: Longest answer, in tokens; at least 1.
+        temperature: Sampling temperature, or None for the provider's default, which some models insist on.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after the first, at least 0.
+        first_wait: Seconds before the second attempt, at least on average; doubled before each further one.
+        longest_wait: Most seconds before an attempt.
+        system_prompt: A system message before the question, or None.
+        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent; None sends
+            them as they are.
+        max_pixels: Largest width times height of an image file.
+
+    Raises:
+        VLMError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        concurrency: int = 8,
+        max_tokens: int = 64,
+        temperature: float | None = 0.0,
+        timeout: float = 60.0,
+        max_retries: int = 5,
+        first_wait: float = 1.0,
+        longest_wait: float = 60.0,
+        system_prompt: str | None = None,
+        max_image_side: int | None = 1024,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+    ) -> None:
+        for name, value, least in (
+            ("concurrency", concurrency, 1),
+            ("max_tokens", max_tokens, 1),
+            ("max_retries", max_retries, 0),
+            ("max_image_side", 8 if max_image_side is None else max_image_side, 8),
+        ):
+            if value < least:
+                raise VLMError(f"{name} must be at least {least}.", value=value)
+        if timeout <= 0:
+            raise VLMError("timeout must be more than 0 seconds.", value=timeout)
+        if temperature is not None and not 0 <= temperature <= 10:
+            raise VLMError("temperature must lie between 0 (greedy) and 10.", value=temperature)
+        self.model = model
+        self.api_base = api_base
+        self._api_key = api_key
+        self.concurrency = concurrency
+        self.max_tokens = max_tokens
+        self.temperature = None if temperature is None else float(temperature)
+        self.timeout = timeout
+        self.max_retries = max_retries
+        self.first_wait = first_wait
+        self.longest_wait = longest_wait
+        self.system_prompt = system_prompt
+        self.max_image_side = max_image_side
+        self.max_pixels = max_pixels
+
+    def __repr__(self) -> str:
+        return f"ApiVLM({self.model!r}, api_base={without_credentials(self.api_base)!r})"
+
+    @property
+    def batch_size(self) -> int:
+        """Questions a batch that keep the server busy."""
+        return 2 * self.concurrency
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that can change an answer, as far as this side of the API knows; never the key."""
+        return {
+            "kind": "api",
+            "model": self.model,
+            "revision": None,
+            "api_base": without_credentials(self.api_base),
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "system_prompt": self.system_prompt,
+            "max_image_side": self.max_image_side,
+            "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
+        }
+
+    def check(self) -> list[str]:
+        """Checks, without calling the model, that it can be called.
+
+        Returns:
+            What the user should know before a run.
+
+        Raises:
+            VLMError: If litellm knows no such provider, or the key is missing.
+        """
+        litellm = load_litellm()
+        self._key(litellm)
+        try:
+            known = self.model in litellm.model_cost or self.model.split("/", 1)[-1] in litellm.model_cost
+            blind = known and not litellm.supports_vision(self.model)
+        except Exception:  # the list is only a hint
+            blind = False
+        return [f"litellm's list says that {self.model} takes no images."] if blind else []
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def answer(self, questions: Sequence[Question]) -> list[Reply]:
+        """Answers questions, in the same order and number.
+
+        Raises:
+            VLMError: If the key is missing or refused, the model does not exist or the account is exhausted. Questions
+                under way are let go.
+        """
+        if not questions:
+            return []
+        litellm = load_litellm()
+        key = self._key(litellm)
+        stop = threading.Event()
+        open_places: queue.SimpleQueue[int] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[tuple[int, Reply | BaseException]] = queue.SimpleQueue()
+        for place in range(len(questions)):
+            open_places.put(place)
+
+        def work() -> None:
+            while not stop.is_set():
+                try:
+                    place = open_places.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    finished.put((place, self._answer_one(litellm, key, questions[place], stop)))
+                except BaseException as error:
+                    finished.put((place, error))
+
+        replies: list[Reply | None] = [None] * len(questions)
+        # Daemons, so that Ctrl-C does not have to wait for a server that does not answer.
+        for _ in range(min(self.concurrency, len(questions))):
+            threading.Thread(target=work, name="taxtune-vlm", daemon=True).start()
+        try:
+            for _ in questions:
+                place, reply = finished.get()
+                if isinstance(reply, BaseException):
+                    raise reply
+                replies[place] = reply
+        finally:
+            stop.set()
+        return [reply for reply in replies if reply is not None]
+
+    def _answer_one(self, litellm: ModuleType, key: str | None, question: Question, stop: threading.Event) -> Reply:
+        import tenacity
+
+        started = time.perf_counter()
+        try:
+            image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256)
+        except ImageError as error:
+            return Failure(str(error), retryable=False)
+        messages = self._messages(question.prompt, data_url(image, self.max_image_side))
+
+        def attempt() -> Any:
+            return litellm.completion(
+                model=self.model,
+                messages=messages,
+                api_base=self.api_base,
+                api_key=key,
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                timeout=self.timeout,
+                # tenacity alone repeats a call; two layers of retries would multiply.
+                num_retries=0,
+                max_retries=0,
+                # A model that takes no temperature is not sent one.
+                drop_params=True,
+            )
+
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(
+                tenacity.stop_after_attempt(self.max_retries + 1), tenacity.stop_when_event_set(stop)
+            ),
+            wait=self._wait,
+            sleep=tenacity.sleep_using_event(stop),
+            retry=tenacity.retry_if_exception(lambda error: judge(error).retry),
+            reraise=True,
+        )
+        try:
+            response = retrying(attempt)
+        except Exception as error:
+            return self._lost(judge(error, secrets=(key, self._api_key)))
+        return self._read(litellm, response, time.perf_counter() - started)
+
+    def _messages(self, prompt: str, image: str) -> list[dict[str, Any]]:
+        user = {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": image}},
+                {"type": "text", "text": prompt},
+            ],
+        }
+        return [user] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}, user]
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        import random
+
+        doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
+        error = state.outcome.exception() if state.outcome is not None else None
+        # Without the jitter, calls that were refused together would come back together.
+        return min(max(doubled * random.uniform(0.75, 1.25), retry_after(error)), self.longest_wait)
+
+    def _lost(self, verdict: Verdict) -> Failure:
+        """Makes a failure of an error, or ends the run."""
+        where = f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
+        if verdict.fatal:
+            names = needed_keys(load_litellm(), self.model)
+            remedy = verdict.remedy.replace("{keys}", " or ".join(names))
+            raise VLMError(f"The model {where} {verdict.reason.rstrip('.')}.", remedy=remedy)
+        tries = f" ({self.max_retries + 1} attempts)" if verdict.retry and self.max_retries else ""
+        return Failure(f"The model {where} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
+
+    def _read(self, litellm: ModuleType, response: Any, seconds: float) -> Reply:
+        choices = getattr(response, "choices", None) or []
+        if not choices:
+            return Failure(f"The model {self.model!r} gave a reply without an answer.", retryable=True)
+        message, reason = choices[0].message, choices[0].finish_reason
+        special = getattr(message, "provider_specific_fields", None) or {}
+        refusal = getattr(message, "refusal", None) or special.get("refusal")
+        if refusal:
+            return Failure(f"The model {self.model!r} refused: {_one_line(str(refusal))}", retryable=False)
+        if reason == "content_filter":
+            return Failure(f"The content filter of {self.model!r} stopped the answer.", retryable=False)
+        text = message.content if isinstance(message.content, str) else ""
+        text = text.encode("utf-8", "replace").decode("utf-8").strip()
+        if not text:
+            why = f" within max_tokens = {self.max_tokens}" if reason == "length" else ""
+            return Failure(f"The model {self.model!r} gave an empty answer{why}.", retryable=False)
+        usage = getattr(response, "usage", None)
+        return Answer(
+            text=text,
+            cached=False,
+            prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
+            completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
+            cost_usd=self._cost(litellm, response),
+            seconds=seconds,
+        )
+
+    def _cost(self, litellm: ModuleType, response: Any) -> float | None:
+        try:
+            return float(litellm.completion_cost(completion_response=response, model=self.model))
+        except Exception:  # litellm knows no price for this model
+            return None
+
+    def _key(self, litellm: ModuleType) -> str | None:
+        """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment."""
+        try:
+            litellm.get_llm_provider(self.model, api_base=self.api_base)
+        except Exception:
+            raise VLMError(
+                f"litellm knows no provider for the model {self.model!r}.",
+                remedy="Write the provider before the name, such as openai/gpt-4o (openai/ also for a server of your "
+                "own that speaks OpenAI's protocol).",
+            ) from None
+        if self._api_key is not None:
+            return self._api_key
+        missing = list(litellm.validate_environment(self.model).get("missing_keys", ()))
+        if not missing:
+            return None
+        if self.api_base is not None:
+            # A server of one's own often wants no key, but the client insists on sending one.
+            return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
+        raise VLMError(
+            f"The model {self.model!r} needs a key: {' or '.join(missing)} is not set.",
+            remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
+        )
+
+
+def data_url(image: Image.Image, max_side: int | None) -> str:
+    """Returns an RGB image as a data URL: PNG if it is small, JPEG otherwise, scaled down to `max_side` pixels."""
+    from PIL import Image as PillowImage
+
+    if max_side is not None and max(image.size) > max_side:
+        image = image.copy()
+        image.thumbnail((max_side, max_side), PillowImage.Resampling.LANCZOS)
+    stream = io.BytesIO()
+    if image.width * image.height <= _LOSSLESS_PIXELS:
+        image.save(stream, format="PNG")
+        kind = "png"
+    else:
+        image.save(stream, format="JPEG", quality=_JPEG_QUALITY)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
+
+
+def _one_line(text: str, limit: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,124 @@
+"""What went wrong in a call to an API: whether to try again, to go on without the answer, or to stop."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+
+__all__ = ["Verdict", "judge", "load_litellm", "needed_keys", "retry_after", "without_credentials"]
+
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_PAGE_SIGNS = ("<!doctype", "<html")
+_NO_COMPLETION_SIGNS = ("expecting value", "empty or invalid response", "invalid response object")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to make of an error.
+
+    Attributes:
+        reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
+        retry: Whether the same call is worth another attempt at once.
+        passing: Whether it may succeed later.
+        fatal: Whether every other call would fail alike.
+        remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
+    """
+
+    reason: str
+    retry: bool = False
+    passing: bool = False
+    fatal: bool = False
+    remedy: str = ""
+
+
+def judge(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Verdict:
+    """Judges an error that litellm raised; `secrets` are cut out of the reason."""
+    status = getattr(error, "status_code", None)
+    said = _said(error, secrets)
+    low = str(error).lower()
+    if status in (401, 403) or "missing credentials" in low:
+        reason = f"refuses the key, or does not allow its use ({status or 'no key'}): {said}"
+        return Verdict(reason, fatal=True, remedy="Check {keys}, or the key that the recipe names.")
+    if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
+        return Verdict(
+            f"has no credit left: {said}", fatal=True, remedy="Top up the account, then go on with --resume."
+        )
+    if status == 404:
+        return Verdict(f"was not found: {said}", fatal=True, remedy="Check the model's name and `api_base`.")
+    if _is(error, "ContentPolicyViolationError"):
+        return Verdict(f"is kept from answering by its provider's content filter: {said}")
+    if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
+        # Not worth an attempt: a sign-in page or a wrong address answers the same again.
+        return Verdict(
+            "gave a web page in place of an answer; check `api_base`, which usually ends in /v1", passing=True
+        )
+    if any(sign in low for sign in _NO_COMPLETION_SIGNS):
+        return Verdict("replied with nothing, or with what is no chat completion", retry=True, passing=True)
+    if _is(error, "Timeout") or status == 408:
+        return Verdict("did not answer in time", retry=True, passing=True)
+    if status == 429:
+        return Verdict(f"is over its rate limit: {said}", retry=True, passing=True)
+    if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
+        return Verdict(f"cannot be reached: {said}", retry=True, passing=True)
+    if status in _RETRIED or (isinstance(status, int) and status >= 500):
+        return Verdict(f"failed ({status}): {said}", retry=True, passing=True)
+    return Verdict(f"rejected the request: {said}")
+
+
+def retry_after(error: BaseException | None) -> float:
+    """Returns the seconds that a server asked to wait; 0 where it did not."""
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = None if headers is None else headers.get("retry-after")
+        try:
+            if value is not None:
+                return max(float(value), 0.0)
+        except ValueError:
+            continue  # a date: the doubling wait will do
+    return 0.0
+
+
+def without_credentials(address: str | None) -> str | None:
+    """Returns an address without the user, the password and the query that may stand in it."""
+    if address is None:
+        return None
+    return re.sub(r"//[^/@]*@", "//", address).split("?", 1)[0].rstrip("/")
+
+
+def needed_keys(litellm: ModuleType, model: str) -> list[str]:
+    """Returns the names of the environment variables that hold the key of a model's provider."""
+    environment = litellm.validate_environment(model)
+    names = [name for name in environment.get("missing_keys", ()) if name.endswith("_KEY")]
+    return names or [f"{model.split('/', 1)[0].upper()}_API_KEY"]
+
+
+def load_litellm() -> ModuleType:
+    """Imports litellm, kept from fetching its price list, from telemetry and from printing to stdout."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True
+    return litellm  # type: ignore[no-any-return]
+
+
+def _is(error: BaseException, name: str) -> bool:
+    return any(kind.__name__ == name for kind in type(error).__mro__)
+
+
+def _said(error: BaseException, secrets: Iterable[str | None], limit: int = 200) -> str:
+    """Returns an error's text in one line, without class names, secrets and images."""
+    text = re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error))
+    text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
+    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
+        if secret and len(secret) >= 4 and secret != "none":
+            text = text.replace(secret, "[key]")
+    if any(sign in text.lower() for sign in _PAGE_SIGNS):
+        text = "with a web page"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import base64
+import io
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.data import content_hash, load_image
+from taxtune.errors import VLMError
+from taxtune.vlm import VLM, Answer, AnswerStore, Failure, Question, Reply, ask
+from taxtune.vlm.api import ApiVLM, data_url
+from taxtune.vlm.api_errors import load_litellm, without_credentials
+from tests import servers
+from tests.servers import OpenAIServer
+
+KEY = "sk-a-secret-of-the-test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_loaded() -> None:
+    load_litellm()  # its import takes seconds, which must not count against a test's time-out
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "bird.png"
+    Image.linear_gradient("L").resize((64, 48)).save(path)
+    return path
+
+
+@pytest.fixture
+def question(image: Path) -> Question:
+    return Question("What bird is this?", image, content_hash(image))
+
+
+def vlm(server: OpenAIServer | str, **settings: Any) -> ApiVLM:
+    base = server if isinstance(server, str) else server.api_base
+    defaults: dict[str, Any] = {"api_key": KEY, "first_wait": 0.01, "max_retries": 2, "timeout": 10}
+    return ApiVLM("openai/gpt-4o", api_base=base, **{**defaults, **settings})
+
+
+def failure(reply: Reply) -> Failure:
+    assert isinstance(reply, Failure), reply
+    assert KEY not in reply.reason
+    assert "data:image" not in reply.reason
+    assert "\n" not in reply.reason
+    return reply
+
+
+def numbered(question: Question, count: int) -> list[Question]:
+    return [Question(f"{question.prompt} {i}", question.image, question.image_sha256) for i in range(count)]
+
+
+# -- a good call -------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_with_its_tokens_and_cost(question: Question) -> None:
+    with OpenAIServer(servers.text(" A: a robin.\n", prompt_tokens=120, completion_tokens=6)) as server:
+        (answer,) = vlm(server).answer([question])
+    assert isinstance(answer, Answer)
+    assert answer.text == "A: a robin."
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached) == (120, 6, False)
+    assert answer.cost_usd == pytest.approx(120 * 2.5e-6 + 6 * 10e-6)  # GPT-4o's price a token
+    assert answer.seconds > 0
+
+
+def test_an_unknown_price_is_unknown(question: Question) -> None:
+    with OpenAIServer(servers.text("x", model="tiny")) as server:
+        (answer,) = ApiVLM("openai/tiny", api_base=server.api_base).answer([question])
+    assert isinstance(answer, Answer)
+    assert answer.cost_usd is None
+
+
+def test_the_request_holds_prompt_image_and_decoding(question: Question) -> None:
+    with OpenAIServer("x") as server:
+        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([question])
+        (request,) = server.chats
+    system, user = request.messages
+    assert system == {"role": "system", "content": "Be brief."}
+    picture, text = user["content"]
+    assert text == {"type": "text", "text": "What bird is this?"}
+    head, _, data = picture["image_url"]["url"].partition(",")
+    assert head == "data:image/png;base64"
+    sent = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert sent.tobytes() == load_image(question.image).tobytes()
+    assert request.json["temperature"] == 0.5
+    assert 17 in (request.json.get("max_tokens"), request.json.get("max_completion_tokens"))
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_no_temperature_leaves_it_to_the_provider(question: Question) -> None:
+    with OpenAIServer("x") as server:
+        vlm(server, temperature=None).answer([question])
+        assert "temperature" not in server.chats[0].json
+
+
+def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
+    def sent(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
+        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
+        picture = Image.open(io.BytesIO(data))
+        return picture.format, picture.size
+
+    assert sent((3000, 1500), 1024) == ("JPEG", (1024, 512))
+    assert sent((3000, 1500), None) == ("JPEG", (3000, 1500))
+    assert sent((3000, 1500), 200) == ("PNG", (200, 100))
+    assert sent((64, 64), 1024) == ("PNG", (64, 64))
+
+
+def test_questions_are_asked_at_once_and_come_back_in_order(question: Question) -> None:
+    def echo(body: dict[str, Any]) -> servers.Reply:
+        prompt = body["messages"][-1]["content"][1]["text"]
+        number = int(prompt.rsplit(" ", 1)[1])
+        return servers.slow(0.05 * (6 - number % 7), servers.text(prompt))
+
+    with OpenAIServer(echo) as server:
+        questions = numbered(question, 9)
+        replies = vlm(server, concurrency=3).answer(questions)
+        assert 2 <= server.most_at_once <= 3
+    assert [r.text for r in replies if isinstance(r, Answer)] == [q.prompt for q in questions]
+
+
+def test_no_questions() -> None:
+    assert ApiVLM("openai/gpt-4o", api_base="http://127.0.0.1:9/v1").answer([]) == []
+
+
+# -- what may pass is tried again --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        servers.status(429),
+        servers.status(500),
+        servers.status(502),
+        servers.status(503),
+        servers.html(code=502),
+        servers.empty_body(),
+        servers.dropped(),
+        servers.slow(5),
+    ],
+    ids=["429", "500", "502", "503", "html-502", "empty-body", "dropped", "time-out"],
+)
+def test_what_passes_is_retried_and_answered(bad: servers.Reply, question: Question) -> None:
+    with OpenAIServer(bad, bad, "A: a robin.") as server:
+        (answer,) = vlm(server, timeout=0.5 if bad.delay else 10).answer([question])
+        assert len(server.chats) == 3
+    assert isinstance(answer, Answer)
+    assert answer.text == "A: a robin."
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (servers.status(429), "over its rate limit"),
+        (servers.status(500), r"failed \(500\)"),
+        (servers.html(code=503), r"failed \(503\): with a web page"),
+        (servers.empty_body(), "replied with nothing"),
+        (servers.dropped(), "cannot be reached"),
+        (servers.slow(5), "did not answer in time"),
+    ],
+    ids=["429", "500", "html-503", "empty-body", "dropped", "time-out"],
+)
+def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
+    bad: servers.Reply, reason: str, question: Question
+) -> None:
+    import re
+
+    with OpenAIServer(then=bad) as server:
+        (reply,) = vlm(server, timeout=0.3 if bad.delay else 10).answer([question])
+        assert len(server.chats) == 3, "one layer of retries, not two"
+        assert server.api_base in failure(reply).reason
+    assert re.search(reason, failure(reply).reason)
+    assert "(3 attempts)" in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_a_server_that_is_not_there_is_a_failure(question: Question) -> None:
+    (reply,) = vlm(servers.closed_api_base()).answer([question])
+    assert "cannot be reached" in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_retry_after_is_respected(question: Question) -> None:
+    with OpenAIServer(servers.status(429, retry_after=0.4), "x") as server:
+        started = time.monotonic()
+        vlm(server, first_wait=0.001).answer([question])
+        assert time.monotonic() - started >= 0.4
+
+
+def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tenacity
+
+    model = ApiVLM("openai/gpt-4o", first_wait=1.0, longest_wait=6.0)
+    monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
+    waits = []
+    for attempt in range(1, 6):
+        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+        state.attempt_number = attempt
+        waits.append(model._wait(state))
+    assert waits == [1, 2, 4, 6, 6]
+
+
+# -- what does not pass is not ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refused_key_ends_the_run_at_once(code: int, question: Question) -> None:
+    with OpenAIServer(then=servers.status(code)) as server:
+        with pytest.raises(VLMError, match=rf"refuses the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
+            vlm(server, concurrency=1).answer(numbered(question, 20))
+        assert len(server.chats) == 1
+    assert KEY not in str(caught.value)
+
+
+def test_a_refused_key_lets_calls_that_wait_go(question: Question) -> None:
+    def script(body: dict[str, Any]) -> servers.Reply:
+        return servers.status(401) if body["messages"][-1]["content"][1]["text"].endswith(" 0") else servers.status(429)
+
+    with OpenAIServer(script) as server:
+        started = time.monotonic()
+        with pytest.raises(VLMError):
+            vlm(server, concurrency=4, first_wait=30, max_retries=5).answer(numbered(question, 8))
+        assert time.monotonic() - started < 10
+        for _ in range(100):
+            if not [t for t in threading.enumerate() if t.name == "taxtune-vlm"]:
+                break
+            time.sleep(0.05)
+        assert not [t for t in threading.enumerate() if t.name == "taxtune-vlm"], "a thread still waits"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (servers.status(404), "was not found.*Check the model's name and `api_base`"),
+        (servers.status(429, "You exceeded your current quota."), "no credit left.*Top up"),
+    ],
+)
+def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: str, question: Question) -> None:
+    with OpenAIServer(then=reply) as server:
+        with pytest.raises(VLMError, match=message):
+            vlm(server).answer([question])
+        assert len(server.chats) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "retryable"),
+    [
+        (servers.status(400, "This image is not supported."), "rejected the request: This image is not", False),
+        (servers.html(), "gave a web page in place of an answer; check `api_base`", True),
+        (servers.empty_text(), "gave an empty answer", False),
+        (servers.text("", finish_reason="length"), "gave an empty answer within max_tokens = 64", False),
+        (servers.text("   \n"), "gave an empty answer", False),
+        (servers.text(None), "gave an empty answer", False),
+        (servers.model_refusal("I can't assist with that."), "refused: I can't assist", False),
+        (servers.content_filter(), "content filter", False),
+    ],
+    ids=["400", "html", "empty", "length", "blank", "none", "refusal", "filter"],
+)
+def test_what_is_no_answer_is_a_failure_of_its_question_alone(
+    reply: servers.Reply, reason: str, retryable: bool, question: Question, tmp_path: Path
+) -> None:
+    with OpenAIServer(reply, "A: a robin.") as server, AnswerStore(tmp_path / "answers.db") as store:
+        replies = ask(vlm(server, concurrency=1), numbered(question, 2), store)
+        assert len(server.chats) == 2, "no attempt is wasted on it"
+        assert len(store) == 1, "failures are not kept"
+    assert reason in failure(replies[0]).reason
+    assert failure(replies[0]).retryable is retryable
+    assert isinstance(replies[1], Answer)
+
+
+def test_a_refusal_in_words_is_an_answer(question: Question) -> None:
+    with OpenAIServer(servers.refusal_text("I'm sorry, I can't help with that.")) as server:
+        (reply,) = vlm(server).answer([question])
+    assert isinstance(reply, Answer)
+
+
+def test_a_rate_limit_without_end_does_not_hold_up_the_run(question: Question, tmp_path: Path) -> None:
+    with OpenAIServer(then=servers.status(429)) as server, AnswerStore(tmp_path / "answers.db") as store:
+        replies = ask(vlm(server, concurrency=4, max_retries=1), numbered(question, 50), store)
+        assert len(server.chats) == 8 * 2, "one batch, each question twice"
+        assert len(store) == 0
+    assert all(isinstance(reply, Failure) and reply.retryable for reply in replies)
+
+
+def test_a_lost_image_fails_alone(question: Question, tmp_path: Path) -> None:
+    lost = Question("What?", tmp_path / "lost.png", "0" * 64)
+    with OpenAIServer("x") as server:
+        first, second = vlm(server).answer([lost, question])
+    assert "lost.png" in failure(first).reason
+    assert isinstance(second, Answer)
+
+
+def test_half_a_surrogate_pair_in_a_reply_is_replaced(question: Question) -> None:
+    with OpenAIServer(servers.text("a \ud83d bird")) as server:
+        (reply,) = vlm(server).answer([question])
+    assert isinstance(reply, Answer)
+    reply.text.encode("utf-8")
+
+
+# -- keys and identity -------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_vlm() -> None:
+    assert isinstance(ApiVLM("openai/gpt-4o"), VLM)
+
+
+def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch, question: Question) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(VLMError, match=r"OPENAI_API_KEY is not set.*export OPENAI_API_KEY"):
+        ApiVLM("openai/gpt-4o").check()
+    with pytest.raises(VLMError, match="OPENAI_API_KEY is not set"):
+        ApiVLM("openai/gpt-4o").answer([question])
+
+
+def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch, question: Question) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with OpenAIServer("x") as server:
+        model = ApiVLM("openai/tiny", api_base=server.api_base)
+        assert model.check() == []
+        assert isinstance(model.answer([question])[0], Answer)
+
+
+def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, question: Question) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    with OpenAIServer(servers.status(401, "Wrong key sk-from-the-environment given.")) as server:
+        with pytest.raises(VLMError, match=r"Wrong key \[key\] given"):
+            ApiVLM("openai/gpt-4o", api_base=server.api_base).answer([question])
+        assert server.chats[0].headers["authorization"] == "Bearer sk-from-the-environment"
+
+
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(VLMError, match="no provider for the model 'nothing/known'"):
+        ApiVLM("nothing/known").check()
+
+
+def test_a_model_without_images_is_noted() -> None:
+    assert ApiVLM("openai/gpt-3.5-turbo", api_key=KEY).check() == [
+        "litellm's list says that openai/gpt-3.5-turbo takes no images."
+    ]
+    assert ApiVLM("openai/gpt-4o", api_key=KEY).check() == []
+
+
+def test_the_identity_holds_what_changes_answers_and_no_secret() -> None:
+    base = vlm("http://user:password@host/v1?token=abc").identity
+    assert base["api_base"] == "http://host/v1"
+    assert not any(secret in str(base) for secret in (KEY, "password", "abc"))
+    assert base == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
+    for settings in (
+        {"max_tokens": 5},
+        {"temperature": 0.7},
+        {"system_prompt": "Be brief."},
+        {"max_image_side": 512},
+    ):
+        assert vlm("http://host/v1", **settings).identity != base
+
+
+def test_the_representation_holds_no_secret() -> None:
+    assert repr(vlm("http://user:password@host/v1")) == "ApiVLM('openai/gpt-4o', api_base='http://host/v1')"
+    assert without_credentials(None) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"max_retries": -1}, "max_retries must be at least 0"),
+        ({"max_image_side": 4}, "max_image_side must be at least 8"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"temperature": -1}, "temperature must lie between"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(VLMError, match=message):
+        ApiVLM("openai/gpt-4o", **settings)
