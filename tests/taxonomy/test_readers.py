@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 
 SPECIES = [
     ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula", "Eurasian Blackbird"),
@@ -309,3 +309,10 @@ def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
         read_taxonomy(write(tmp_path, "{}"), format="paths")
     with pytest.raises(TaxonomyError, match="no such built-in taxonomy"):
         read_taxonomy("builtin:atlantis")
+
+
+def test_the_built_in_field_guide_is_a_clean_tree() -> None:
+    report = check_taxonomy("builtin:fieldguide")
+    assert report.defects == []
+    assert report.nodes == len(read_taxonomy("builtin:fieldguide"))
+    assert report.ranks["species"] >= 24
