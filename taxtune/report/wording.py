@@ -17,10 +17,12 @@ __all__ = [
     "metric_name",
     "number",
     "p_value",
+    "pair_name",
     "result_differences",
     "result_runs",
     "signed",
     "template_name",
+    "visible",
 ]
 
 #: The scores in the order in which they are shown, with the names that they are shown by.
@@ -64,6 +66,16 @@ def p_value(value: float) -> str:
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
     return f"{metric_name(name)}-tuned" if name in METRICS else name
+
+
+def pair_name(pair: str) -> str:
+    """Returns how a pair "a - b" of held-out results is called: "hP-tuned − baseline"."""
+    return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
+
+
+def visible(text: str) -> str:
+    """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda m: repr(m.group())[1:-1], text)
 
 
 def result_runs(result: Result) -> tuple[TuneResult, ...]:

@@ -33,6 +33,10 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
 
+# The job runner of MLflow's pages is of no use here and loads litellm, which fetches a price list as it is loaded and,
+# without a network, has been seen to wait for it for ever (litellm 1.106).
+_UI_PREFIX = "" if os.name == "nt" else "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false "
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -53,7 +57,7 @@ class Store:
         if self.uri.startswith(("http://", "https://")):
             page = f"{redact(self.uri).rstrip('/')}/#/experiments/{self.experiment}"
             return page if run is None else f"{page}/runs/{run}"
-        return f"mlflow ui --backend-store-uri {shlex.quote(redact(self.uri))}"
+        return f"{_UI_PREFIX}mlflow ui --backend-store-uri {shlex.quote(redact(self.uri))}"
 
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:

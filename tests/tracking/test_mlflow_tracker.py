@@ -266,7 +266,7 @@ def test_a_comparison_is_a_run_of_its_own_and_replaces_its_earlier_record(uri: s
 def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "a run" / "here"
     tracker = MLflowTracker("default", folder)
-    assert tracker.where() == f"mlflow ui --backend-store-uri 'sqlite:///{folder}/mlflow.db'"
+    assert tracker.where().endswith(f" mlflow ui --backend-store-uri 'sqlite:///{folder}/mlflow.db'")
     tracker.start("birds", {"seed": 1}, {})
     tracker.close()
     assert (folder / "mlflow.db").is_file()

@@ -1,0 +1,171 @@
+"""Progress of a run on standard error: a live display in a terminal, a line an iteration elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+from taxtune.report.wording import metric_name, number, visible
+from taxtune.tuning.records import IterationRecord
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Shows how far a run is.
+
+    Use it as a context manager around the run; every method may be called at any time, and none raises because of the
+    terminal.
+
+    Args:
+        objective: "hp", "hf" or "accuracy": what "best" means.
+        quiet: Whether to say nothing but notes (for scripts).
+        stream: Where to write; standard error by default, since standard output belongs to results.
+    """
+
+    def __init__(self, objective: str = "hp", *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._objective = objective
+        self._quiet = quiet
+        self._stream = stream
+        self._console: Console | None = None
+        self._bars: Bars | None = None
+        self._iterations: TaskID | None = None
+        self._answers: TaskID | None = None
+        self._total = 0
+        self._images = 0
+        self._first = 0
+        self._seen = 0
+        self._best: IterationRecord | None = None
+        self._begin = time.monotonic()
+        self._heldout_said: set[str] = set()
+
+    def __enter__(self) -> Progress:
+        console = self._terminal()
+        if console.is_terminal and not console.is_dumb_terminal and not self._quiet:
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bars
+
+            self._bars = Bars(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+                TextColumn("{task.fields[note]}"),
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+                # What libraries print is theirs; only our own lines go through the display.
+                redirect_stdout=False,
+                redirect_stderr=True,
+            )
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def start(self, total_iterations: int, images: int, done: int = 0) -> None:
+        """Says how much there is to do.
+
+        Args:
+            total_iterations: Iterations of the run, the baseline included.
+            images: Images asked an iteration.
+            done: Iterations that an earlier, interrupted run has done already.
+        """
+        self._total, self._images, self._first, self._seen = total_iterations, images, done, done
+        self._best, self._begin = None, time.monotonic()
+        self._heldout_said.clear()
+        if self._bars is None:
+            return
+        for task in self._bars.task_ids:
+            self._bars.remove_task(task)
+        name = f"tuning for {metric_name(self._objective)}"
+        self._iterations = self._bars.add_task(name, total=total_iterations, completed=done, note="")
+        self._answers = self._bars.add_task("answers", total=images, note="")
+
+    def on_answers(self, done: int, from_store: int) -> None:
+        """Shows how many of the images of this iteration have an answer, and how many of those came from the store."""
+        if self._bars is not None and self._answers is not None:
+            self._bars.update(self._answers, completed=done, total=max(self._images, done), note=_stored(from_store))
+
+    def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
+        """Shows a finished iteration and the best so far."""
+        self._seen, self._best = self._seen + 1, best
+        self._line(self._summary(record))
+        if self._bars is not None and self._iterations is not None and self._answers is not None:
+            self._bars.update(self._iterations, completed=self._seen, note=self._left())
+            self._bars.update(self._answers, completed=0, total=self._images, note="")
+
+    def on_heldout(self, name: str, done: int, total: int) -> None:
+        """Shows how many held-out images a template has been asked about."""
+        if self._bars is not None and self._answers is not None:
+            self._bars.update(self._answers, description=f"held-out: {name}", completed=done, total=total, note="")
+        elif name not in self._heldout_said:
+            self._line(f"held-out split: {name}, {total} images")
+        self._heldout_said.add(name)
+
+    def note(self, text: str) -> None:
+        """Says something that the user should know, even when quiet."""
+        self._line(visible(text), always=True)
+
+    def _summary(self, record: IterationRecord) -> str:
+        head = f"iteration {record.iteration}/{max(self._total - 1, 0)}"
+        if record.scores is None:
+            body = f"{record.state}: {visible(record.reason or 'no reason given')}"
+        else:
+            shown = dict.fromkeys(("hp", "hr", self._objective))
+            body = "  ".join(f"{metric_name(key)} {number(getattr(record.scores, key))}" for key in shown)
+            if not record.feasible:
+                body += "  (hR too low)"
+        parts = [head, body]
+        if self._best is not None and self._best.value is not None:
+            value = number(self._best.value)
+            parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration})")
+        parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
+        return "  |  ".join(parts)
+
+    def _left(self) -> str:
+        done = self._seen - self._first
+        remaining = self._total - self._seen
+        if done <= 0 or remaining <= 0:
+            return ""
+        return f"about {_duration((time.monotonic() - self._begin) / done * remaining)} left"
+
+    def _line(self, text: str, *, always: bool = False) -> None:
+        if self._quiet and not always:
+            return
+        # Whole lines without wrapping: a log is searched by line.
+        self._terminal().print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _terminal(self) -> Console:
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(file=self._stream or sys.stderr)
+        return self._console
+
+
+def _stored(count: int) -> str:
+    return f"{count} from store" if count else ""
+
+
+def _missing(record: IterationRecord) -> str:
+    return f"{record.missing} missing" if record.missing else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,163 @@
+"""Results as tables in the terminal; plain text, without colours, where the output is no terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from taxtune.metrics.statistics import PairedDifference
+from taxtune.report.wording import (
+    METRICS,
+    Result,
+    headline,
+    interval,
+    metric_name,
+    number,
+    p_value,
+    pair_name,
+    result_differences,
+    result_runs,
+    signed,
+    template_name,
+    visible,
+)
+from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["differences_table", "heldout_table", "iterations_table", "print_result"]
+
+
+def heldout_table(result: Result) -> Table:
+    """Returns the held-out scores: a row a score, a column a template, with 95 % intervals."""
+    table = _table()
+    table.add_column("score", no_wrap=True)
+    for held in result.heldout:
+        table.add_column(template_name(held.name), justify="right", no_wrap=True)
+    for key, name in METRICS.items():
+        cells = []
+        for held in result.heldout:
+            found = held.intervals.get(key)
+            value = number(getattr(held.scores, key), key)
+            cells.append(value if found is None else f"{value}\n{interval(found, key)}")
+        table.add_row(name, *cells, end_section=True)
+    return table
+
+
+def differences_table(result: Result) -> Table:
+    """Returns the paired differences of held-out scores: a row a score, a column a pair; bold where 0 is outside."""
+    pairs = result_differences(result)
+    table = _table()
+    table.add_column("score", no_wrap=True)
+    for pair in pairs:
+        table.add_column(pair_name(pair).replace(" − ", "\n− "), justify="right", no_wrap=True)
+    for key, name in METRICS.items():
+        cells = [_change(found.get(key), key) for found in pairs.values()]
+        table.add_row(name, *cells, end_section=True)
+    return table
+
+
+def iterations_table(run: TuneResult) -> Table:
+    """Returns a run's iterations: scores on the tuning split, answers missing and taken from the store, the winner."""
+    table = _table()
+    table.add_column("#", justify="right", no_wrap=True)
+    for name in METRICS.values():
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("missing", "stored"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("note", no_wrap=True)
+    for record in run.iterations:
+        scores = [number(None if record.scores is None else getattr(record.scores, key), key) for key in METRICS]
+        table.add_row(
+            str(record.iteration),
+            *scores,
+            str(record.missing),
+            str(record.usage.from_store),
+            _remark(record, run),
+            style="bold" if record.iteration == run.winner else "dim" if record.state != "complete" else None,
+        )
+    return table
+
+
+def print_result(console: Console, result: Result, *, iterations: bool = True) -> None:
+    """Prints a result: the finding, the tables, the winning templates and where to look.
+
+    Args:
+        console: Where to print; one made for a pipe prints plain text.
+        result: A tuning run, or several compared.
+        iterations: Whether to print every iteration too.
+    """
+    runs = result_runs(result)
+    for run in runs if iterations else ():
+        floor = "" if run.hr_floor is None else f" with hR at least {number(run.hr_floor)}"
+        _heading(console, f"Tuning for {metric_name(run.objective)}{floor}: every iteration on the tuning split")
+        console.print(iterations_table(run))
+        for record in run.iterations:
+            if record.reason is not None:
+                reason = visible(record.reason)
+                console.print(f"{record.iteration} {record.state}: {reason}", markup=False, highlight=False)
+        console.print()
+    if result.heldout:
+        _heading(console, f"Held-out split, {_images(result.heldout)}: score and 95 % interval")
+        console.print(heldout_table(result))
+    if result_differences(result):
+        _heading(console, "Paired differences on the held-out images: 95 % interval and p value")
+        console.print(differences_table(result))
+    for run in runs:
+        winner = next((record for record in run.iterations if record.iteration == run.winner), None)
+        if winner is not None and winner.template is not None:
+            _heading(console, f"Winning template for {metric_name(run.objective)}, from iteration {winner.iteration}")
+            # Printed as it is, so that it can be copied: no markup, no wrapping.
+            console.print(
+                textwrap.indent(visible(winner.template), "    "), markup=False, highlight=False, soft_wrap=True
+            )
+            console.print()
+    console.print(headline(result), highlight=False)
+    for what, where in result.where.items():
+        console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(text, style="bold", highlight=False)
+
+
+def _table() -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _change(value: PairedDifference | None, key: str) -> str:
+    if value is None:
+        return number(None)
+    change = signed(value.difference, key)
+    if value.low > 0 or value.high < 0:
+        change = f"[bold]{change}[/bold]"
+    return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
+
+
+def _images(heldout: tuple[HeldoutResult, ...]) -> str:
+    n = heldout[0].scores.n if heldout else 0
+    return f"{n} image{'' if n == 1 else 's'}"
+
+
+def _remark(record: IterationRecord, run: TuneResult) -> str:
+    notes = []
+    if record.iteration == 0:
+        notes.append("baseline")
+    if record.iteration == run.winner:
+        notes.append("winner")
+    if record.state != "complete":
+        notes.append(record.state)
+    if not record.feasible:
+        notes.append("hR too low")
+    return "; ".join(notes)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
