@@ -136,6 +136,14 @@ class Proposer(Protocol):
         """Returns what can change a proposal, as plain values, for the record; never a key or a password."""
         ...
 
+    def check(self) -> None:
+        """Checks that a proposal could be asked for (a key, a known provider), without asking.
+
+        Raises:
+            ProposerError: What is missing, and what to do.
+        """
+        ...
+
     def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
         """Returns a template that passes `check`.
 

@@ -59,6 +59,9 @@ class FragmentsProposer:
             "startup": self.startup,
         }
 
+    def check(self) -> None:
+        """Does nothing: the fragments were checked when they were read, and nothing else is needed."""
+
     def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
         """Returns a composition that passes `check`; see `Proposer.propose`.
 

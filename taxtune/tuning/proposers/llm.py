@@ -8,9 +8,10 @@ from pathlib import Path
 
 from taxtune.errors import TemplateError
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
-from taxtune.tuning.proposers.chat import Chat, without_password
+from taxtune.tuning.proposers.chat import Chat
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.vlm.api_errors import without_credentials
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
 
@@ -81,12 +82,20 @@ class LLMProposer:
         return {
             "kind": self.name,
             "model": chat.model,
-            "api_base": None if chat.api_base is None else without_password(chat.api_base),
+            "api_base": without_credentials(chat.api_base),
             "temperature": chat.temperature,
             "max_history_tokens": self._max_history_tokens,
             "max_tokens": chat.max_tokens,
             "prompts_digest": self._messages.digest,
         }
+
+    def check(self) -> None:
+        """Checks that the model's provider is known and its key is there; asks the model nothing.
+
+        Raises:
+            ProposerError: What is missing, and what to do.
+        """
+        self._chat.check()
 
     def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
