@@ -36,6 +36,7 @@ class PlainListing:
         self.names = [[name for name in names if name] for names in self.names]
 
     def ancestors(self, node: int) -> list[int]:
+        """Returns a node and its ancestors up to the root."""
         found = [node]
         while self.parent[node] >= 0:
             node = self.parent[node]
@@ -44,10 +45,12 @@ class PlainListing:
 
     @staticmethod
     def grams(text: str, n: int) -> list[str]:
+        """Returns the word n-grams of a text."""
         words = text.split()
         return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
 
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
+        """Returns the node of an answer."""
         prediction, k = plain(answer), self.config.k
         scored = sorted(((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0])
         order = [v for _, v in scored]
@@ -172,8 +175,7 @@ def by_style(rows: Sequence[dict[str, object]]) -> Iterator[tuple[str, list[int]
 def table_cell(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], placements: Sequence[Placement]) -> str:
     target = [0 if row["node"] is None else taxonomy.resolve(str(row["node"]).split("/")) for row in rows]
     acceptable = [
-        placement.node == node
-        or placement.node in {taxonomy.resolve(path.split("/")) for path in row["also"]}  # type: ignore[attr-defined]
+        placement.node == node or placement.node in {taxonomy.resolve(path.split("/")) for path in row["also"]}  # type: ignore[attr-defined]
         for placement, node, row in zip(placements, target, rows, strict=True)
     ]
     scores = score(taxonomy, [placement.node for placement in placements], target)

@@ -112,20 +112,23 @@ class Mapper:
             row: Its similarity to every node, shape (nodes,).
         """
         text = self._bounded(answer)
+        best = top_k(row, self.config.k + 1)  # one more than k, so that k runners-up are left beside the node
+        top = best[: self.config.k]
         if not any(character.isalnum() for character in text):
             node, stage = self.taxonomy.root, Stage.ABSTAINED
         elif self.config.preset == "paper-listing":
-            node, stage = self._listing.place(text, row)
+            node, stage = self._listing.place(text, row, top)
         else:
-            node, stage = self._place_default(text, row)
-        best = [int(v) for v in top_k(row, self.config.k + 1) if v != node]
+            node, stage = self._place_default(text, row, top)
         abstained = stage is Stage.ABSTAINED
         return Placement(
             answer=answer,
             node=node,
             stage=stage,
             score=0.0 if abstained else float(row[node]),
-            runners_up=tuple((v, float(row[v])) for v in best[: self.config.k]),
+            runners_up=tuple((v, s) for v, s in zip(best.tolist(), row[best].tolist(), strict=True) if v != node)[
+                : self.config.k
+            ],
             abstained=abstained,
         )
 
@@ -135,7 +138,7 @@ class Mapper:
 
     # -- the default -----------------------------------------------------------------------------------------------
 
-    def _place_default(self, answer: str, row: NDArray[np.float32]) -> tuple[int, Stage]:
+    def _place_default(self, answer: str, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage]:
         asserted = asserted_node(self._lexicon, answer)
         if asserted.node is not None:
             return (asserted.node, asserted.stage) if asserted.node else (0, Stage.ABSTAINED)
@@ -145,7 +148,7 @@ class Mapper:
         shared = self._by_ngram(asserted.phrases)
         if shared is not None:
             return shared, Stage.NGRAM
-        return self._by_similarity(row)
+        return self._by_similarity(row, top)
 
     def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
@@ -159,8 +162,7 @@ class Mapper:
                 return common
         return None
 
-    def _by_similarity(self, row: NDArray[np.float32]) -> tuple[int, Stage]:
-        top = top_k(row, self.config.k)
+    def _by_similarity(self, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage]:
         least = self.config.min_similarity
         if row[top[0]] < (self.similarity.confident if least is None else least):
             return self.taxonomy.root, Stage.ABSTAINED

@@ -209,7 +209,7 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the phrase again with unknown words spelt as the nearest known ones, then by the ending of its last word."""
+    """Reads the phrase with unknown words spelt as the nearest known ones, then by the ending of its last word."""
     if len(words) > MAX_WORDS:
         return None
     last = words[-1].key

@@ -7,6 +7,8 @@ import json
 import re
 from dataclasses import dataclass
 
+from taxtune.mapping.words import ANSWER_KEYS, OTHER_KEYS
+
 __all__ = ["Unwrapped", "unwrap"]
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
@@ -23,75 +25,6 @@ _MARKER = re.compile(r"(?:(?:^|[\s.!?(])(?:final answer|answer|prediction|output
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
 _KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
-
-#: Keys whose values answer "what is this?".
-_ANSWER_KEYS = frozenset(
-    [
-        "answer",
-        "prediction",
-        "predicted",
-        "label",
-        "class",
-        "classification",
-        "species",
-        "name",
-        "common",
-        "scientific",
-        "latin",
-        "binomial",
-        "genus",
-        "family",
-        "order",
-        "taxon",
-        "category",
-        "object",
-        "animal",
-        "plant",
-        "bird",
-        "flower",
-        "breed",
-        "identification",
-        "guess",
-        "response",
-        "output",
-        "result",
-    ]
-)
-#: Keys whose values do not.
-_OTHER_KEYS = frozenset(
-    [
-        "confidence",
-        "reason",
-        "reasoning",
-        "explanation",
-        "description",
-        "habitat",
-        "diet",
-        "location",
-        "probability",
-        "score",
-        "note",
-        "notes",
-        "color",
-        "colour",
-        "rationale",
-        "justification",
-        "evidence",
-        "features",
-        "characteristics",
-        "size",
-        "distribution",
-        "range",
-        "behavior",
-        "behaviour",
-        "question",
-        "prompt",
-        "details",
-        "comment",
-        "thought",
-        "thoughts",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +107,13 @@ def _key_kind(line: str) -> str | None:
     if match is None:
         return None
     words = set(re.findall(r"[a-z]+", match.group(1).lower()))
-    if words & _OTHER_KEYS:
+    if words & OTHER_KEYS:
         return "other"
-    return "answer" if words & _ANSWER_KEYS and len(words) <= 3 else None
+    return "answer" if words & ANSWER_KEYS and len(words) <= 3 else None
 
 
 def _json_values(text: str) -> tuple[list[str], bool]:
-    """Returns the answer-like texts of a JSON object or array, none where there is neither, and whether it is an array."""
+    """Returns the answer-like texts of a JSON value, none where there is none, and whether it is a list of them."""
     start = min((i for i in (text.find("{"), text.find("[")) if i >= 0), default=-1)
     if start < 0:
         return [], False
@@ -200,7 +133,7 @@ def _texts(value: object) -> list[str]:
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):
         words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        chosen = [v for k, v in value.items() if words[k] & _ANSWER_KEYS and not words[k] & _OTHER_KEYS]
-        rest = [v for k, v in value.items() if not words[k] & _OTHER_KEYS]
+        chosen = [v for k, v in value.items() if words[k] & ANSWER_KEYS and not words[k] & OTHER_KEYS]
+        rest = [v for k, v in value.items() if not words[k] & OTHER_KEYS]
         return _texts(chosen) or _texts(rest)
     return []

@@ -12,6 +12,7 @@ from taxtune.mapping.normalize import fold_word
 __all__ = [
     "ADJECTIVES",
     "ALTERNATIVE",
+    "ANSWER_KEYS",
     "BREAKS",
     "CERTAINTY",
     "CLAUSE_STARTS",
@@ -23,6 +24,7 @@ __all__ = [
     "LIKENESS",
     "NEGATION",
     "NO_HEADS",
+    "OTHER_KEYS",
     "PRECISION",
     "REFUSAL",
     "RESUMES",
@@ -83,13 +85,14 @@ RESUMES = _words(
 #: Words that end a noun phrase and belong to none.
 BREAKS = _words(
     "is are was were be being been am show shows showing shown depict depicts depicting contain contains feature "
-    "features featuring appear appears appearing seem seems look looks looking called named known identified classified "
-    "considered as belong belongs belonging include includes including which who whose that it its this these those there here i "
-    "im we you they them he she me my our your their his her has have had having can could may might must will would "
-    "should do does did if but however although though yet so then also just only even likely probably possibly maybe "
-    "perhaps certainly definitely clearly most more less very quite rather about think believe guess say suggest "
-    "suggests indicate indicates characterized recognized recognizable distinguished help see seen visible what how "
-    "why to let tell identify determine both other another either"
+    "features featuring appear appears appearing seem seems look looks looking called named known identified "
+    "classified considered as belong belongs belonging include includes including which who whose that it its "
+    "this these those there here i im we you they them he she me my our your their his her has have had having "
+    "can could may might must will would should do does did if but however although though yet so then also just "
+    "only even likely probably possibly maybe perhaps certainly definitely clearly most more less very quite "
+    "rather about think believe guess say suggest suggests indicate indicates characterized recognized "
+    "recognizable distinguished help see seen visible what how why to let tell identify determine both other "
+    "another either"
 )
 
 #: Words after which a denied, refused or compared clause is over.
@@ -114,9 +117,9 @@ LIKENESS = _nouns("like shaped shape leaved looking type style colored scented i
 
 #: Words that describe, and that are no head of a name when nothing else stands beside them.
 ADJECTIVES = _nouns(
-    "black white gray brown red orange yellow green blue purple pink golden gold silver crimson scarlet small large "
-    "big little tiny tall short long dark light pale bright common colorful beautiful wild fresh spotted striped and with "
-    "american european african asian north south east west northern southern eastern western"
+    "black white gray brown red orange yellow green blue purple pink golden gold silver crimson scarlet small "
+    "large big little tiny tall short long dark light pale bright common colorful beautiful wild fresh spotted "
+    "striped and with american european african asian north south east west northern southern eastern western"
 )
 
 #: Words of vehicles and their makers. A noun phrase with one of them speaks of no living thing ("Volkswagen Beetle").
@@ -145,3 +148,16 @@ COMMON = _nouns(
 
 #: Words that cannot be the head of a name, though names on a tree may end in them.
 NO_HEADS = ADJECTIVES | TAIL | LIKENESS | COMMON
+
+#: Keys of JSON objects and "key: value" lines whose values answer "what is this?".
+ANSWER_KEYS = _words(
+    "answer prediction predicted label class classification species name common scientific latin binomial genus family "
+    "order taxon category object animal plant bird flower breed identification guess response output result"
+)
+
+#: Keys whose values do not.
+OTHER_KEYS = _words(
+    "confidence reason reasoning explanation description habitat diet location probability score note notes color "
+    "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
+    "question prompt details comment thought thoughts"
+)
