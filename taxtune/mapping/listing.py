@@ -110,7 +110,7 @@ def softmax(scores: NDArray[np.float32]) -> NDArray[np.float64]:
 def top_k(row: NDArray[np.float32], k: int) -> IntArray:
     """Returns the k nodes with the highest scores, best first, equal ones by number; as a stable sort would."""
     k = min(k, len(row))
-    # The k-th largest of the blocks' maxima bounds the k-th largest score from below, far cheaper than a full partition.
+    # The k-th largest of the blocks' maxima bounds the k-th largest score from below, cheaper than a full partition.
     maxima = np.maximum.reduceat(row, np.arange(0, len(row), _BLOCK)) if len(row) > 2 * k * _BLOCK else row
     bound = np.partition(maxima, len(maxima) - k)[len(maxima) - k]
     candidates = np.flatnonzero(row >= bound)

@@ -1,0 +1,160 @@
+"""`taxtune place`: put answers on a taxonomy."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Placement
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["place"]
+
+_COLUMN = "answer"
+_INPUTS = ("auto", "text", "csv", "jsonl")
+
+
+def place(
+    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE|-]", help="Text with one answer a line, CSV or JSONL with a column answer; - reads stdin."
+        ),
+    ] = "-",
+    similarity: Annotated[
+        str, typer.Option(help="lexical, sentence:MODEL or clip:MODEL (a name, a folder, hf-hub:OWNER/MODEL).")
+    ] = "lexical",
+    preset: Annotated[
+        str, typer.Option(help="default, or paper-listing for the paper's Algorithm 1 as printed.")
+    ] = "default",
+    input: Annotated[
+        str, typer.Option("--input", help="text, csv or jsonl; auto goes by the file's name, and stdin is text.")
+    ] = "auto",
+    format: Annotated[
+        str, typer.Option("--format", help="The taxonomy's format: auto, inat21-json, inat21-csv, edges or paths.")
+    ] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Print where each answer belongs on the taxonomy, one line for each answer, in order.
+
+    A line holds the label, the stage that decided, the similarity, the path from the root and the answer, parted by
+    tabs; a blank answer has a line too and is an abstention.
+    """
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.taxonomy import read_taxonomy
+
+    config = MapperConfig(preset=preset)
+    answers = _read_answers(file, input)
+    tree = read_taxonomy(taxonomy, format=format)
+    placements = Mapper(tree, similarity, config).place(answers) if answers else []
+    for placement in placements:
+        print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
+    abstained = sum(placement.abstained for placement in placements)
+    print(f"taxtune: {len(placements):,} answers placed, {abstained:,} of them abstentions", file=sys.stderr)
+
+
+def _json_line(tree: Taxonomy, placement: Placement) -> str:
+    record = {
+        "answer": placement.answer,
+        "path": list(tree.path(placement.node)),
+        "label": tree.labels[placement.node],
+        "stage": str(placement.stage),
+        "score": round(placement.score, 6),
+        "abstained": placement.abstained,
+    }
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _text_line(tree: Taxonomy, placement: Placement) -> str:
+    fields = (
+        tree.labels[placement.node],
+        str(placement.stage),
+        f"{placement.score:.3f}",
+        " / ".join(tree.path(placement.node)),
+        " ".join(placement.answer.split()),
+    )
+    return "\t".join(fields)
+
+
+# -- input -------------------------------------------------------------------------------------------------------------
+
+
+def _read_answers(file: str, kind: str) -> list[str]:
+    if kind not in _INPUTS:
+        raise DataError("There is no such input.", value=kind, remedy=f"Use {', '.join(_INPUTS)}.")
+    name = "<stdin>" if file == "-" else file
+    text = _read_text(file, name)
+    if kind == "auto":
+        kind = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(Path(file).suffix.lower(), "text")
+    if kind == "csv":
+        return _csv_answers(text, name)
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    lines = [line.removesuffix("\r") for line in lines]
+    return lines if kind == "text" else [_jsonl_answer(line, name, row) for row, line in enumerate(lines, 1)]
+
+
+def _read_text(file: str, name: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise DataError(f"The answers cannot be read: {error.strerror}.", file=name) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = content[: error.start].count(b"\n") + 1
+        raise DataError("The answers are not UTF-8.", file=name, row=row, remedy="Save the file as UTF-8.") from error
+
+
+def _csv_answers(text: str, name: str) -> list[str]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    answers: list[str] = []
+    try:
+        header = next(reader, [])
+        if _COLUMN not in header:
+            raise DataError(
+                f"The file has no column {_COLUMN!r}.",
+                file=name,
+                row=1,
+                value=header,
+                remedy="Name the answers' column so.",
+            )
+        column = header.index(_COLUMN)
+        for cells in reader:
+            if len(cells) > len(header):
+                raise DataError(
+                    f"The row has {len(cells)} cells, the header {len(header)}.",
+                    file=name,
+                    row=reader.line_num,
+                    remedy="Put answers with commas in quotes.",
+                )
+            answers.append(cells[column] if column < len(cells) else "")
+    except csv.Error as error:
+        raise DataError(f"The CSV cannot be read: {error}.", file=name, row=reader.line_num) from error
+    return answers
+
+
+def _jsonl_answer(line: str, name: str, row: int) -> str:
+    if not line.strip():
+        return ""
+    try:
+        record: Any = json.loads(line)
+    except ValueError as error:
+        raise DataError("The line is not JSON.", file=name, row=row, value=line) from error
+    if not isinstance(record, dict) or _COLUMN not in record:
+        raise DataError(f"The line is no object with {_COLUMN!r}.", file=name, row=row, value=line)
+    answer = record[_COLUMN]
+    if answer is not None and not isinstance(answer, str):
+        raise DataError("The answer is not text.", file=name, row=row, value=answer)
+    return answer or ""
