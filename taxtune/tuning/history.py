@@ -82,7 +82,6 @@ class History:
                     directions=["maximize", "maximize"],
                     load_if_exists=True,
                 )
-                self._study.set_metric_names(["hP", "hR"])
                 self._check_identity(dict(json.loads(json.dumps(identity, default=str))))
         except (OSError, SQLAlchemyError) as error:
             raise TaxtuneError(

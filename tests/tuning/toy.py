@@ -1,0 +1,113 @@
+"""A tuning run in miniature: twelve coloured squares, a two-level tree, and a model that reads colours and instructions."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from PIL import Image
+
+from taxtune.recipe import load_recipe
+from taxtune.tuning.session import Session
+from taxtune.vlm import Answer, Failure
+
+COLOURS = {"scarlet": (200, 0, 0), "crimson": (160, 0, 0), "navy": (0, 0, 120), "azure": (0, 0, 250)}
+PARENT = {"scarlet": "reddish", "crimson": "reddish", "navy": "bluish", "azure": "bluish"}
+
+FRAGMENTS = """\
+name: toy
+slots:
+  - id: question
+    about: The question.
+    choices:
+      - {id: plain, text: "Which {{ domain }} is this?"}
+      - {id: name, text: "Name the {{ domain }}."}
+      - {id: see, text: "What {{ domain }} do you see?"}
+  - id: backoff
+    about: What to do when unsure.
+    choices:
+      - {id: none, text: ""}
+      - {id: family, text: "Give only the family."}
+      - {id: careful, text: "Be careful."}
+      - {id: nothing, text: "Just say {{ domain }}."}
+"""
+
+RECIPE = """\
+name: toy
+seed: 3
+taxonomy: {path: tree.csv}
+data: {kind: manifest, path: manifest.csv, tuning: 8, heldout: 12}
+prompt: {baseline: "What is this?", question: "What is it?", domain: colour, ranks: [family, shade]}
+vlm: {kind: local, model: builtin:fieldguide, batch_size: 2}
+proposer: {kind: fragments, fragments: toy.yaml}
+objective: {kind: hp}
+iterations: 5
+tracking: {mlflow: false}
+"""
+
+
+def make_files(folder: Path) -> Path:
+    """Writes the recipe and what it needs; returns the recipe's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = ["child,parent", "colour,"] + [f"{p},colour" for p in dict.fromkeys(PARENT.values())]
+    rows += [f"{child},{parent}" for child, parent in PARENT.items()]
+    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
+    lines = ["image,label"]
+    for label, (red, green, blue) in COLOURS.items():
+        for n in range(5):
+            # The last three of each are murky: nobody can tell scarlet from crimson there.
+            murky = n >= 2
+            colour = (red // 4, 30 + n, blue // 4) if murky else (red, green + n, blue)
+            Image.new("RGB", (16, 16), colour).save(folder / f"{label}{n}.png")
+            lines.append(f"{label}{n}.png,{label}")
+    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    (folder / "toy.yaml").write_text(FRAGMENTS)
+    (folder / "recipe.yaml").write_text(RECIPE)
+    return folder / "recipe.yaml"
+
+
+class ToyVLM:
+    """Sees the mean colour; says a shade, or the family where told to or where careful and the image is murky."""
+
+    batch_size = 2
+
+    def __init__(self, log: Path | None = None, seconds: float = 0.0, fail: str | None = None) -> None:
+        self.identity: dict[str, str | int | float | None] = {"kind": "toy", "model": "toy"}
+        self.log, self.seconds, self.fail = log, seconds, fail
+        self.asked = 0
+
+    def check(self) -> None:
+        """Is always ready."""
+
+    def answer(self, questions):
+        """Answers as told."""
+        time.sleep(self.seconds)
+        replies = []
+        for question in questions:
+            self.asked += 1
+            if self.log is not None:
+                with self.log.open("a") as file:
+                    file.write(f"{question.prompt}|{question.image.name}\n")
+            red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
+            family = "reddish" if red > blue else "bluish"
+            murky = green >= 30
+            if self.fail is not None and self.fail in question.prompt:
+                replies.append(Failure("the content filter", retryable=False))
+                continue
+            if "Just say" in question.prompt:
+                text = "colour"
+            elif "family" in question.prompt or ("careful" in question.prompt and murky):
+                text = family
+            elif family == "reddish":
+                text = "scarlet" if murky or red > 180 else "crimson"
+            else:
+                text = "azure" if murky or blue > 200 else "navy"
+            replies.append(Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0))
+        return replies
+
+
+def make_session(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Session:
+    """Returns a session of the toy recipe with the toy model in place of a checkpoint."""
+    session = Session(load_recipe(make_files(folder), overrides), out)
+    session.__dict__["vlm"] = vlm or ToyVLM()
+    return session
