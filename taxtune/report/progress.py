@@ -25,19 +25,19 @@ class Progress:
     terminal.
 
     Args:
-        objective: "hp", "hf" or "accuracy": what "best" means.
         quiet: Whether to say nothing but notes (for scripts).
         stream: Where to write; standard error by default, since standard output belongs to results.
     """
 
-    def __init__(self, objective: str = "hp", *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._objective = objective
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._objective = "hp"
         self._quiet = quiet
         self._stream = stream
         self._console: Console | None = None
         self._bars: Bars | None = None
         self._iterations: TaskID | None = None
         self._answers: TaskID | None = None
+        self._reading: TaskID | None = None
         self._total = 0
         self._images = 0
         self._first = 0
@@ -74,24 +74,34 @@ class Progress:
             self._bars.stop()
             self._bars = None
 
-    def start(self, total_iterations: int, images: int, done: int = 0) -> None:
+    def start(self, total_iterations: int, images: int, *, name: str = "hp", done: int = 0) -> None:
         """Says how much there is to do.
 
         Args:
-            total_iterations: Iterations of the run, the baseline included.
+            total_iterations: Iterations after the baseline.
             images: Images asked an iteration.
-            done: Iterations that an earlier, interrupted run has done already.
+            name: The objective, "hp", "hf" or "accuracy": what "best" means.
+            done: Records of an earlier, interrupted run, the baseline's among them.
         """
-        self._total, self._images, self._first, self._seen = total_iterations, images, done, done
-        self._best, self._begin = None, time.monotonic()
+        self._objective = name
+        self._total, self._images, self._first, self._seen = total_iterations + 1, images, done, done
+        self._best, self._begin, self._reading = None, time.monotonic(), None
         self._heldout_said.clear()
         if self._bars is None:
             return
         for task in self._bars.task_ids:
             self._bars.remove_task(task)
-        name = f"tuning for {metric_name(self._objective)}"
-        self._iterations = self._bars.add_task(name, total=total_iterations, completed=done, note="")
+        text = f"tuning for {metric_name(name)}"
+        self._iterations = self._bars.add_task(text, total=self._total, completed=done, note="")
         self._answers = self._bars.add_task("answers", total=images, note="")
+
+    def on_images(self, done: int, total: int) -> None:
+        """Shows how many images have been read and checked before anything is asked."""
+        if self._bars is None:
+            return
+        if self._reading is None:
+            self._reading = self._bars.add_task("reading images", total=total, note="")
+        self._bars.update(self._reading, completed=done, total=total, visible=done < total)
 
     def on_answers(self, done: int, from_store: int) -> None:
         """Shows how many of the images of this iteration have an answer, and how many of those came from the store."""
@@ -128,9 +138,10 @@ class Progress:
             if not record.feasible:
                 body += "  (hR too low)"
         parts = [head, body]
-        if self._best is not None and self._best.value is not None:
-            value = number(self._best.value)
-            parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration})")
+        if self._best is not None and self._best.scores is not None:
+            value = number(getattr(self._best.scores, self._objective))
+            floor = "" if self._best.feasible else ", hR too low"
+            parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
         return "  |  ".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
@@ -18,6 +18,7 @@ __all__ = [
     "number",
     "p_value",
     "pair_name",
+    "paired",
     "result_differences",
     "result_runs",
     "signed",
@@ -30,6 +31,7 @@ METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": 
 _MEANING = {"hp": "hierarchical precision (hP)", "hf": "hierarchical F (hF)", "accuracy": "exact accuracy"}
 _MINUS = "−"
 Result = TuneResult | ComparisonResult
+Paired = PairedDifference | None
 
 
 def metric_name(key: str) -> str:
@@ -43,7 +45,7 @@ def number(value: float | None, metric: str = "hp") -> str:
 
 
 def signed(value: float, metric: str = "hp") -> str:
-    """Returns a difference with its sign, and zero without one."""
+    """Returns a difference with its sign; what rounds to zero has none."""
     text = f"{value:+.{_digits(metric)}f}"
     return (text if re.search("[1-9]", text) else text[1:]).replace("-", _MINUS)
 
@@ -91,14 +93,23 @@ def result_differences(result: Result) -> dict[str, dict[str, PairedDifference]]
 
 
 def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
-    """Returns, for each iteration, the best one up to then: by value and then by hR, where the constraint holds."""
-    best: IterationRecord | None = None
+    """Returns, for each iteration, the best one up to then: the first of the highest value, where the floor holds."""
+    best, highest = None, float("-inf")
     path = []
     for record in iterations:
-        if record.state == "complete" and record.feasible and (best is None or _rank(record) > _rank(best)):
-            best = record
+        if record.feasible and record.value is not None and record.value > highest:
+            best, highest = record, record.value
         path.append(best)
     return path
+
+
+def paired(pairs: Mapping[str, Mapping[str, PairedDifference]], name: str, other: str, metric: str) -> Paired:
+    """Returns the paired difference `name` minus `other` of a metric, whichever way round it is kept, or None."""
+    found = pairs.get(f"{name} - {other}", {}).get(metric)
+    if found is not None:
+        return found
+    found = pairs.get(f"{other} - {name}", {}).get(metric)
+    return None if found is None else PairedDifference(-found.difference, -found.high, -found.low, found.p_value)
 
 
 def headline(result: Result) -> str:
@@ -122,7 +133,7 @@ def _headline(
     objective: str, name: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
 ) -> str:
     scores = {held.name: held.scores for held in heldout}
-    found = differences.get(f"{name} - baseline", {}).get(objective)
+    found = paired(differences, name, "baseline", objective)
     if found is None or "baseline" not in scores or name not in scores:
         return "There is no held-out comparison with the baseline."
     before, after = (getattr(scores[key], objective) for key in ("baseline", name))
@@ -139,7 +150,7 @@ def _against(
     objective: str, other: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
 ) -> str:
     scores = {held.name: held.scores for held in heldout}
-    found = differences.get(f"{objective} - {other}", {}).get(objective)
+    found = paired(differences, objective, other, objective)
     if found is None or other not in scores:
         return ""
     name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
@@ -156,8 +167,3 @@ def _bracket(value: PairedDifference) -> str:
 
 def _digits(metric: str) -> int:
     return 2 if metric == "depth" else 3
-
-
-def _rank(record: IterationRecord) -> tuple[float, float]:
-    value = float("-inf") if record.value is None else record.value
-    return value, record.scores.hr if record.scores is not None else 0.0

@@ -45,7 +45,7 @@ class Store:
     Attributes:
         client: The `mlflow.MlflowClient`; nothing of MLflow's process-wide state is touched.
         uri: Tracking URI; it may hold a password, so show `redact(uri)` only.
-        experiment: Id of the experiment.
+        experiment: Id of the experiment, or "" before it is known.
     """
 
     client: Any
@@ -55,7 +55,8 @@ class Store:
     def where(self, run: str | None = None) -> str:
         """Returns where to look: the address of a tracking server, or the command that shows a local store."""
         if self.uri.startswith(("http://", "https://")):
-            page = f"{redact(self.uri).rstrip('/')}/#/experiments/{self.experiment}"
+            page = redact(self.uri).rstrip("/")
+            page += f"/#/experiments/{self.experiment}" if self.experiment else ""
             return page if run is None else f"{page}/runs/{run}"
         return f"{_UI_PREFIX}mlflow ui --backend-store-uri {shlex.quote(redact(self.uri))}"
 

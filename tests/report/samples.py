@@ -116,7 +116,7 @@ def tune(
         accuracy = round(float(np.clip(accuracy + noise[2], 0, 1)) * 20) / 20
         records.append(iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images))
     complete = [r for r in records if r.state == "complete" and r.feasible]
-    winner = max(complete, key=lambda r: (r.value or 0.0, r.scores.hr if r.scores else 0.0))
+    winner = max(complete, key=lambda r: r.value or 0.0)
     pareto = tuple(
         r.iteration
         for r in complete
@@ -185,7 +185,7 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
         differences={
             "hp - baseline": differences(0.091, -0.105, -0.16),
             "accuracy - baseline": differences(-0.024, 0.043, 0.065),
-            "hp - accuracy": differences(0.115, -0.148, -0.225),
+            "accuracy - hp": differences(-0.115, 0.148, 0.225),
         },
         folder=folder,
         where=dict(runs[0].where),

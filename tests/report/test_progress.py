@@ -25,10 +25,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def follow(bar: Progress, clock: Clock, *, done: int = 0) -> None:
+def follow(bar: Progress, clock: Clock, *, objective: str = "hp", done: int = 0) -> None:
     run = samples.tune(n=8)
     with bar:
-        bar.start(9, 20, done)
+        for read in (40, 80):
+            bar.on_images(read, 80)
+        bar.start(8, 20, name=objective, done=done)
         for record, best in list(zip(run.iterations, best_so_far(run.iterations), strict=True))[done:]:
             for answered in (8, 16, 20):
                 bar.on_answers(answered, 5)
@@ -41,7 +43,7 @@ def follow(bar: Progress, clock: Clock, *, done: int = 0) -> None:
 
 def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
     stream = io.StringIO()
-    follow(Progress("hp", stream=stream), clock)
+    follow(Progress(stream=stream), clock)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 9 + 1 + 1
     assert lines[1] == (
@@ -57,13 +59,13 @@ def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
 def test_time_left_counts_this_sitting_only(clock: Clock) -> None:
     clock.now = 5000.0
     stream = io.StringIO()
-    follow(Progress("hp", stream=stream), clock, done=6)
+    follow(Progress(stream=stream), clock, done=6)
     assert "about 20 s left" in stream.getvalue().splitlines()[0]
 
 
 def test_quiet_says_nothing_but_notes(clock: Clock) -> None:
     stream = io.StringIO()
-    follow(Progress("hp", quiet=True, stream=stream), clock)
+    follow(Progress(quiet=True, stream=stream), clock)
     assert stream.getvalue() == "MLflow could not record iteration 3\n"
 
 
@@ -75,9 +77,10 @@ def test_a_terminal_gets_a_display_that_goes_away(clock: Clock, monkeypatch: pyt
             return True
 
     stream = Terminal()
-    follow(Progress("accuracy", stream=stream), clock)
+    follow(Progress(stream=stream), clock, objective="accuracy")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
     assert "tuning for accuracy" in text
+    assert "reading images" in text
     assert "5 from store" in text
     assert "held-out: baseline" in text
     assert "MLflow could not record iteration 3" in text
@@ -86,7 +89,7 @@ def test_a_terminal_gets_a_display_that_goes_away(clock: Clock, monkeypatch: pyt
 
 def test_methods_do_no_harm_outside_the_context() -> None:
     stream = io.StringIO()
-    bar = Progress("hp", stream=stream)
+    bar = Progress(stream=stream)
     bar.on_answers(1, 0)
     bar.on_iteration(samples.iteration(0, state="void"), None)
     bar.on_heldout("winner", 1, 2)
@@ -96,7 +99,7 @@ def test_methods_do_no_harm_outside_the_context() -> None:
 
 def test_control_characters_of_a_server_are_not_obeyed() -> None:
     stream = io.StringIO()
-    Progress("hp", stream=stream).note("server said \x1b[2J")
+    Progress(stream=stream).note("server said \x1b[2J")
     assert stream.getvalue() == "server said \\x1b[2J\n"
 
 

@@ -25,7 +25,7 @@ def test_headline_says_what_was_found_with_intervals() -> None:
     assert text == (
         "On 200 held-out images the template tuned for hP raised hierarchical precision (hP) from 0.871 to 0.962: "
         "+0.091, 95 % interval +0.070 to +0.111. That is above the template tuned for accuracy "
-        "(0.847; +0.115, 95 % interval +0.094 to +0.135)."
+        "(0.847; +0.115, 95 % interval +0.095 to +0.136)."
     )
 
 
@@ -48,13 +48,21 @@ def test_headline_without_held_out_scores() -> None:
     assert wording.headline(result) == "There is no held-out comparison with the baseline."
 
 
-def test_best_so_far_skips_what_failed_or_breaks_the_constraint_and_breaks_ties_by_recall() -> None:
+def test_a_pair_is_found_whichever_way_round_it_is_kept() -> None:
+    pairs = {"accuracy - hp": {"hp": PairedDifference(-0.1, -0.13, -0.08, 0.01)}}
+    assert wording.paired(pairs, "hp", "accuracy", "hp") == PairedDifference(0.1, 0.08, 0.13, 0.01)
+    assert wording.paired(pairs, "accuracy", "hp", "hp") == pairs["accuracy - hp"]["hp"]
+    assert wording.paired(pairs, "hp", "baseline", "hp") is None
+    assert wording.paired(pairs, "hp", "accuracy", "hr") is None
+
+
+def test_best_so_far_skips_what_failed_or_breaks_the_floor_and_keeps_the_first_of_equals() -> None:
     records = [
         samples.iteration(0, state="void"),
         samples.iteration(1, hp=0.8, hr=0.5),
         samples.iteration(2, hp=0.99, hr=0.1),  # below the floor
         samples.iteration(3, hp=0.8, hr=0.6),
-        samples.iteration(4, hp=0.8, hr=0.55),
+        samples.iteration(4, hp=0.85, hr=0.55),
         samples.iteration(5, state="failed"),
     ]
-    assert [b and b.iteration for b in wording.best_so_far(records)] == [None, 1, 1, 3, 3, 3]
+    assert [b and b.iteration for b in wording.best_so_far(records)] == [None, 1, 1, 1, 4, 4]
