@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
@@ -17,14 +17,16 @@ from taxtune.atomic import make_folder, output_error, write_json, write_text
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Progress
-from taxtune.report.tables import print_comparison, print_evaluation, print_plan, print_tune
+from taxtune.report.tables import differences_table, heldout_table, print_result
 from taxtune.tracking import MLflowTracker, NullTracker, Tracker
 from taxtune.tuning.loop import Listener
 from taxtune.tuning.objective import ObjectiveKind
-from taxtune.tuning.plan import make_plan
+from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.session import Session
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+SplitKind = Literal["tuning", "heldout"]
 
 
 def open_session(recipe: str, settings: Sequence[str], out: Path | None) -> Session:
@@ -161,7 +164,7 @@ def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, as_json: bool
     if as_json:
         _print_json(plan.as_dict())
     else:
-        print_plan(plan)
+        _print_plan(plan)
     if plan.problems:
         raise typer.Exit(2)
 
@@ -172,7 +175,7 @@ def finish_tune(session: Session, result: TuneResult, *, as_json: bool) -> None:
     if as_json:
         _print_json(asdict(result))
     else:
-        print_tune(result)
+        _print_result(result)
 
 
 def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bool) -> None:
@@ -191,7 +194,7 @@ def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bo
     if as_json:
         _print_json(asdict(result))
     else:
-        print_comparison(result)
+        _print_result(result)
 
 
 def _where(session: Session, folder: Path) -> dict[str, str]:
@@ -201,11 +204,12 @@ def _where(session: Session, folder: Path) -> dict[str, str]:
 
 
 def evaluate_template(
-    session: Session, source: str, file: Path, split: str, progress: ProgressListener
-) -> dict[str, Any]:
-    """Returns the scores of a template beside the baseline's, as plain values."""
+    session: Session, source: str, file: Path, split: SplitKind, progress: ProgressListener
+) -> ComparisonResult:
+    """Returns the scores of a template beside the baseline's, on one of the recipe's splits."""
     from taxtune.errors import TemplateError
     from taxtune.tuning.heldout import judge
+    from taxtune.tuning.records import ComparisonResult
     from taxtune.vlm.answers import AnswerStore
 
     try:
@@ -218,18 +222,62 @@ def evaluate_template(
         results, differences = judge(
             session, session.evaluator(store), templates, progress.on_heldout, examples=examples
         )
-    return {
-        "recipe": session.recipe.name,
-        "split": split,
-        "images": len(examples),
-        "results": [asdict(result) for result in results],
-        "differences": {name: asdict(value) for name, value in differences["template - baseline"].items()},
-    }
+    return ComparisonResult(
+        name=session.recipe.name,
+        runs=(),
+        heldout=results,
+        differences=differences,
+        folder=str(session.folder),
+        where={"answers": str(session.folder / "answers.db")},
+    )
 
 
-def show_evaluation(session: Session, result: Mapping[str, Any]) -> None:
+def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool) -> None:
     """Prints the scores of a template beside the baseline's."""
-    print_evaluation(result)
+    if as_json:
+        _print_json({"split": split, **asdict(result)})
+        return
+    console = _console()
+    name = "held-out" if split == "heldout" else "tuning"
+    console.print(f"{result.name}, {name} split, {result.heldout[0].scores.n} images: score and 95 % interval")
+    console.print(heldout_table(result))
+    console.print("Paired differences: 95 % interval and p value")
+    console.print(differences_table(result))
+
+
+def _print_result(result: TuneResult | ComparisonResult) -> None:
+    # The iterations were shown as they came; the report holds them all.
+    print_result(_console(), result, iterations=False)
+
+
+def _print_plan(plan: Plan) -> None:
+    console = _console()
+
+    def line(name: str, value: str) -> None:
+        console.print(f"{name:<16}{value}", markup=False, highlight=False, soft_wrap=True)
+
+    line("recipe", plan.name)
+    line("objective", ", ".join(plan.objectives))
+    line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
+    line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
+    line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
+    if plan.trivial_hp is not None and plan.trivial_hr is not None:
+        line("trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always the domain's root")
+    line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
+    line("VLM calls", f"at most {plan.vlm_calls:,}")
+    line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
+    if plan.problems:
+        console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
+        for problem in plan.problems:
+            console.print(f"- {problem}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        console.print("\nEverything is there; nothing was run.")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
 
 
 def _print_json(value: object) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.errors import TaxtuneError
 
 if TYPE_CHECKING:
+    from taxtune.cli.running import SplitKind
     from taxtune.tuning.objective import ObjectiveKind
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -39,9 +38,7 @@ RecipeArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Replace a setting of the recipe, e.g. data.tuning=40. Repeatable."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, e.g. data.tuning=40. Repeatable."),
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Where the run is kept.  [default: runs/<recipe's name>]")
@@ -49,9 +46,7 @@ OutOption = Annotated[
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")]
 DryRunOption = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Check everything, say what is missing and how many calls a run makes; run nothing."
-    ),
+    typer.Option("--dry-run", help="Check everything, say what is missing and how many calls it takes."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON; nothing else on standard output.")]
 
@@ -142,16 +137,14 @@ def evaluate(
     except (OSError, UnicodeDecodeError) as error:
         raise TaxtuneError("The template cannot be read.", file=template, value=str(error)) from error
 
-    def work() -> dict[str, Any]:
-        with announce(session, quiet=as_json) as progress:
-            return evaluate_template(session, source, template, split.value, progress)
+    kind: SplitKind = "heldout" if split is SplitName.HELDOUT else "tuning"
 
-    result = run_guarded(work, resume_hint="The same command asks only what has no answer yet.")
-    if as_json:
-        json.dump(result, sys.stdout, ensure_ascii=False, indent=2)
-        sys.stdout.write("\n")
-    else:
-        show_evaluation(session, result)
+    def work() -> ComparisonResult:
+        with announce(session, quiet=as_json) as progress:
+            return evaluate_template(session, source, template, kind, progress)
+
+    hint = "The same command asks only what has no answer yet."
+    show_evaluation(run_guarded(work, resume_hint=hint), kind, as_json=as_json)
 
 
 def _resume_hint(

@@ -1,4 +1,4 @@
-"""A tuning run in miniature: twelve coloured squares, a two-level tree, and a model that reads colours and instructions."""
+"""A tuning run in miniature: coloured squares, a two-level tree, and a model that reads colours and instructions."""
 
 from __future__ import annotations
 
