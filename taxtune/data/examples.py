@@ -160,9 +160,7 @@ def merge_duplicates(
             repeated.append(example.id)
     if conflicts:
         raise DataError(
-            "The same image has two labels:\n" + "\n".join(conflicts) + "\n",
-            file=source,
-            remedy="Keep one row of each pair.",
+            "The same image has two labels:\n" + "\n".join(conflicts) + "\nKeep one row of each pair.", file=source
         )
     if repeated:
         note = on_note if on_note is not None else _warn
@@ -227,9 +225,8 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
     return DataError(
         f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
         + "\n".join(lines)
-        + "\n",
+        + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
         file=source,
-        remedy="Correct the labels, or add them to the taxonomy as nodes or aliases.",
     )
 
 

@@ -68,7 +68,7 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
             remedy="Move each into a folder named after its class.",
         )
     if others:
-        kinds = ", ".join(f"{count} × {suffix}" for suffix, count in others.most_common())
+        kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
         on_note(f"{others.total()} files are left out because they are no images: {kinds}.")
     return records
 

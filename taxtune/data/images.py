@@ -124,8 +124,8 @@ def check_images(
     if faults:
         lines = "\n".join(f"  {fault.file}: {fault.message}" for fault in faults)
         raise ImageError(
-            f"{len(faults)} of {len(files)} images cannot be used:\n{lines}\n",
-            remedy="Mend these files or take them out of the data.",
+            f"{len(faults)} of {len(files)} images cannot be used:\n{lines}\n"
+            "Mend these files or take them out of the data."
         )
     return hashes
 

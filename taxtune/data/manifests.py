@@ -68,9 +68,7 @@ def read_manifest(
         raise DataError(f"The manifest cannot be read: {error.strerror or error}.", file=path) from error
     if empty:
         raise DataError(
-            f"{len(empty)} rows lack a value:\n" + "\n".join(empty) + "\n",
-            file=path,
-            remedy="Fill them in or remove them.",
+            f"{len(empty)} rows lack a value:\n" + "\n".join(empty) + "\nFill them in or remove them.", file=path
         )
     return records
 

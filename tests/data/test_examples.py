@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.data import Example, content_hash, load_examples
+from taxtune.errors import DataError, ImageError
+from taxtune.taxonomy.tree import Taxonomy
+
+TREE = Taxonomy(
+    [
+        "life",
+        "Aves",
+        "Turdidae",
+        "Turdus",
+        "Turdus merula",
+        "Turdus migratorius",
+        "Anatidae",
+        "Anas",
+        "Plantae",
+        "Anas",
+    ],
+    [-1, 0, 1, 2, 3, 3, 1, 6, 0, 8],
+    aliases=[(), ("bird",), ("thrush",), (), ("blackbird",), ("American robin",), (), (), (), ()],
+)
+MERULA, MIGRATORIUS = 4, 5
+
+Paint = Callable[[str], Path]
+
+
+@pytest.fixture
+def paint(tmp_path: Path) -> Paint:
+    """Paints another image each time."""
+    count = 0
+
+    def make(name: str) -> Path:
+        nonlocal count
+        count += 1
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 16), (count, 0, 0)).save(path, format="PNG")
+        return path
+
+    return make
+
+
+def table(
+    path: Path, rows: Sequence[Sequence[str]], header: Sequence[str] = ("image", "label"), tab: bool = False
+) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, delimiter="\t" if tab else ",").writerows([header, *rows])
+    return path
+
+
+def load(kind: str, path: Path, **options: Any) -> list[Example]:
+    return load_examples(kind, path, TREE, on_note=lambda note: pytest.fail(f"unexpected note: {note}"), **options)
+
+
+# -- manifests ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_csv_manifest(paint: Paint, tmp_path: Path) -> None:
+    paint("a.png"), paint("sub/b.png")
+    examples = load(
+        "manifest", table(tmp_path / "m.csv", [["a.png", "Turdus merula"], ["sub/b.png", " american ROBIN "]])
+    )
+    assert [(e.id, e.image, e.label, e.target) for e in examples] == [
+        ("a.png", tmp_path / "a.png", "Turdus merula", MERULA),
+        ("sub/b.png", tmp_path / "sub/b.png", "american ROBIN", MIGRATORIUS),
+    ]
+    assert [e.sha256 for e in examples] == [content_hash(e.image) for e in examples]
+
+
+def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> None:
+    paint("a,1.png"), paint("b.png")
+    rows = [["a,1.png", "thrush"], ["b.png", "life/Plantae/Anas"]]
+    expected = load("manifest", table(tmp_path / "m.csv", rows))
+    assert load("manifest", table(tmp_path / "m.tsv", rows, tab=True)) == expected
+    lines = "\n\n".join(json.dumps({"label": label, "image": image, "other": [1]}) for image, label in rows)
+    (tmp_path / "m.jsonl").write_text(lines + "\n")
+    assert load("manifest", tmp_path / "m.jsonl") == expected
+    (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "m.csv").read_bytes())
+    assert load("manifest", tmp_path / "bom.csv") == expected
+
+
+def test_columns_and_the_folder_of_the_images_can_be_named(paint: Paint, tmp_path: Path) -> None:
+    paint("pictures/a.png")
+    path = table(tmp_path / "m.csv", [["1", "a.png", "bird"]], header=["label", "file", "species"])
+    (example,) = load("manifest", path, images=tmp_path / "pictures", image_column="file", label_column="species")
+    assert (example.image, example.target) == (tmp_path / "pictures" / "a.png", 1)
+
+
+def test_an_absolute_image_name(paint: Paint, tmp_path: Path) -> None:
+    image = paint("elsewhere/a.png")
+    (tmp_path / "lists").mkdir()
+    (example,) = load("manifest", table(tmp_path / "lists" / "m.csv", [[str(image), "bird"]]))
+    assert example.image == image
+
+
+def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(paint: Paint, tmp_path: Path) -> None:
+    rows = [[f"{i}.png", label] for i, label in enumerate(["blackbrid", "bird", "blackbrid", "Anas", "xyzzy", "a/b"])]
+    with pytest.raises(DataError) as caught:
+        load("manifest", table(tmp_path / "m.csv", rows))
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("m.csv: 4 labels name no single node of the taxonomy:")
+    assert lines[1] == "  'blackbrid' (row 2, row 4): did you mean 'blackbird'?"
+    assert lines[2].startswith("  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, ")
+    assert lines[3] == "  'xyzzy' (row 6): no name on the taxonomy is near."
+    assert lines[4].startswith("  'a/b' (row 7)")
+
+
+def test_labels_by_the_thousand_do_not_take_minutes(tmp_path: Path) -> None:
+    big = Taxonomy(["root", *(f"species number {i}" for i in range(5_000))], [-1, *[0] * 5_000])
+    path = table(tmp_path / "m.csv", [["a.png", f"nothing {i}"] for i in range(5_000)])
+    with pytest.raises(DataError, match="5000 labels") as caught:
+        load_examples("manifest", path, big)
+    assert str(caught.value).count("(row ") == 5_000
+
+
+def test_all_bad_images_are_named(paint: Paint, tmp_path: Path) -> None:
+    paint("good.png")
+    (tmp_path / "empty.png").write_bytes(b"")
+    rows = [[name, "bird"] for name in ("good.png", "gone.png", "empty.png")]
+    with pytest.raises(ImageError, match="2 of 3 images cannot be used") as caught:
+        load("manifest", table(tmp_path / "m.csv", rows))
+    assert "gone.png: The image file does not exist" in str(caught.value)
+    assert "empty.png: The image file is empty" in str(caught.value)
+
+
+def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> None:
+    shutil.copy(paint("a.png"), tmp_path / "copy.png")
+    path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "American robin"]])
+    with pytest.raises(DataError, match=r"a\.png is 'blackbird', copy\.png is 'American robin'"):
+        load("manifest", path)
+
+
+def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp_path: Path) -> None:
+    shutil.copy(paint("a.png"), tmp_path / "copy.png")
+    path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "Turdus merula"], ["a.png", "blackbird"]])
+    notes: list[str] = []
+    assert [e.id for e in load_examples("manifest", path, TREE, on_note=notes.append)] == ["a.png"]
+    assert notes == ["2 images are listed before under the same label: copy.png, a.png. Each is used once."]
+    with pytest.warns(UserWarning, match="2 images are listed before"):
+        load_examples("manifest", path, TREE)
+
+
+def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path) -> None:
+    for name in "abc":
+        paint(f"{name}.png")
+    path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]])
+    notes: list[str] = []
+    kept = load_examples("manifest", path, TREE, domain=1, on_note=notes.append)
+    assert [e.id for e in kept] == ["a.png", "c.png"]
+    assert notes == ["1 of 3 images lie outside the domain 'Aves' and are left out."]
+    with pytest.raises(DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"):
+        load("manifest", path, domain=MIGRATORIUS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "m.csv",
+            "image,lable\na.png,bird\n",
+            r"no column 'label'. There are 'image', 'lable'. Did you mean 'lable'\?",
+        ),
+        ("m.csv", "", "no column 'image'"),
+        ("m.csv", "image,label\n", "no images in the data"),
+        (
+            "m.csv",
+            "image,label\na.png,\n,bird\nb.png,bird\n",
+            r"2 rows lack a value:\n  row 2: no label\n  row 3: no image",
+        ),
+        ("m.csv", "image,label\na.png,bird,oops\n", r"m\.csv:2: The row has more values than the 2 columns"),
+        ("m.csv", 'image,label\n"a.png,bird\n', "not valid CSV"),
+        ("m.jsonl", '{"image": "a.png", "label": "bird"}\n{"image": \n', r"m\.jsonl:2: The line is not valid JSON"),
+        ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is no JSON object"),
+        ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
+        ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
+        ("m.txt", "a.png bird\n", "ends in .csv, .tsv or .jsonl, not in '.txt'"),
+    ],
+)
+def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        load("manifest", tmp_path / name)
+
+
+def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_bytes(b"image,label\n\xff\xfe.png,bird\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        load("manifest", tmp_path / "m.csv")
+    with pytest.raises(DataError, match="does not exist"):
+        load("manifest", tmp_path / "gone.csv")
+    with pytest.raises(DataError, match="folder of the images does not exist"):
+        load("manifest", tmp_path / "m.csv", images=tmp_path / "gone")
+
+
+def test_an_unknown_kind(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such kind of data"):
+        load("parquet", tmp_path)
+
+
+# -- a folder a class --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
+    root = tmp_path / "birds"
+    for name in ("Turdus_merula/2.png", "Turdus_merula/1.JPG", "012.American_robin/x.png", "Plantae/Anas/y.png"):
+        paint(f"birds/{name}")
+    paint("birds/.hidden/z.png")
+    examples = load("folder", root)
+    assert [(e.id, e.target) for e in examples] == [
+        ("012.American_robin/x.png", MIGRATORIUS),
+        ("Plantae/Anas/y.png", 9),
+        ("Turdus_merula/1.JPG", MERULA),
+        ("Turdus_merula/2.png", MERULA),
+    ]
+    assert all(e.image.is_file() for e in examples)
+
+
+def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path) -> None:
+    paint("birds/bird/a.png")
+    (tmp_path / "birds/bird/notes.txt").write_text("")
+    (tmp_path / "birds/bird/README").write_text("")
+    (tmp_path / "birds/bird/.DS_Store").write_text("")
+    notes: list[str] = []
+    assert len(load_examples("folder", tmp_path / "birds", TREE, on_note=notes.append)) == 1
+    assert notes == ["2 files are left out because they are no images: 1 × .txt, 1 × no ending."]
+
+
+def test_images_without_a_class_folder_are_refused(paint: Paint, tmp_path: Path) -> None:
+    paint("birds/stray.png"), paint("birds/bird/a.png")
+    with pytest.raises(DataError, match=r"1 images lie in no class folder: stray\.png"):
+        load("folder", tmp_path / "birds")
+
+
+def test_a_class_folder_that_names_no_node(paint: Paint, tmp_path: Path) -> None:
+    paint("birds/Turdus_meruIa/a.png")
+    with pytest.raises(DataError, match=r"'Turdus_meruIa' \(Turdus_meruIa/a\.png\): did you mean 'Turdus merula'"):
+        load("folder", tmp_path / "birds")
+
+
+def test_linked_class_folders_are_followed_and_loops_are_not(paint: Paint, tmp_path: Path) -> None:
+    paint("elsewhere/a.png")
+    root = tmp_path / "birds"
+    root.mkdir()
+    os.symlink(tmp_path / "elsewhere", root / "bird")
+    os.symlink(root, tmp_path / "elsewhere" / "back")
+    assert [e.id for e in load("folder", root)] == ["bird/a.png"]
+
+
+def test_folders_that_do_not_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        load("folder", tmp_path / "gone")
+    (tmp_path / "empty" / "bird").mkdir(parents=True)
+    with pytest.raises(DataError, match="no images"):
+        load("folder", tmp_path / "empty")
+    with pytest.raises(DataError, match="takes no `images`"):
+        load("folder", tmp_path / "empty", images=tmp_path)
+
+
+# -- iNaturalist -------------------------------------------------------------------------------------------------------
+
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
+INAT = Taxonomy(
+    [
+        *("life", "Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula"),
+        *("Plantae", "Tracheophyta", "Rosopsida", "Ordo", "Familia", "Turdus", "Turdus flos"),
+    ],
+    [-1, 0, 1, 2, 3, 4, 5, 6, 0, 8, 9, 10, 11, 12, 13],
+)
+
+
+def inat(tmp_path: Path, **changes: Any) -> Path:
+    data: dict[str, Any] = {
+        "images": [{"id": 7, "file_name": "val/a.png"}, {"id": 8, "file_name": "val/b.png"}],
+        "annotations": [{"id": 1, "image_id": 8, "category_id": 2}, {"id": 2, "image_id": 7, "category_id": 1}],
+        "categories": [
+            {"id": i, "common_name": "x", **dict(zip(RANKS, INAT.path(leaf)[1:], strict=True))}
+            for i, leaf in ((1, 7), (2, 14))
+        ],
+        **changes,
+    }
+    path = tmp_path / "val.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_inat21(tmp_path: Path) -> None:
+    examples = load_examples("inat21", inat(tmp_path), INAT, images=tmp_path)
+    assert [(e.id, e.image, e.target, e.sha256) for e in examples] == [
+        ("val/b.png", tmp_path / "val/b.png", 14, ""),
+        ("val/a.png", tmp_path / "val/a.png", 7, ""),
+    ]
+    assert examples[1].label == "Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
+
+
+def test_inat21_reads_its_images_at_once_where_asked_to(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="2 of 2 images"):
+        load_examples("inat21", inat(tmp_path), INAT, check="all")
+
+
+def test_inat21_keeps_the_domain(tmp_path: Path) -> None:
+    notes: list[str] = []
+    examples = load_examples("inat21", inat(tmp_path), INAT, domain=3, on_note=notes.append)
+    assert [e.id for e in examples] == ["val/a.png"]
+    assert len(notes) == 1
+
+
+def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
+    path = inat(tmp_path, categories=[{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}])
+    assert [e.target for e in load_examples("inat21", path, INAT)] == [14, 7]
+
+
+def test_images_without_an_annotation_are_counted(tmp_path: Path) -> None:
+    notes: list[str] = []
+    path = inat(tmp_path, annotations=[{"image_id": 7, "category_id": 1}])
+    assert len(load_examples("inat21", path, INAT, on_note=notes.append)) == 1
+    assert notes == ["1 of 2 images have no annotation and are left out."]
+
+
+def test_categories_that_are_not_on_the_tree_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"(?s)2 labels name no single node.*\(annotation 1\)"):
+        load_examples("inat21", inat(tmp_path), TREE.subtree(8))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"annotations": [{"image_id": 99, "category_id": 1}]}, r"Annotation 1 refers to an image_id.*99"),
+        ({"annotations": [{"image_id": 7, "category_id": 99}]}, r"Annotation 1 refers to a category_id.*99"),
+        (
+            {"annotations": [{"image_id": 7, "category_id": 1}, {"image_id": 7, "category_id": 2}]},
+            r"'val/a\.png' has annotations of two categories",
+        ),
+        ({"annotations": [{"image_id": 7}]}, "lacks 'category_id'"),
+        ({"images": None}, "must be lists"),
+    ],
+)
+def test_malformed_json_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        load_examples("inat21", inat(tmp_path, **changes), INAT)
+
+
+def test_json_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "val.json"
+    for text, message in (("{", "not valid JSON"), ("[]", "no JSON object"), ("{}", "lacks 'images'")):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            load_examples("inat21", path, INAT)
+    with pytest.raises(DataError, match="does not exist"):
+        load_examples("inat21", tmp_path / "gone.json", INAT)
+
+
+def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: Path, tmp_path: Path) -> None:
+    with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    categories = [{**row, "id": number} for number, row in enumerate(rows)]
+    data = {
+        "images": [{"id": i, "file_name": f"{i}.jpg"} for i in range(len(rows))],
+        "annotations": [{"image_id": i, "category_id": i} for i in range(len(rows))],
+        "categories": categories,
+    }
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps(data))
+    examples = load_examples("inat21", path, inat21)
+    assert len({e.target for e in examples}) == 10_000
+    assert {int(inat21.depth[e.target]) for e in examples} == {7}

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.data import check_images, content_hash, load_image
+from taxtune.data.images import MIN_SIDE
+from taxtune.errors import ImageError
+
+
+def noise(width: int = 32, height: int = 24, channels: int = 3) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (height, width, channels), dtype=np.uint8)
+
+
+def save(image: Image.Image, path: Path, **options: Any) -> Path:
+    image.save(path, **options)
+    return path
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that says it has such a size, in a few dozen bytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tif", "a.ppm", "a.webp"])
+def test_lossless_formats_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+    options = {"lossless": True} if name.endswith("webp") else {}
+    path = save(Image.fromarray(noise()), tmp_path / name, **options)
+    image = load_image(path)
+    assert image.mode == "RGB"
+    np.testing.assert_array_equal(np.asarray(image), noise())
+
+
+def test_the_ending_does_not_matter(tmp_path: Path) -> None:
+    path = save(Image.fromarray(noise()), tmp_path / "a.jpg", format="PNG")
+    np.testing.assert_array_equal(np.asarray(load_image(path)), noise())
+
+
+def test_the_content_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+    path = save(Image.fromarray(noise()), tmp_path / "a.png")
+    assert content_hash(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+    load_image(path, sha256=content_hash(path))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
+    upright = Image.new("RGB", (40, 20), "black")
+    upright.paste("white", (0, 0, 20, 10))  # the top left quarter
+    undo = {
+        2: [Image.Transpose.FLIP_LEFT_RIGHT],
+        3: [Image.Transpose.ROTATE_180],
+        4: [Image.Transpose.FLIP_TOP_BOTTOM],
+        5: [Image.Transpose.TRANSPOSE],
+        6: [Image.Transpose.ROTATE_90],
+        7: [Image.Transpose.TRANSVERSE],
+        8: [Image.Transpose.ROTATE_270],
+    }
+    stored = upright
+    for step in undo.get(orientation, []):
+        stored = stored.transpose(step)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = save(stored, tmp_path / "a.png", exif=exif)
+    np.testing.assert_array_equal(np.asarray(load_image(path)), np.asarray(upright))
+
+
+def test_broken_exif_does_not_cost_the_image(tmp_path: Path) -> None:
+    path = save(Image.fromarray(noise()), tmp_path / "a.jpg", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff\xff")
+    assert load_image(path).size == (32, 24)
+
+
+@pytest.mark.parametrize(
+    ("mode", "value", "expected"),
+    [
+        ("1", 1, (255, 255, 255)),
+        ("L", 100, (100, 100, 100)),
+        ("RGB", (10, 20, 30), (10, 20, 30)),
+        ("RGBA", (200, 0, 0, 0), (255, 255, 255)),
+        ("RGBA", (200, 0, 0, 255), (200, 0, 0)),
+        ("LA", (10, 0), (255, 255, 255)),
+        ("LA", (10, 255), (10, 10, 10)),
+        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
+        ("I;16", 257 * 128, (128, 128, 128)),
+        ("I", 257 * 128, (128, 128, 128)),
+        ("F", 0.5, (128, 128, 128)),
+        ("F", 100.0, (100, 100, 100)),
+        ("YCbCr", (128, 128, 128), (128, 128, 128)),
+    ],
+)
+def test_any_mode_becomes_rgb(mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path) -> None:
+    tiff = mode in ("F", "CMYK", "YCbCr", "I")
+    path = save(Image.new(mode, (16, 16), value), tmp_path / ("a.tif" if tiff else "a.png"))
+    image = load_image(path)
+    assert image.mode == "RGB"
+    assert np.abs(np.asarray(image).astype(int) - expected).max() <= 1
+
+
+def test_half_transparent_is_laid_over_white(tmp_path: Path) -> None:
+    path = save(Image.new("RGBA", (16, 16), (0, 0, 0, 128)), tmp_path / "a.png")
+    assert abs(int(np.asarray(load_image(path))[0, 0, 0]) - 127) <= 1
+
+
+def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path: Path) -> None:
+    image = Image.new("P", (16, 16), 1)
+    image.putpalette([0, 0, 0, 250, 0, 0])
+    image.paste(0, (0, 0, 8, 16))
+    path = save(image, tmp_path / "a.png", transparency=0)
+    pixels = np.asarray(load_image(path))
+    assert pixels[0, 0].tolist() == [255, 255, 255]
+    assert pixels[0, 15].tolist() == [250, 0, 0]
+
+
+def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
+    ramp = np.linspace(0, 65_535, 256, dtype=np.uint16)[None, :].repeat(16, axis=0)
+    path = save(Image.fromarray(ramp), tmp_path / "a.png")
+    row = np.asarray(load_image(path))[0, :, 0].astype(int)
+    assert np.abs(row - np.arange(256)).max() <= 1
+
+
+def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "lime")]
+    path = save(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert np.asarray(load_image(path))[0, 0].tolist() == [255, 0, 0]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
+    good_jpeg, good_png = io.BytesIO(), io.BytesIO()
+    Image.fromarray(noise(200, 150)).save(good_jpeg, "JPEG")
+    Image.fromarray(noise(200, 150)).save(good_png, "PNG")
+    flipped = bytearray(good_png.getvalue())
+    flipped[len(flipped) // 2] ^= 0xFF
+    files = {
+        "empty.jpg": (b"", r"empty \(0 bytes\)"),
+        "cut.jpg": (good_jpeg.getvalue()[:2000], "corrupt or truncated"),
+        "cut.png": (good_png.getvalue()[:2000], "corrupt or truncated"),
+        "flipped.png": (bytes(flipped), "corrupt or truncated"),
+        "text.jpg": (b"this is no image at all", "no image, or one in a format that is not read"),
+        "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|no image"),
+        "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no image, or one in a format"),
+        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "no image, or one in a format"),
+        "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),
+        "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
+        "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must have at least 8"),
+        "thin.png": (png_header(500, 7), r"500 × 7 pixels"),
+    }
+    for name, (data, _) in files.items():
+        (folder / name).write_bytes(data)
+    (folder / "folder.jpg").mkdir()
+    named = {name: (folder / name, message) for name, (_, message) in files.items()}
+    named["missing.jpg"] = (folder / "missing.jpg", "does not exist")
+    named["folder.jpg"] = (folder / "folder.jpg", "folder, not an image")
+    return named
+
+
+BAD = ["empty.jpg", "cut.jpg", "cut.png", "flipped.png", "text.jpg", "head.jpg", "page.svg", "script.eps"]
+BAD += ["huge.png", "large.png", "dot.png", "thin.png", "missing.jpg", "folder.jpg"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_good_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    path, message = bad_files(tmp_path)[name]
+    with pytest.raises(ImageError, match=message) as caught:
+        load_image(path)
+    assert str(path) in str(caught.value)
+    with pytest.raises(ImageError, match=message):
+        check_images([path])
+
+
+def test_the_bound_on_pixels_can_be_moved(tmp_path: Path) -> None:
+    path = save(Image.new("RGB", (100, 100)), tmp_path / "a.png")
+    assert load_image(path, max_pixels=10_000).size == (100, 100)
+    with pytest.raises(ImageError, match=r"100 × 100 = 10,000 pixels, and at most 9,999"):
+        load_image(path, max_pixels=9_999)
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.png"
+    bomb.write_bytes(png_header(9_000, 9_000))
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("the pixels were decoded"))
+    with pytest.raises(ImageError, match="too large"):
+        load_image(bomb)
+
+
+def test_the_smallest_image(tmp_path: Path) -> None:
+    assert load_image(save(Image.new("RGB", (MIN_SIDE, MIN_SIDE)), tmp_path / "a.png")).size == (8, 8)
+
+
+def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
+    path = save(Image.fromarray(noise()), tmp_path / "a.png")
+    before = content_hash(path)
+    save(Image.new("RGB", (32, 24)), path)
+    with pytest.raises(ImageError, match="changed since the run began"):
+        load_image(path, sha256=before)
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+def test_all_bad_images_are_named_in_one_error(tmp_path: Path) -> None:
+    bad = bad_files(tmp_path)
+    good = save(Image.fromarray(noise()), tmp_path / "good.png")
+    with pytest.raises(ImageError) as caught:
+        check_images([good, *(path for path, _ in bad.values())])
+    text = str(caught.value)
+    assert text.startswith(f"{len(bad)} of {len(bad) + 1} images cannot be used:")
+    assert all(f"  {path}: " in text for path, _ in bad.values())
+    assert "good.png" not in text
+
+
+def test_good_images_give_their_hashes_in_order(tmp_path: Path) -> None:
+    paths = [save(Image.new("RGB", (16, 16), (i, 0, 0)), tmp_path / f"{i:02}.png") for i in range(30)]
+    hashes = check_images([*reversed(paths), paths[0]])
+    assert list(hashes) == list(reversed(paths))
+    assert hashes == {path: content_hash(path) for path in paths}
+
+
+def test_progress_is_reported_to_the_end(tmp_path: Path) -> None:
+    paths = [save(Image.new("RGB", (16, 16), (i, 0, 0)), tmp_path / f"{i}.png") for i in range(5)]
+    seen: list[tuple[int, int]] = []
+    check_images(paths, on_progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 5) for i in range(1, 6)]
+    assert check_images([]) == {}

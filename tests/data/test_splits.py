@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from taxtune.data import Example, split
+from taxtune.errors import DataError, ImageError
+
+
+def made(*sizes: int) -> list[Example]:
+    """Examples with known content, `sizes[t]` of them for target t."""
+    return [
+        Example(f"{t}-{i}.png", Path(f"{t}-{i}.png"), f"label {t}", t, f"hash {t} {i}")
+        for t, size in enumerate(sizes)
+        for i in range(size)
+    ]
+
+
+def ids(examples: tuple[Example, ...]) -> list[str]:
+    return [e.id for e in examples]
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=8),
+    st.integers(0, 15),
+    st.integers(0, 15),
+    st.integers(0, 2**40),
+)
+def test_a_split_is_disjoint_exact_and_balanced(sizes: list[int], tuning: int, heldout: int, seed: int) -> None:
+    examples = made(*sizes)
+    if tuning + heldout == 0 or tuning + heldout > len(examples):
+        with pytest.raises(DataError):
+            split(examples, tuning=tuning, heldout=heldout, seed=seed)
+        return
+    drawn = split(examples, tuning=tuning, heldout=heldout, seed=seed)
+    assert (len(drawn.tuning), len(drawn.heldout)) == (tuning, heldout)
+    assert not {e.sha256 for e in drawn.tuning} & {e.sha256 for e in drawn.heldout}
+    assert len({e.sha256 for e in (*drawn.tuning, *drawn.heldout)}) == tuning + heldout
+    # No target lags behind another unless it has no more images.
+    counts = Counter(e.target for e in drawn.tuning)
+    most = max(counts.values(), default=0)
+    assert all(counts[t] >= most - 1 or counts[t] == size for t, size in enumerate(sizes))
+
+
+def test_as_many_species_as_there_can_be() -> None:
+    drawn = split(made(*[30] * 24), tuning=20, heldout=200, seed=3)
+    assert len({e.target for e in drawn.tuning}) == 20
+    counts = Counter(e.target for e in drawn.heldout)
+    assert set(counts) == set(range(24))
+    assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_the_same_seed_gives_the_same_split_whatever_the_order() -> None:
+    examples = made(5, 9, 3)
+    one = split(examples, tuning=6, heldout=6, seed=11)
+    two = split(list(reversed(examples)), tuning=6, heldout=6, seed=11)
+    assert one == two
+    assert split(examples, tuning=6, heldout=6, seed=12) != one
+
+
+def test_the_split_is_the_same_on_every_machine() -> None:
+    drawn = split(made(3, 3, 3), tuning=3, heldout=3, seed=0)
+    assert ids(drawn.tuning) == ["1-1.png", "0-2.png", "2-1.png"]
+    assert ids(drawn.heldout) == ["0-1.png", "1-0.png", "2-0.png"]
+
+
+def test_a_larger_held_out_split_keeps_the_tuning_split() -> None:
+    examples = made(9, 9, 9)
+    assert split(examples, tuning=5, heldout=3, seed=1).tuning == split(examples, tuning=5, heldout=20, seed=1).tuning
+
+
+def test_copies_of_an_image_are_drawn_once() -> None:
+    examples = made(4, 4)
+    copies = [replace(e, id=f"copy of {e.id}", image=Path(f"copy-{e.id}")) for e in examples]
+    notes: list[str] = []
+    drawn = split([*examples, *copies], tuning=4, heldout=4, seed=0, on_note=notes.append)
+    assert len({e.sha256 for e in (*drawn.tuning, *drawn.heldout)}) == 8
+    assert len(notes) == 1
+    with pytest.raises(DataError, match=r"need 9 different images, and there are 8\."):
+        split([*examples, *copies], tuning=4, heldout=5, seed=0)
+
+
+def test_an_image_with_two_labels_is_refused() -> None:
+    one, two = made(1, 1)
+    with pytest.raises(DataError, match=r"0-0\.png is 'label 0', 1-0\.png is 'label 1'|1-0\.png is"):
+        split([one, replace(two, sha256=one.sha256)], tuning=1, heldout=1, seed=0)
+
+
+@pytest.mark.parametrize(("tuning", "heldout"), [(0, 0), (-1, 5), (5, -1)])
+def test_senseless_sizes_are_refused(tuning: int, heldout: int) -> None:
+    with pytest.raises(DataError, match="sizes of at least 1"):
+        split(made(9), tuning=tuning, heldout=heldout, seed=0)
+
+
+def test_too_few_images_are_counted_and_the_way_out_is_named() -> None:
+    with pytest.raises(DataError, match=r"need 220 different images, and there are 33\..*at most 33 in all.*3 and 30"):
+        split(made(11, 11, 11), tuning=20, heldout=200, seed=0)
+    with pytest.raises(DataError, match="there are 0"):
+        split([], tuning=1, heldout=1, seed=0)
+
+
+# -- images that are read as they are drawn ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unread(tmp_path: Path) -> list[Example]:
+    examples = []
+    for number in range(40):
+        path = tmp_path / f"{number}.png"
+        Image.new("RGB", (16, 16), (number, 0, 0)).save(path)
+        examples.append(Example(path.name, path, f"label {number % 4}", number % 4))
+    return examples
+
+
+def test_only_what_is_drawn_is_read(unread: list[Example]) -> None:
+    drawn = split(unread, tuning=4, heldout=4, seed=5)
+    used = {e.image for e in (*drawn.tuning, *drawn.heldout)}
+    assert all(len(e.sha256) == 64 for e in (*drawn.tuning, *drawn.heldout))
+    for example in unread:
+        if example.image not in used:
+            example.image.write_bytes(b"ruined")
+    assert split(unread, tuning=4, heldout=4, seed=5) == drawn
+
+
+def test_all_bad_images_that_are_drawn_are_named(unread: list[Example]) -> None:
+    drawn = split(unread, tuning=4, heldout=4, seed=5)
+    drawn.tuning[0].image.unlink()
+    drawn.heldout[3].image.write_bytes(b"")
+    with pytest.raises(ImageError, match="2 of 8 images") as caught:
+        split(unread, tuning=4, heldout=4, seed=5)
+    assert str(drawn.tuning[0].image) in str(caught.value)
+    assert str(drawn.heldout[3].image) in str(caught.value)
+
+
+def test_copies_are_found_as_they_are_drawn(unread: list[Example]) -> None:
+    for example in unread[4:]:  # every label has ten files, and all show the same
+        example.image.write_bytes(unread[unread.index(example) % 4].image.read_bytes())
+    notes: list[str] = []
+    drawn = split(unread, tuning=2, heldout=2, seed=0, on_note=notes.append)
+    assert {e.target for e in (*drawn.tuning, *drawn.heldout)} == {0, 1, 2, 3}
+    with pytest.raises(DataError, match="there are 4"):
+        split(unread, tuning=3, heldout=2, seed=0, on_note=notes.append)
+
+
+def test_progress_is_reported(unread: list[Example]) -> None:
+    seen: list[tuple[int, int]] = []
+    split(unread, tuning=2, heldout=3, seed=0, on_progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 5) for i in range(1, 6)]
