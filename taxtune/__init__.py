@@ -6,7 +6,6 @@ The names below are loaded when they are first used, so that importing taxtune c
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from taxtune.metrics import HierarchicalScores, score
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
+
+    __version__: str
 
 __all__ = [
     "HierarchicalScores",
@@ -45,13 +46,14 @@ _HOME = {
     "score": "taxtune.metrics",
 }
 
-try:
-    __version__ = version("taxtune")
-except PackageNotFoundError:  # a checkout that is not installed
-    __version__ = "0+unknown"
-
-
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("taxtune")
+        except PackageNotFoundError:  # a checkout that is not installed
+            return "0+unknown"
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

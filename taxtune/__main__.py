@@ -1,0 +1,5 @@
+"""`python -m taxtune`: the command line."""
+
+from taxtune.cli import main
+
+main()
