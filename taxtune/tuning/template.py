@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from functools import lru_cache, wraps
 from typing import Any
 
 import jinja2
@@ -49,7 +50,10 @@ MAX_RENDERED = 16_000
 """Longest prompt in characters."""
 
 _MAX_VALUE = 2_000  # characters of a variable's value
-_MAX_ITEMS = 64  # of a list variable
+_MAX_ITEMS = 32  # of a list variable
+_MAX_WORK = 2_000_000  # characters that go through filters in one rendering
+
+_work: ContextVar[list[int] | None] = ContextVar("work", default=None)
 
 
 def check_source(source: str) -> None:
@@ -113,6 +117,7 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     values = _checked_values(variables)
     parts: list[str] = []
     length = 0
+    token = _work.set([_MAX_WORK])
     try:
         for part in template.generate(values):
             parts.append(part)
@@ -130,6 +135,8 @@ def render(source: str, variables: Mapping[str, object]) -> str:
         ) from None
     except Exception as error:  # whatever odd expression the template holds, it is the template's fault
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
+    finally:
+        _work.reset(token)
     prompt = "".join(parts).strip()
     if not prompt:
         raise TemplateError("The template gives an empty prompt.", remedy="It must ask something.")
@@ -142,12 +149,34 @@ def normalise_source(source: str) -> str:
     return " ".join(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)).split())
 
 
+def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a filter that counts the characters it goes through: loops over filters would take minutes otherwise."""
+
+    @wraps(function)  # with jinja's marks of what the filter is passed
+    def measured(*arguments: Any) -> Any:
+        result = function(*arguments)
+        left = _work.get()
+        if left is not None:
+            left[0] -= sum(_size(value) for value in (*arguments, result))
+            if left[0] < 0:
+                raise TemplateError("The template takes too much work to render.", remedy="Use fewer filters in loops.")
+        return result
+
+    return measured
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
     )
     environment.globals.clear()
-    environment.filters = {name: environment.filters[name] for name in FILTERS}
+    environment.filters = {name: _measured(environment.filters[name]) for name in FILTERS}
     environment.tests = {name: test for name, test in environment.tests.items() if name in TESTS}
     return environment
 

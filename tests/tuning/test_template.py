@@ -171,6 +171,13 @@ def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest
     assert "range" in refusal("{% for i in range(10**9) %}{% endfor %}")
 
 
+def test_filters_in_loops_cannot_take_minutes():
+    filters = "{% if ranks | sort | join('-') | upper | title == a %}{% endif %}"
+    source = "x{% for a in ranks %}{% for b in ranks %}" + filters * 20 + "{% endfor %}{% endfor %}"
+    check_template(source)
+    assert "too much work" in refusal(source, sample={**SAMPLE, "ranks": ["r" * 2000] * 32})
+
+
 def test_not_text_is_refused():
     assert "must be text" in refusal(None)  # type: ignore[arg-type]
 
@@ -188,7 +195,7 @@ class TestVariables:
             ({"domain": 5}, "'domain' must be text"),
             ({"ranks": "species"}, "'ranks' must be a list of text"),
             ({"examples": [1]}, "'examples' must be a list of text"),
-            ({"ranks": ["x"] * 65}, "'ranks' is too long"),
+            ({"ranks": ["x"] * 33}, "'ranks' is too long"),
             ({"question": "x" * 2001}, "'question' is too long"),
         ],
     )
@@ -304,7 +311,7 @@ PIECES = [
 @example("{{ question" + " ~ question" * 300 + " }}")
 @example("{{ " + "[" * 500 + "]" * 500 + " }}")
 def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
-    variables = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 64, "examples": ["e"] * 64}
+    variables = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 32, "examples": ["e"] * 32}
     for values in (variables, SAMPLE, EMPTY):
         try:
             check_template(source, sample=values)

@@ -188,6 +188,8 @@ class Chat:
             return ChatReply("", "The reply is empty.", sent, written, self._cost(response))
         message = choices[0].message
         text = message.content if isinstance(message.content, str) else ""
+        # JSON can carry half a surrogate pair, which no record and no further message could hold.
+        text = text.encode("utf-8", "replace").decode()
         special = getattr(message, "provider_specific_fields", None) or {}
         refusal = getattr(message, "refusal", None) or special.get("refusal")
         reason = choices[0].finish_reason

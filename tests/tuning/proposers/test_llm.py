@@ -122,7 +122,7 @@ def test_the_history_keeps_to_its_budget():
         (text("Half a templ", finish_reason="length"), "cut off"),
         (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
-        (text("{{ ''.__class__ }}"), "attribute"),
+        (text("\ud800 {{ ''.__class__ }}"), "attribute"),
         (text("{% for i in range(10**9) %}x{% endfor %}"), "range"),
         (text("{% if ranks %}Hm."), "Syntax error"),
         (text("{{ answer }}"), "unknown variable 'answer'"),
