@@ -19,6 +19,7 @@ __all__ = [
     "p_value",
     "pair_name",
     "paired",
+    "redact",
     "result_differences",
     "result_runs",
     "signed",
@@ -78,6 +79,11 @@ def pair_name(pair: str) -> str:
 def visible(text: str) -> str:
     """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda m: repr(m.group())[1:-1], text)
+
+
+def redact(text: str) -> str:
+    """Returns a text in which no address shows its user name and password."""
+    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
 
 
 def result_runs(result: Result) -> tuple[TuneResult, ...]:

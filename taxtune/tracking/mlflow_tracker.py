@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taxtune.errors import TaxtuneError
-from taxtune.report.wording import best_so_far, headline
+from taxtune.report.wording import best_so_far, headline, redact
 from taxtune.tracking import values
-from taxtune.tracking.store import Store, open_store, redact, short_reason, store_uri
+from taxtune.tracking.store import Store, open_store, short_reason, store_uri
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 __all__ = ["MLflowTracker"]

@@ -18,8 +18,9 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.errors import TaxtuneError
+from taxtune.report.wording import redact
 
-__all__ = ["Store", "open_store", "redact", "short_reason", "store_uri"]
+__all__ = ["Store", "open_store", "short_reason", "store_uri"]
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -97,11 +98,6 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
             remedy="Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record beside the run.",
         ) from error
     return Store(client, uri, str(number))
-
-
-def redact(text: str) -> str:
-    """Returns a text in which no address shows its user name and password."""
-    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
 
 
 def short_reason(error: BaseException, limit: int = 300) -> str:

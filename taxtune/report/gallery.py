@@ -1,0 +1,84 @@
+"""Held-out images whose answers the tuning changed most, for the report."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taxtune.errors import TaxtuneError
+from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.tuning.records import ExampleRow, HeldoutResult
+
+__all__ = ["Change", "changed_most", "thumbnail"]
+
+_THUMBNAIL_SIDE = 224
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One image answered with two templates.
+
+    Attributes:
+        before: The baseline's row.
+        after: The winner's row.
+        gain: Score after minus score before, in [-1, 1].
+        picture: The image as a data address, or None where there is no file.
+    """
+
+    before: ExampleRow
+    after: ExampleRow
+    gain: float
+    picture: str | None
+
+
+def changed_most(
+    baseline: HeldoutResult, winner: HeldoutResult, objective: str, images: Mapping[str, Path], count: int = 6
+) -> tuple[list[Change], list[Change]]:
+    """Returns the images that gained most and those that lost most, of those answered with both templates.
+
+    Args:
+        baseline: The baseline on the held-out split.
+        winner: The winner on the same images.
+        objective: "hp" compares each image's hP; the others the harmonic mean of its hP and hR.
+        images: Image files by example id; others get no picture.
+        count: Most images to return of either kind.
+    """
+    after = {row.example: row for row in winner.rows}
+    pairs = [
+        (_score(after[row.example], objective) - _score(row, objective), row, after[row.example])
+        for row in baseline.rows
+        if row.hp is not None and row.example in after and after[row.example].hp is not None
+    ]
+    gained = sorted((pair for pair in pairs if pair[0] > 1e-9), key=lambda pair: (-pair[0], pair[1].example))
+    lost = sorted((pair for pair in pairs if pair[0] < -1e-9), key=lambda pair: (pair[0], pair[1].example))
+    return _changes(gained[:count], images), _changes(lost[:count], images)
+
+
+def thumbnail(path: Path) -> str | None:
+    """Returns a small copy of an image as a data address, or None where the image cannot be read any more."""
+    from taxtune.data.images import load_image
+
+    try:
+        picture = load_image(path)
+    except TaxtuneError:
+        # The scores do not depend on the picture, and the run has read it before: a report without it is still true.
+        return None
+    picture.thumbnail((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE))
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=82)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _changes(pairs: Sequence[tuple[float, ExampleRow, ExampleRow]], images: Mapping[str, Path]) -> list[Change]:
+    return [
+        Change(before, after, gain, thumbnail(images[before.example]) if before.example in images else None)
+        for gain, before, after in pairs
+    ]
+
+
+def _score(row: ExampleRow, objective: str) -> float:
+    hp, hr = row.hp or 0.0, row.hr or 0.0
+    return hp if objective == "hp" else harmonic_mean(hp, hr)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from taxtune.errors import TaxtuneError
+from taxtune.report import write_report
+from taxtune.report.gallery import changed_most, thumbnail
+from taxtune.report.html import render_report
+from taxtune.report.provenance import Provenance
+from taxtune.tuning.records import ComparisonResult, TuneResult
+from tests.report import samples
+
+VOID = {"meta", "img", "br", "path", "use"}
+
+
+class Checker(HTMLParser):
+    """Collects elements, attributes and what is not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def check(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    assert checker.wrong == []
+    assert checker.open == []
+    return checker
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render_report(samples.comparison(9))
+
+
+def text(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_it_says_what_was_found(page: str) -> None:
+    checker = check(page)
+    words = text(page)
+    assert "raised hierarchical precision (hP) from 0.871 to 0.962: +0.091, 95 % interval" in words
+    for part in ("0.944 to 0.978", "accuracy-tuned − hP-tuned", "p < 0.001", "10 iterations, 1 of them failed or void"):
+        assert part in words
+    assert sum(tag == "svg" for tag, _ in checker.elements) == 2
+    ids = [attributes["id"] for _, attributes in checker.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_it_needs_nothing_from_elsewhere_and_runs_nothing(page: str) -> None:
+    checker = check(page)
+    assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in checker.elements}
+    for _, attributes in checker.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href"):
+            value = attributes.get(name) or "#"
+            assert value.startswith(("#", "data:image/"))
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_what_a_model_wrote_stays_text() -> None:
+    run = samples.tune(n=2)
+    nasty = replace(
+        run.iterations[1],
+        template=samples.HOSTILE,
+        rejected=(("</pre><img src=x onerror=alert(1)>", "<b>because</b>"),),
+        reason="<iframe src='//x'>",
+        parameters={"<i>a</i>": "<u>b</u>"},
+    )
+    # The hostile answer is the one that changed most.
+    before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
+    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="<marquee>/x", image='"><svg onload=x>.png')
+    heldout = (
+        replace(run.heldout[0], rows=(before,)),
+        replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
+    )
+    result = replace(run, iterations=(run.iterations[0], nasty), winner=1, heldout=heldout, name="<em>run</em>")
+    provenance = Provenance({"Model": {"<s>": "</dl><script>"}}, "</pre><script>", "run", {})
+    page = render_report(result, provenance)
+    checker = check(page)
+    tags = {tag for tag, _ in checker.elements}
+    assert not {"script", "iframe", "marquee", "img", "b", "i", "u", "em", "s"} & tags
+    assert "<script>alert('x')</script>" in text(page)
+    assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
+
+
+def test_the_winning_template_is_there_letter_by_letter() -> None:
+    source = "\n  {{ question }}\n\t{% for r in ranks %}<{{ r }}> & {% endfor %}\n\n"
+    run = samples.tune(n=2)
+    run = replace(run, iterations=(run.iterations[0], replace(run.iterations[1], template=source)), winner=1)
+    found = re.findall(r"<pre>\n(.*?)</pre>", render_report(run), flags=re.DOTALL)
+    assert html.unescape(found[0]) == source
+
+
+def test_pictures_are_small_copies_and_a_missing_one_does_no_harm(tmp_path: Path) -> None:
+    result = samples.comparison(2)
+    big = tmp_path / "big.png"
+    Image.new("RGBA", (1500, 800), (200, 30, 30, 128)).save(big)
+    gained, lost = changed_most(result.heldout[0], result.heldout[1], "hp", {})
+    images = {change.before.example: big for change in gained} | {lost[0].before.example: tmp_path / "gone.png"}
+    page = render_report(result, Provenance(images=images))
+    sources = [a["src"] for tag, a in check(page).elements if tag == "img"]
+    assert len(sources) >= len(gained)
+    assert all(source is not None and source.startswith("data:image/jpeg;base64,") for source in sources)
+    assert max(len(source or "") for source in sources) < 20_000
+    assert thumbnail(tmp_path / "gone.png") is None
+
+
+def test_the_gallery_shows_what_changed_most_and_leaves_out_what_failed() -> None:
+    result = samples.comparison(2)
+    gained, lost = changed_most(result.heldout[0], result.heldout[1], "hp", {}, count=4)
+    assert len(gained) == len(lost) == 4
+    assert [change.gain for change in gained] == sorted((change.gain for change in gained), reverse=True)
+    assert all(change.gain > 0 for change in gained)
+    assert all(change.gain < 0 for change in lost)
+    assert all(change.after.hp - change.before.hp == pytest.approx(change.gain) for change in gained)  # type: ignore[operator]
+    assert all(change.before.failure is None and change.after.failure is None for change in gained + lost)
+    assert changed_most(result.heldout[0], result.heldout[0], "hp", {}) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        replace(samples.tune(n=1), heldout=(), differences={}),
+        replace(samples.tune(n=1), winner=0),
+        replace(samples.tune(n=1), iterations=(samples.iteration(0, state="void"),), heldout=(), differences={}),
+    ],
+)
+def test_poor_runs_have_a_report_too(result: TuneResult | ComparisonResult) -> None:
+    check(render_report(result))
+
+
+def test_all_files_are_written_and_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert write_report(samples.tune(n=3), tmp_path / name) == tmp_path / name / "report.html"
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == ["figure6.png", "figure6.svg", "history.png", "history.svg", "report.html"]
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TaxtuneError, match="file"):
+        write_report(samples.tune(n=1), tmp_path / "file")
