@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from taxtune.fieldguide.render import Sight, draw_sight, render
+from taxtune.fieldguide.scene import CONDITIONS
+from taxtune.fieldguide.species import all_species, families
+
+
+def _pixels(bird, seed: int, **more) -> np.ndarray:
+    return np.asarray(render(bird, seed=seed, **more), float)
+
+
+def test_the_same_arguments_give_the_same_picture() -> None:
+    bird, sight = all_species()[0], Sight("fog", 0.6)
+    first, again = render(bird, seed=5, sight=sight), render(bird, seed=5, sight=sight)
+    assert first.tobytes() == again.tobytes()
+    assert first.tobytes() != render(bird, seed=6, sight=sight).tobytes()
+    assert first.tobytes() != render(bird, seed=5).tobytes()
+
+
+@pytest.mark.parametrize("bird", all_species(), ids=lambda bird: bird.label)
+def test_every_species_can_be_drawn_and_is_seen(bird) -> None:
+    image = render(bird, seed=3, size=64)
+    assert image.size == (64, 64)
+    assert image.mode == "RGB"
+    assert np.asarray(image, float).std() > 12
+
+
+@pytest.mark.parametrize("family", list(families()))
+def test_species_of_a_family_look_different_in_good_light_and_alike_as_silhouettes(family: str) -> None:
+    birds = [bird for bird in all_species() if bird.family == family][:3]
+
+    def apart(sight: Sight) -> float:
+        # The same seed means the same pose, place and background: what differs is the bird.
+        shots = [_pixels(bird, 11, sight=sight, size=64) for bird in birds]
+        return max(float(np.abs(shots[0] - shot).mean()) for shot in shots[1:])
+
+    assert apart(Sight()) > 2 * apart(Sight("dusk", 0.8))
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_worse_conditions_leave_less_of_the_difference_between_two_species(condition: str) -> None:
+    first, second = all_species()[0], all_species()[3]
+    apart = []
+    for severity in (0.3, 0.6, 1.0):
+        shots = [
+            np.abs(
+                _pixels(first, seed, sight=Sight(condition, severity), size=64)
+                - _pixels(second, seed, sight=Sight(condition, severity), size=64)
+            ).mean()
+            for seed in range(4)
+        ]
+        apart.append(float(np.mean(shots)))
+    assert apart[0] > apart[1] > apart[2]
+
+
+def test_pose_and_place_vary_with_the_seed() -> None:
+    bird = all_species()[-1]
+    shots = np.stack([_pixels(bird, seed, size=64) for seed in range(6)])
+    assert shots.std(axis=0).mean() > 15
+
+
+def test_the_share_of_degraded_sights_is_as_asked() -> None:
+    rng = np.random.default_rng(0)
+    sights = [draw_sight(rng, 0.5) for _ in range(2000)]
+    bad = [sight for sight in sights if sight.severity > 0]
+    assert 900 < len(bad) < 1100
+    assert {sight.condition for sight in bad} == set(CONDITIONS)
+    assert min(sight.severity for sight in bad) >= 0.3
+    assert all(sight == Sight() for sight in sights if sight.severity == 0)
+
+
+def test_a_picture_of_no_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="16 pixels"):
+        render(all_species()[0], seed=0, size=8)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from taxtune.fieldguide.silhouettes import SHAPES
+from taxtune.fieldguide.species import TAXONOMY_FILE, all_species, families, orders, taxonomy_rows
+from taxtune.taxonomy import check_taxonomy, read_taxonomy
+
+
+def test_there_are_enough_birds_for_every_rank_to_matter() -> None:
+    birds = all_species()
+    assert len(birds) >= 24
+    assert len({bird.family for bird in birds}) >= 8
+    assert len({bird.order for bird in birds}) >= 6
+    assert all(sum(b.family == family for b in birds) >= 3 for family in families())
+    # Some orders hold several families, so that naming the order is less than naming the family.
+    assert any(sum(f.parent == order for f in families().values()) > 1 for order in orders())
+
+
+def test_names_are_unique() -> None:
+    names = [name for bird in all_species() for name in (bird.label, *bird.names)]
+    names += [name for group in (*orders().values(), *families().values()) for name in (group.label, *group.names)]
+    assert len({name.casefold() for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("bird", all_species(), ids=lambda bird: bird.label)
+def test_every_species_is_complete(bird) -> None:
+    assert len(bird.label.split()) == 2
+    assert bird.label[0].isupper()
+    assert bird.shape in SHAPES
+    assert {"crown", "back", "breast", "wing", "beak", "face", "throat", "belly", "tail", "legs"} <= bird.paint.keys()
+    assert all(0 <= channel <= 255 for colour in (*bird.paint.values(), *bird.marks.values()) for channel in colour)
+
+
+def test_species_of_a_family_wear_different_clothes() -> None:
+    for family in families():
+        looks = {
+            (tuple(sorted(bird.paint.items())), tuple(sorted(bird.marks.items())))
+            for bird in all_species()
+            if bird.family == family
+        }
+        assert len(looks) == sum(bird.family == family for bird in all_species())
+
+
+def test_the_taxonomy_file_is_the_table() -> None:
+    with TAXONOMY_FILE.open(newline="", encoding="utf-8") as stream:
+        assert list(csv.DictReader(stream)) == taxonomy_rows()
+
+
+def test_the_taxonomy_is_sound() -> None:
+    assert not check_taxonomy("builtin:fieldguide").defects
+    taxonomy = read_taxonomy("builtin:fieldguide", names=False)
+    assert taxonomy.labels[0] == "Aves"
+    assert "bird" in taxonomy.aliases[0]
+    assert {taxonomy.labels[leaf] for leaf in taxonomy.leaves} == {bird.label for bird in all_species()}
+    for bird in all_species():
+        node = taxonomy.node(taxonomy.resolve(bird.label))
+        assert node.path == ("Aves", bird.order, bird.family, bird.label)
+        assert node.rank == "species"
+        assert node.aliases == bird.names

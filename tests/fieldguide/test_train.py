@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import TaxtuneError
+from taxtune.fieldguide.phrasing import BASELINE
+from taxtune.fieldguide.train import Settings, main, train
+
+_TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=1500, vocabulary=600, workers=1, threads=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
+    folder, said = tmp_path_factory.mktemp("train"), []
+    return train(folder / "model", _TINY, work=folder / "work", say=said.append), folder / "work", said
+
+
+def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
+    from taxtune.fieldguide import make_dataset
+    from taxtune.vlm import Answer, Question
+    from taxtune.vlm.local import LocalVLM
+
+    out, _, said = trained
+    assert any("listening: step 2/2" in line for line in said)
+    images = sorted((make_dataset(tmp_path / "birds", n=2, seed=1, size=64) / "images").iterdir())
+    replies = LocalVLM(str(out), max_new_tokens=3).answer([Question(BASELINE, image, "") for image in images])
+    assert all(isinstance(reply, Answer) for reply in replies)
+
+
+def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
+    out, work, _ = trained
+    notes: list[str] = []
+    again = train(tmp_path / "again", _TINY, say=notes.append)
+    assert (again / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
+    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+    # What the work folder keeps changes nothing but the time.
+    kept = train(tmp_path / "kept", _TINY, work=work, say=notes.append)
+    assert any("taking the image side" in note for note in notes)
+    assert (kept / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_a_folder_that_exists_is_left_alone(trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TaxtuneError, match="exists"):
+        train(tmp_path, _TINY)
+    assert main(["--out", str(tmp_path), "--steps", "1"]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("taxtune.fieldguide.train._train", fail)
+    with pytest.raises(TaxtuneError, match="No space left"):
+        train(tmp_path / "model", _TINY)
+    assert list(tmp_path.iterdir()) == []
