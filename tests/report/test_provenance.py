@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+from taxtune.recipe import load_recipe
+from taxtune.report import write_report
+from taxtune.report.provenance import describe
+from taxtune.tuning.session import Session
+from tests.report import samples
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setenv("SOME_KEY", "the-secret-key")
+    (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
+    lines = ["image,label"]
+    for i in range(6):
+        Image.new("RGB", (8, 8), (40 * i, 90, 20)).save(tmp_path / f"{i}.png")
+        lines.append(f"{i}.png,{'owl' if i % 2 else 'duck'}")
+    (tmp_path / "manifest.csv").write_text("\n".join(lines) + "\n")
+    recipe = {
+        "name": "owls",
+        "seed": 7,
+        "taxonomy": {"path": "tree.csv", "format": "edges"},
+        "data": {"kind": "manifest", "path": "manifest.csv", "tuning": 2, "heldout": 4},
+        "vlm": {
+            "kind": "api",
+            "model": "openai/some-model",
+            "api_base": "http://me:password@127.0.0.1:9/v1",
+            "api_key_env": "SOME_KEY",
+        },
+    }
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    return Session(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+
+
+def test_it_names_model_data_and_software_and_no_secret(session: Session) -> None:
+    found = describe(samples.comparison(2), session)
+    assert found.facts["Model"]["model"] == "openai/some-model"
+    assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
+    assert found.facts["Data"]["domain"] == "bird"
+    assert found.facts["Effort"]["from the answer store"] == "30"
+    assert "numpy" in found.facts["Software"]
+    assert found.command == "taxtune compare recipe.yaml --objective hp --objective accuracy"
+    assert len(found.images) == 6
+    everything = str(found)
+    assert "password" not in everything
+    assert "the-secret-key" not in everything
+
+
+def test_the_recipe_can_be_read_back(session: Session, tmp_path: Path) -> None:
+    found = describe(samples.tune(n=1), session)
+    assert found.recipe is not None
+    (tmp_path / "again.yaml").write_text(found.recipe)
+    again = load_recipe(tmp_path / "again.yaml")
+    assert again.seed == 7
+    assert again.taxonomy == session.recipe.taxonomy
+    assert again.proposer == session.recipe.proposer
+
+
+def test_the_report_shows_it(session: Session, tmp_path: Path) -> None:
+    page = write_report(samples.tune(n=1), tmp_path / "out", session).read_text(encoding="utf-8")
+    assert "openai/some-model" in page
+    assert "taxtune tune recipe.yaml" in page
+    assert "password" not in page
