@@ -115,8 +115,8 @@ class PromptSettings(_Model):
     baseline: str = BASELINE
     question: str = "What is this an image of?"
     domain: str = "object"
-    ranks: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = Field((), max_length=32)
+    examples: tuple[str, ...] = Field((), max_length=32)
 
 
 class LocalVLMSettings(_Model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from taxtune.cli.place import place
@@ -18,6 +20,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import taxtune
+
+        typer.echo(f"taxtune {taxtune.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Tune the prompts of vision-language models against a label taxonomy."""
+
+
 app.add_typer(taxonomy_app, name="taxonomy")
 app.command()(place)
 app.command()(score)

@@ -180,16 +180,15 @@ def finish_tune(session: Session, result: TuneResult, *, as_json: bool) -> None:
 
 def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bool) -> None:
     """Writes the comparison's figure, table and report, records it, and prints it."""
-    from taxtune.report.figures import figure6
     from taxtune.report.html import write_report
 
     folder = session.folder
     result = replace(result, where=_where(session, folder))
-    figures = figure6(result, folder)
     write_json(folder / "result.json", asdict(result))
     write_report(result, folder, session)
     for held in result.heldout[1:]:
         write_text(folder / f"winner-{held.name}.j2", held.template)
+    figures = [path for name in ("figure6", "history") for path in sorted(folder.glob(f"{name}.*"))]
     make_tracker(session, _note).comparison(result, figures, comparison_id(session))
     if as_json:
         _print_json(asdict(result))

@@ -98,7 +98,7 @@ def compare(
     from taxtune.cli.running import announce, finish_comparison, open_session, run_guarded, run_listeners, show_plan
 
     names = objective or (ObjectiveName.HP, ObjectiveName.ACCURACY)
-    kinds: tuple[ObjectiveKind, ...] = tuple(name.value for name in names)  # type: ignore[misc]
+    kinds: tuple[ObjectiveKind, ...] = tuple(name.value for name in names)
     session = open_session(recipe, settings or [], out)
     if dry_run:
         show_plan(session, kinds, as_json=as_json)

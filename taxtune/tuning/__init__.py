@@ -1,0 +1,1 @@
+"""The tuning loop: templates, proposers, objectives, history, evaluation. Start with `loop.py`."""

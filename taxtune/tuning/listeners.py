@@ -107,7 +107,7 @@ class FilesListener(SilentListener):
         """Writes `winner.j2`, `result.json`, the figures and `report.html` into the run's folder."""
         from dataclasses import asdict
 
-        from taxtune.report import write_report
+        from taxtune.report.html import write_report
 
         folder = Path(result.folder)
         write_text(folder / "winner.j2", result.heldout[-1].template)
