@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
-from taxtune.mapping.naming import Mention, Strength, locate_names, name_phrase
+from taxtune.mapping.naming import Mention, Strength, is_foreign, locate_names, name_phrase
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import unwrap
+from taxtune.mapping.words import ADJECTIVES, ARTICLES
 
 __all__ = ["Asserted", "asserted_node"]
 
@@ -46,7 +47,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
         declined = declined or reading.refused or reading.denied
         for position, phrase in enumerate(reading.phrases):
             for part in _conjuncts(lexicon, phrase):
-                if part.role is Role.ASSERTED:
+                if part.role is Role.ASSERTED and not is_foreign(part.words):
                     phrases.append(part.keys)
                 mention = name_phrase(lexicon, part) if part.role is not Role.DENIED else None
                 if mention is not None:
@@ -71,6 +72,8 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = Phrase(words[:position], phrase.role, phrase.link)
             right = Phrase(words[position + 1 :], phrase.role, Link.LIST)
+            if words[position + 1].key in ADJECTIVES and left.words[0].lower not in ARTICLES:
+                continue  # "sable and black dog"
             if _names(lexicon, left) and _names(lexicon, right):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]

@@ -20,6 +20,10 @@ MAX_WORDS = 8
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 _MAX_HEAD = 3
 #: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
+#: A sense with less than this share of the names of the main sense is not meant.
+_MINOR_SENSE = 0.34
+#: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
+_MIN_BREEDS = 20
 #: A modifier tells the part of the tree when at least this many nodes have it.
 _MIN_MODIFIER_SUPPORT = 8
 _MIN_ENDING, _MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
@@ -54,6 +58,7 @@ class Lexicon:
         self._epithets: dict[str, set[int]] = defaultdict(set)
         self._initials: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._genera: dict[str, set[int]] = defaultdict(set)
+        self._breeds: dict[str, set[int]] = defaultdict(set)
         self._vocabulary: set[str] = set()
         self._endings: dict[str, set[int]] = defaultdict(set)
         self._is_leaf = np.zeros(len(taxonomy), dtype=bool)
@@ -91,6 +96,17 @@ class Lexicon:
                 if aliases or rank not in (None, "species"):
                     continue
             self._add_heads(node, name, words)
+        if self._is_leaf[node] and len(aliases) > _MIN_BREEDS:
+            self._add_breeds(node)
+
+    def _add_breeds(self, node: int) -> None:
+        """Indexes "bengal" from "bengal cat" where a species has many names that end in one of its own ("cat")."""
+        names = [fold_words(name) for name in self.taxonomy.aliases[node]]
+        endings = Counter(words[-1] for words in names if len(words) > 1)
+        own = {words[0] for words in names if len(words) == 1}
+        for words in names:
+            if len(words) > 1 and words[-1] in own and endings[words[-1]] >= _MIN_BREEDS and words[0] not in NO_HEADS:
+                self._breeds["".join(words[:-1])].add(node)
 
     def _add_latin(self, node: int, words: tuple[str, ...], rank: str | None) -> None:
         if rank == "genus":
@@ -127,8 +143,9 @@ class Lexicon:
         if not words or len(words) > MAX_WORDS:
             return ()
         entries = self._exact.get("".join(words), ())
-        if not respelled:
-            entries = [entry for entry in entries if len(entry.words) <= len(words) and entry.words == tuple(words)]
+        spelt_alike = [entry for entry in entries if entry.words == tuple(words)]
+        if not respelled or spelt_alike:  # "wheatear" is the bird, although "wheat ear" joins to the same key
+            entries = spelt_alike
         if not entries:
             return ()
         english = [entry for entry in entries if not entry.latin]
@@ -145,7 +162,15 @@ class Lexicon:
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
             kept = [v for v in kept if v not in above]
             kept.append(node)
-        return tuple(kept)
+        if len(kept) == 1:
+            return tuple(kept)
+        # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
+        weights = [self._weight(node, key) for node in kept]
+        return tuple(v for v, weight in zip(kept, weights, strict=True) if weight >= _MINOR_SENSE * max(weights))
+
+    def _weight(self, node: int, key: str) -> int:
+        counts = self._heads.get(key, Counter())
+        return sum(n for v, n in counts.items() if self.taxonomy.is_ancestor(node, v))
 
     def _covers(self, node: int, key: str) -> bool:
         others = [v for v in self._heads.get(key, ()) if not self.taxonomy.is_ancestor(v, node)]
@@ -181,17 +206,22 @@ class Lexicon:
 
     def share(self, words: Sequence[str], node: int) -> float:
         """Returns the share of the names ending in these words that belong to nodes at or below `node`."""
-        counts = self._heads.get("".join(words), Counter())
-        inside = sum(n for v, n in counts.items() if self.taxonomy.is_ancestor(node, v))
-        return inside / max(1, sum(counts.values()))
+        key = "".join(words)
+        return self._weight(node, key) / max(1, self._heads.get(key, Counter()).total())
 
     def is_leaf(self, node: int) -> bool:
         """Tells whether a node has no children."""
         return bool(self._is_leaf[node])
 
+    def breed(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the domestic species that has a breed of this name: Felis catus for "bengal", from "bengal cat"."""
+        return tuple(sorted(self._breeds.get("".join(words), ())))
+
     def lifted(self, node: int) -> int:
-        """Returns the parent of a leaf, and any other node as it is."""
-        return int(self.taxonomy.parents[node]) if self._is_leaf[node] and node != 0 else node
+        """Returns the parent of a wild species, and any other node as it is; breeds have no sister species."""
+        if not self._is_leaf[node] or node == 0 or len(self.taxonomy.aliases[node]) > _MIN_BREEDS:
+            return node
+        return int(self.taxonomy.parents[node])
 
     def common(self, nodes: Iterable[int]) -> int:
         """Returns the deepest node that covers at least `coverage` of the nodes."""
@@ -242,16 +272,20 @@ class Lexicon:
         """Tells whether a folded word occurs in any name."""
         return word in self._vocabulary
 
-    def correct(self, word: str) -> str | None:
+    def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         One slip (a letter more, less, other, or two swapped) is forgiven in words of five letters and more, two in
         words of eight; the first letter must be right, and no second word may be as near.
-        """
-        return self._corrected(word)
 
-    def _correct_uncached(self, word: str) -> str | None:
-        limit = 2 if len(word) >= 8 else 1 if len(word) >= 5 else 0
+        Args:
+            word: A folded word.
+            generous: Forgive two slips from seven letters, where more than this word speaks for the name.
+        """
+        return self._corrected(word, generous)
+
+    def _correct_uncached(self, word: str, generous: bool) -> str | None:
+        limit = 2 if len(word) >= (7 if generous else 8) else 1 if len(word) >= 5 else 0
         if limit == 0 or word in self._vocabulary or word in FOREIGN or word in COMMON or not word.isalpha():
             return None
         best: list[str] = []

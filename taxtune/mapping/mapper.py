@@ -142,7 +142,7 @@ class Mapper:
         asserted = asserted_node(self._lexicon, answer)
         if asserted.node is not None:
             return (asserted.node, asserted.stage) if asserted.node else (0, Stage.ABSTAINED)
-        words = sum(len(phrase) for phrase in asserted.phrases)
+        words = sum(len(phrase) for phrase in asserted.phrases if not NO_HEADS.issuperset(phrase))
         if asserted.declined or not 0 < words <= _MAX_GUESSED_WORDS:
             return self.taxonomy.root, Stage.ABSTAINED
         shared = self._by_ngram(asserted.phrases)

@@ -14,11 +14,10 @@ from enum import IntEnum
 
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word
-from taxtune.mapping.words import ADJECTIVES, FILLER, FOREIGN, LIKENESS, TAIL
+from taxtune.mapping.words import ADJECTIVES, ARTICLES, FILLER, FOREIGN, LIKENESS, NO_HEADS, TAIL, WIDE_RANKS
 
 __all__ = ["Mention", "Strength", "locate_names", "name_phrase"]
 
-_ARTICLES = frozenset(("a", "an", "the"))
 #: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
 #: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
 _BARE_SHARE, _MODIFIED_SHARE = 0.1, 0.3
@@ -47,6 +46,7 @@ class Mention:
         key: The folded words that decided, joined.
         broad: Whether the node is only what several things of that name have in common.
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one more guess.
+        binomial: Whether the phrase looks like a Latin species name.
     """
 
     nodes: tuple[int, ...]
@@ -54,6 +54,7 @@ class Mention:
     key: str
     broad: bool = False
     described: bool = False
+    binomial: bool = False
 
 
 def locate_names(lexicon: Lexicon, words: Sequence[str]) -> list[tuple[int, int]]:
@@ -76,17 +77,31 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     keys = [word.key for word in words]
     if not keys or all(key in ADJECTIVES or key in FILLER for key in keys):
         return None
-    described = phrase.words[0].lower in _ARTICLES
+    described = phrase.words[0].lower in ARTICLES
     nodes = lexicon.exact(keys)
     if nodes and _is_trusted(lexicon, keys, nodes, bare=True) and not _is_odd_split(lexicon, keys, whole=True):
-        return Mention(nodes, Strength.WHOLE, "".join(keys), described=described)
-    if _is_foreign(words):
+        nodes = _at_rank(lexicon, nodes, phrase.words[phrase.words.index(words[-1]) + 1 :][:1])
+        return Mention(nodes, Strength.WHOLE, "".join(keys), described=described, binomial=_looks_binomial(words))
+    if is_foreign(words):
         return None
-    for read in (_latin, _mended_name, _suffix, _mended, _before_of, _inner):
+    for read in (_mended_name, _latin, _suffix, _breed, _mended, _before_of, _inner, _part_of_wide):
         mention = read(lexicon, words)
         if mention is not None:
-            return replace(mention, described=described)
+            nodes = _at_rank(lexicon, mention.nodes, phrase.words[phrase.words.index(words[-1]) + 1 :][:1])
+            return replace(mention, nodes=nodes, described=described)
     return None
+
+
+def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
+    """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
+    taxonomy = lexicon.taxonomy
+    if not after or after[0].key not in taxonomy.ranks:
+        return nodes
+    lifted = []
+    for node in nodes:
+        above = [v for v in taxonomy.ancestors(node).tolist() if taxonomy.ranks[v] == after[0].key]
+        lifted.append(above[0] if above else node)
+    return tuple(dict.fromkeys(lifted))
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -101,7 +116,7 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-def _is_foreign(words: Sequence[Word]) -> bool:
+def is_foreign(words: Sequence[Word]) -> bool:
     """Tells whether a phrase speaks of a vehicle or carries a model code or year: "Jaguar XF Sedan 2005"."""
     for i, word in enumerate(words):
         glued = i + 1 < len(words) and words[i + 1].glued
@@ -112,10 +127,16 @@ def _is_foreign(words: Sequence[Word]) -> bool:
 
 def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool:
     """Tells whether words that join to a name are better read apart: a "black bird" need not be a blackbird."""
-    if len(keys) < 2 or lexicon.exact(keys, respelled=False) or (not lexicon.exact(keys) and len(keys) == 1):
+    if len(keys) < 2 or lexicon.exact(keys, respelled=False):
         return False
-    parts_are_words = lexicon.exact(keys[-1:]) != ()
-    return parts_are_words and (not whole or keys[0] in ADJECTIVES)
+    if whole:
+        return keys[0] in ADJECTIVES and bool(_wide(lexicon, keys[-1:]))
+    return lexicon.exact(keys[-1:]) != ()
+
+
+def _wide(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
+    """Returns what the words name if that is a class or something wider: "bird", "petal"."""
+    return tuple(v for v in lexicon.exact(keys) if lexicon.taxonomy.ranks[v] in WIDE_RANKS)
 
 
 # -- the ways to read a phrase, the best first -------------------------------------------------------------------------
@@ -185,22 +206,32 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(keys) == 2 and len(words[0].text) == 1:
         found = lexicon.abbreviated(keys[0], keys[1])
         return Mention(found, Strength.WHOLE, "".join(keys)) if found else None
+    named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 and _looks_binomial(words[:2]) else ()
+    if named:  # the rest is a subspecies or an author: "Quercus alba L."
+        return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True)
     species = lexicon.epithet(keys)
     if len(species) == 1 and (len(keys) > 1 or (len(keys[0]) > 5 and not lexicon.knows_english(keys[0]))):
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if 2 <= len(keys) <= 4 and genera and words[0].text[:1].isupper() and not words[1].glued:
-        latin = words[1].text.islower() and words[1].lower.endswith(_LATIN_ENDINGS) and words[1].key not in ADJECTIVES
-        if latin or not lexicon.knows_english(keys[-1]):
-            return Mention(genera, Strength.PART, keys[0])
-    return None
+    if not (2 <= len(keys) <= 4 and genera and words[0].text[:1].isupper() and not words[1].glued):
+        return None
+    latin = _looks_binomial(words) and words[1].key not in ADJECTIVES
+    return Mention(genera, Strength.PART, keys[0]) if latin or not lexicon.knows_english(keys[-1]) else None
+
+
+def _looks_binomial(words: Sequence[Word]) -> bool:
+    return (
+        len(words) in (2, 3)
+        and words[0].text[:1].isupper()
+        and all(word.text.islower() and word.lower.endswith(_LATIN_ENDINGS) for word in words[1:])
+    )
 
 
 def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads "Artic Tern": last words that are a whole name once a slip in one of them is mended."""
     if len(words) < 2 or len(words) > MAX_WORDS or all(lexicon.knows(word.key) for word in words):
         return None
-    keys = [lexicon.correct(word.key) or word.key for word in words]
+    keys = [lexicon.correct(word.key, generous=True) or word.key for word in words]
     for start in range(len(keys) - 1):
         nodes = lexicon.exact(keys[start:], respelled=False)
         if nodes and any(word.key != key for word, key in zip(words[start:], keys[start:], strict=True)):
@@ -210,7 +241,7 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the phrase with unknown words spelt as the nearest known ones, then by the ending of its last word."""
-    if len(words) > MAX_WORDS:
+    if len(words) > MAX_WORDS or (_looks_binomial(words) and not lexicon.knows(words[0].key)):
         return None
     last = words[-1].key
     if not lexicon.knows(last):
@@ -228,6 +259,27 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _ending(lexicon: Lexicon, word: str) -> Mention | None:
     node = lexicon.compound(word)
     return Mention((node,), Strength.PART, word, broad=True) if node else None
+
+
+def _breed(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+    """Reads "Bengal" or "large Siberian" where a "Bengal cat" and a "Siberian cat" are known."""
+    keys = [word.key for word in words]
+    for start in range(len(keys)):
+        nodes = lexicon.breed(keys[start:])
+        if nodes and all(key in ADJECTIVES or key in FILLER for key in keys[:start]):
+            return Mention(nodes, Strength.PART, "".join(keys[start:]))
+    return None
+
+
+def _part_of_wide(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+    """Reads "purple petal ring": a wide term that only words for shapes and the like follow."""
+    for position in range(len(words) - 1, 0, -1):
+        if words[position].key not in NO_HEADS:
+            return None
+        wide = _wide(lexicon, [words[position - 1].key])
+        if wide and not words[position].glued:
+            return Mention(wide, Strength.PART, words[position - 1].key)
+    return None
 
 
 def _before_of(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:

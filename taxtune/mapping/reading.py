@@ -10,6 +10,7 @@ from enum import IntEnum
 from taxtune.mapping.normalize import fold_word, strip_accents
 from taxtune.mapping.words import (
     ALTERNATIVE,
+    ARTICLES,
     BREAKS,
     CERTAINTY,
     CLAUSE_STARTS,
@@ -26,7 +27,6 @@ __all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line"]
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ`´][^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie"])
-_ARTICLES = frozenset(["a", "an", "the", "some", "any"])
 _HEDGES = frozenset(["could", "might", "may"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
@@ -210,7 +210,7 @@ class _Reader:
         before, after = self._lower(position - 1), self._lower(position + 1)
         if lower == "like" and before in SEEMS:
             return  # "it looks like a robin" asserts one
-        if (lower == "like" and after in _ARTICLES) or (lower == "such" and after == "as"):
+        if (lower == "like" and after in ARTICLES) or (lower == "such" and after == "as"):
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
         elif lower in CLAUSE_STARTS:
@@ -244,7 +244,7 @@ class _Reader:
             self._flush(self.pending_link if not self.current else Link.LIST)
             if lower in RESUMES and self.role is Role.CONTEXT:
                 self.role = Role.ASSERTED
-        elif lower == "and" and after in _ARTICLES:
+        elif lower == "and" and after in ARTICLES:
             self._flush(Link.LIST)
         else:
             self.current.append(word)

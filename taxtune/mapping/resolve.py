@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from taxtune.mapping.naming import Mention, Strength
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link
+from taxtune.mapping.words import WIDE_RANKS
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["resolve"]
 
-_WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))
 #: A sense with this share of all species that a name may mean is the one that is meant.
 _DOMINANT = 0.85
 
@@ -33,6 +33,7 @@ def resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tup
             groups[-1] = (_same(taxonomy, groups[-1][0], mention), groups[-1][1])
         else:
             groups.append((mention, link))
+    groups = _without_stray(taxonomy, groups)
     nodes = _senses(taxonomy, [mention.nodes for mention, _ in groups])
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
@@ -51,18 +52,29 @@ def resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tup
     return node, len({v for v, _ in members}) > 1
 
 
+def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
+    """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
+    firm = [v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes]
+
+    def agrees(mention: Mention) -> bool:
+        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in firm)
+
+    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0])]
+
+
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:
     """Drops the members that another one only makes more exact."""
     return [
         (v, mention)
         for v, mention in members
         if not any(
-            v != w and taxonomy.is_ancestor(v, w) and _is_broader(taxonomy, v, mention, other) for w, other in members
+            v != w and taxonomy.is_ancestor(v, w) and _is_broader(taxonomy, v, mention, w, other)
+            for w, other in members
         )
     ]
 
 
-def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, other: Mention) -> bool:
+def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, below: int, other: Mention) -> bool:
     """Tells whether a mention above another one is a broader term for it ("bird, robin") and not one more guess.
 
     "Warbler" is no broader term for a finch, although the nearest node that holds all warblers holds finches too.
@@ -72,12 +84,15 @@ def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, other: Mention)
     if mention.broad:
         return False
     rank = taxonomy.ranks[node]
-    is_label = mention.key == "".join(fold_words(taxonomy.labels[node]))
-    return rank is None or rank in _WIDE_RANKS or is_label
+    return rank is None or rank in WIDE_RANKS or _is_label(taxonomy, node, mention) or _is_label(taxonomy, below, other)
+
+
+def _is_label(taxonomy: Taxonomy, node: int, mention: Mention) -> bool:
+    return mention.key == "".join(fold_words(taxonomy.labels[node]))
 
 
 def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
-    """Joins two names of one thing: the deeper of senses on one line, else the better founded, else both."""
+    """Joins two names of one thing: the deeper of senses on one line, the better founded, the Latin one, or both."""
     agreeing = [
         (max(a, b, key=lambda v: int(taxonomy.depth[v])), int(taxonomy.shared(a, b)))
         for a in first.nodes
@@ -90,6 +105,8 @@ def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
         return Mention(nodes, max(first.strength, second.strength), first.key, first.broad and second.broad)
     if first.strength != second.strength and Strength.WHOLE in (first.strength, second.strength):
         return first if first.strength > second.strength else second
+    if first.strength is Strength.WHOLE and first.binomial != second.binomial:
+        return first if first.binomial else second  # English names have homonyms: the "common gull" is a butterfly too
     a, b = _senses(taxonomy, [first.nodes, second.nodes])
     return Mention((taxonomy.common_ancestor([a, b]),), min(first.strength, second.strength), first.key, broad=True)
 

@@ -13,6 +13,7 @@ __all__ = [
     "ADJECTIVES",
     "ALTERNATIVE",
     "ANSWER_KEYS",
+    "ARTICLES",
     "BREAKS",
     "CERTAINTY",
     "CLAUSE_STARTS",
@@ -30,6 +31,7 @@ __all__ = [
     "RESUMES",
     "SEEMS",
     "TAIL",
+    "WIDE_RANKS",
 ]
 
 
@@ -43,6 +45,9 @@ def _nouns(text: str) -> frozenset[str]:
 
 #: Between two names these say that either may be meant.
 ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise")
+
+#: Words that begin a noun phrase.
+ARTICLES = _words("a an the some any")
 
 #: What follows, up to "but" or the end of the clause, is denied.
 NEGATION = _words(
@@ -108,8 +113,8 @@ FILLER = _nouns(
 #: Words at the end of a noun phrase that add nothing to the name before them.
 TAIL = _nouns(
     "species variety varietal breed mix cross crossbreed hybrid cultivar strain specimen individual type kind sort "
-    "form photo photograph image picture shot view portrait family genus order class tribe group name names sp spp cf "
-    "aff complex pair flock male female adult juvenile immature young one here etc itself too head face"
+    "form photo photograph image picture shot view portrait kingdom phylum class order family tribe genus group "
+    "name names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc itself too head face"
 )
 
 #: The word before these, or glued to them, is a likeness and not the thing: "fern-like", "lily-shape orchid".
@@ -143,6 +148,7 @@ COMMON = _nouns(
     "spring autumn season window table plate bottle glass paper plastic metal stone wooden fabric leather subject "
     "closeup camera lens focus light shadow bright beautiful pretty cute lovely single double multiple several cluster "
     "ringed centered drooping pointed pointer rounded round square sorry cannot identify provide assist unable shape "
+    "ring disc disk sphere spiral ball circle unknown thing something anything nothing splash dot dots stripe "
     "series sport limited continental cruiser premium touring performance super power silver"
 )
 
@@ -161,3 +167,6 @@ OTHER_KEYS = _words(
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
     "question prompt details comment thought thoughts"
 )
+
+#: Ranks of what is so wide that a term for it fits beside a closer one: "bird, robin".
+WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))
