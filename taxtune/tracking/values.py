@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from taxtune.report.wording import METRICS
+from taxtune.report.wording import METRICS, redact
 from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
@@ -36,19 +36,24 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{name}.")
         else:
-            text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+            text = redact(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
             yield name, cut(text, PARAMETER_LIMIT)
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON can hold it; what JSON does not know (a path, say) becomes its text."""
+    """Returns a value as JSON can hold it; what JSON does not know (a path, say) becomes its text.
+
+    Passwords in addresses are left out: a record is meant to be shown.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+    if value is None or isinstance(value, (int, float, bool)):
+        return value
+    return redact(str(value))
 
 
 def cut(text: str, limit: int) -> str:

@@ -71,12 +71,8 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path) -> None:
     result = samples.tune(n=8)
     notes: list[str] = []
     tracker = MLflowTracker("read back", tmp_path, uri, note=notes.append)
-    parameters = {
-        "vlm": {"model": "builtin:fieldguide", "temperature": 0.0},
-        "seed": 3,
-        "long": "x" * 9000,
-        "none": None,
-    }
+    vlm = {"model": "builtin:fieldguide", "temperature": 0.0, "api_base": "http://me:secret@server/v1"}
+    parameters: dict[str, Any] = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
     parent = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
     best = None
     for record in result.iterations:
@@ -94,6 +90,8 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path) -> None:
     assert run.data.params["seed"] == "3"
     assert run.data.params["long"].endswith("(9000 characters)")
     assert len(run.data.params["long"]) == 500
+    assert run.data.params["vlm.api_base"] == "http://***@server/v1"
+    vlm["api_base"] = "http://***@server/v1"
     assert json.loads(content(uri, parent, "parameters.json", tmp_path)) == parameters
     assert run.data.metrics["heldout.baseline.hp"] == 0.871
     assert run.data.metrics["heldout.winner.hp"] == 0.962

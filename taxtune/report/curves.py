@@ -1,0 +1,109 @@
+"""The scores by iteration, with the best so far and what failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from taxtune.report.drawing import COLOURS, FAINT, INK, MARKERS, PAPER, padded
+from taxtune.report.wording import Result, best_so_far, metric_name, result_runs
+from taxtune.tuning.records import TuneResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_curves"]
+
+
+def draw_curves(result: Result) -> Figure:
+    """Draws a panel a run."""
+    from matplotlib.figure import Figure
+
+    runs = result_runs(result)
+    figure = Figure(figsize=(6.4, 2.6 * len(runs) + 0.3))
+    panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, run in zip(panels, runs, strict=True):
+        _panel(axes, run)
+    panels[-1].set_xlabel("iteration (0 is the baseline)")
+    figure.subplots_adjust(hspace=0.28)
+    return figure
+
+
+def _panel(axes: Axes, run: TuneResult) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    best = best_so_far(run.iterations)
+    steps = [
+        (record.iteration, b.value)
+        for record, b in zip(run.iterations, best, strict=True)
+        if b is not None and b.value is not None
+    ]
+    if steps:
+        axes.step(
+            [k for k, _ in steps],
+            [value for _, value in steps],
+            where="post",
+            color=COLOURS.get(run.objective, INK),
+            lw=5,
+            alpha=0.22,
+            solid_capstyle="butt",
+            label=f"best {metric_name(run.objective)} so far",
+            zorder=1,
+        )
+    # What has no score is a gap in the line.
+    scored = [(record.iteration, record.scores) for record in run.iterations]
+    for metric in dict.fromkeys((run.objective, "hp", "hr")):
+        axes.plot(
+            [k for k, _ in scored],
+            [float("nan") if s is None else getattr(s, metric) for _, s in scored],
+            marker=MARKERS[metric],
+            ms=3.8,
+            lw=1.0 if metric == run.objective else 0.7,
+            color=COLOURS[metric],
+            mec=PAPER,
+            mew=0.4,
+            label=metric_name(metric),
+            zorder=3,
+        )
+    winner = next((record for record in run.iterations if record.iteration == run.winner), None)
+    if winner is not None and winner.value is not None:
+        axes.plot(
+            [winner.iteration],
+            [winner.value],
+            marker="o",
+            ms=11,
+            mfc="none",
+            mec=INK,
+            mew=1.3,
+            ls="none",
+            label=f"winner: {winner.iteration}",
+            clip_on=False,
+            zorder=4,
+        )
+    failed = [record.iteration for record in run.iterations if record.state != "complete"]
+    if failed:
+        axes.plot(
+            failed,
+            [0.03] * len(failed),
+            transform=axes.get_xaxis_transform(),
+            marker="x",
+            ms=6,
+            mew=1.6,
+            ls="none",
+            color=INK,
+            label="failed or void",
+            clip_on=False,
+            zorder=4,
+        )
+    values = [getattr(s, metric) for _, s in scored if s is not None for metric in (run.objective, "hp", "hr")]
+    low, high = padded(values or [0.0, 1.0])
+    # Room below for the marks of what failed.
+    axes.set_ylim(low - (0.08 * (high - low) if failed else 0.0), high)
+    last = max((record.iteration for record in run.iterations), default=0)
+    axes.set_xlim(-0.02 * max(last, 1) - 0.3, last + 0.02 * max(last, 1) + 0.3)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(axis="y", color=FAINT, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.set_ylabel("score, tuning split")
+    axes.set_title(f"tuning for {metric_name(run.objective)}", loc="left", fontsize=10, fontweight="bold")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)

@@ -1,0 +1,102 @@
+"""How every figure looks, and how it becomes a file or a part of a page.
+
+Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; every objective has its
+own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG, byte by byte.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taxtune import atomic
+from taxtune.report.wording import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "FAINT", "GREY", "INK", "MARKERS", "PAPER", "inline_svg", "padded", "write_figure"]
+
+INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
+COLOURS = {"hp": "#0072b2", "accuracy": "#d55e00", "hf": "#009e73", "hr": "#cc79a7"}
+MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v"}
+#: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the reader's dark mode.
+_VARIABLES = {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"} | {v: k for k, v in COLOURS.items()}
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "text.color": INK,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "taxtune",
+    "svg.fonttype": "path",
+    "path.simplify": False,
+}
+
+
+def _style() -> AbstractContextManager[None]:
+    import matplotlib as mpl
+
+    # The reader's own matplotlibrc must not change the figure.
+    style: AbstractContextManager[None] = mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "backend": "agg"})
+    return style
+
+
+def write_figure(draw: Callable[[Result], Figure], result: Result, stem: Path) -> list[Path]:
+    """Draws a result and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths."""
+    with _style():
+        figure = draw(result)
+        png = _render(figure, "png", dpi=200)
+        svg = _render(figure, "svg", metadata={"Date": None})
+    return [
+        atomic.write_bytes(stem.with_suffix(".png"), png),
+        atomic.write_bytes(stem.with_suffix(".svg"), svg),
+    ]
+
+
+def inline_svg(draw: Callable[[Result], Figure], result: Result, prefix: str) -> str:
+    """Draws a result as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables."""
+    with _style():
+        text = _render(draw(result), "svg", metadata={"Date": None}, transparent=True).decode("utf-8")
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # Two figures in one page must not share ids.
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r'href="#', f'href="#{prefix}-', text).replace("url(#", f"url(#{prefix}-")
+    for colour, name in _VARIABLES.items():
+        text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
+    # The page sets the size and describes the figure.
+    return re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r'\1 aria-hidden="true"', text, count=1).replace(
+        ' height="', ' data-height="', 1
+    )
+
+
+def _render(figure: Figure, kind: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, bbox_inches="tight", pad_inches=0.12, **options)
+    return buffer.getvalue()
+
+
+def padded(values: Sequence[float], least: float = 0.12) -> tuple[float, float]:
+    """Returns the ends of an axis for scores in [0, 1], at least `least` apart and with a margin."""
+    low, high = min(values), max(values)
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    margin = 0.05 * (high - low)
+    # A score is never above 1 or below 0; the frame goes a little further, so that a marker there is not cut.
+    return max(low - margin, -0.02), min(high + margin, 1 + 0.25 * margin)

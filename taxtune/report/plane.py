@@ -1,0 +1,233 @@
+"""The hP-hR plane of the paper's Figure 6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from taxtune.report.drawing import COLOURS, FAINT, GREY, INK, MARKERS, PAPER, padded
+from taxtune.report.wording import Result, metric_name, number, result_runs, template_name
+from taxtune.tuning.records import HeldoutResult, TuneResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_plane"]
+
+_START = "baseline on the tuning split"
+
+
+def draw_plane(result: Result) -> Figure:
+    """Draws every iteration on the tuning split, and the baseline and the winners on the held-out split."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    runs = result_runs(result)
+    figure = Figure(figsize=(5.6, 4.8))
+    axes = figure.add_subplot()
+    _limits(axes, result)
+    _iso_lines(axes)
+    for run in runs:
+        _iterations(axes, run)
+    _tuning_baseline(axes, runs[0])
+    _trivial(axes, runs[0])
+    for run in runs:
+        if run.hr_floor is not None and axes.get_xlim()[0] < run.hr_floor < axes.get_xlim()[1]:
+            axes.axvline(
+                run.hr_floor,
+                color=GREY,
+                lw=1,
+                ls=(0, (1, 2)),
+                zorder=1,
+                label=f"smallest hR allowed: {number(run.hr_floor)}",
+            )
+    _heldout(axes, result)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter("{x:.2f}")
+    axes.set_xlabel("hierarchical recall, hR")
+    axes.set_ylabel("hierarchical precision, hP")
+    _legend(axes, result)
+    return figure
+
+
+def _iterations(axes: Axes, run: TuneResult) -> None:
+    proposed = [record for record in run.iterations if record.iteration > 0]
+    scored = [record.scores for record in proposed if record.scores is not None]
+    if not scored:
+        return
+    share = f"{len(scored)}" if len(scored) == len(proposed) else f"{len(scored)} of {len(proposed)}"
+    axes.scatter(
+        [s.hr for s in scored],
+        [s.hp for s in scored],
+        s=26,
+        marker=MARKERS.get(run.objective, "o"),
+        color=COLOURS.get(run.objective, INK),
+        alpha=0.55,
+        edgecolors=PAPER,
+        linewidths=0.5,
+        zorder=3,
+        label=f"tuning for {metric_name(run.objective)} ({share} templates)",
+    )
+
+
+def _tuning_baseline(axes: Axes, run: TuneResult) -> None:
+    # The runs compared share their baseline, so one mark is enough.
+    scores = next((record.scores for record in run.iterations if record.iteration == 0), None)
+    if scores is not None:
+        axes.scatter(
+            [scores.hr],
+            [scores.hp],
+            s=26,
+            marker="D",
+            color=INK,
+            edgecolors=PAPER,
+            linewidths=0.5,
+            zorder=5,
+            label=_START,
+        )
+
+
+def _heldout(axes: Axes, result: Result) -> None:
+    baseline = next((held for held in result.heldout if held.name == "baseline"), None)
+    for held in result.heldout:
+        objective = _objective(held, result)
+        colour = INK if held is baseline else COLOURS.get(objective, INK)
+        marker = "D" if held is baseline else MARKERS.get(objective, "o")
+        x, y = held.scores.hr, held.scores.hp
+        name = "baseline" if held is baseline else f"{template_name(objective)} winner"
+        axes.errorbar(
+            x,
+            y,
+            xerr=_bars(held, "hr"),
+            yerr=_bars(held, "hp"),
+            fmt=marker,
+            ms=8 if held is baseline else 10.5,
+            color=colour,
+            mec=PAPER,
+            mew=1.0,
+            ecolor=colour,
+            elinewidth=1.3,
+            capsize=2.5,
+            zorder=6,
+            label=f"{name}\nhP {number(y)}, hR {number(x)}",
+        )
+        if baseline is not None and held is not baseline:
+            axes.annotate(
+                "",
+                (x, y),
+                (baseline.scores.hr, baseline.scores.hp),
+                arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 7, "shrinkB": 9, "alpha": 0.8},
+                zorder=4,
+            )
+
+
+def _trivial(axes: Axes, run: TuneResult) -> None:
+    low, high = axes.get_xlim()
+    inside = low <= run.trivial_hr <= high
+    # Far away from everything else it would squeeze the rest; it is then pointed at from the frame.
+    axes.scatter(
+        [run.trivial_hr if inside else low],
+        [run.trivial_hp],
+        s=60,
+        marker="X" if inside else "<",
+        color=GREY,
+        edgecolors=PAPER,
+        linewidths=0.8,
+        zorder=5,
+        clip_on=False,
+        label=f"always the domain's root\nhP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
+        + ("" if inside else " (off the plot)"),
+    )
+
+
+def _limits(axes: Axes, result: Result) -> None:
+    runs = result_runs(result)
+    points = [(s.hr, s.hp) for run in runs for record in run.iterations if (s := record.scores) is not None]
+    for held in result.heldout:
+        x, y = held.intervals.get("hr"), held.intervals.get("hp")
+        points += [(held.scores.hr, held.scores.hp)]
+        points += [(x.low, held.scores.hp), (x.high, held.scores.hp)] if x else []
+        points += [(held.scores.hr, y.low), (held.scores.hr, y.high)] if y else []
+    points = points or [(runs[0].trivial_hr, runs[0].trivial_hp)]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    trivial = runs[0].trivial_hr
+    if max(*xs, trivial) - min(*xs, trivial) <= 2.5 * max(max(xs) - min(xs), 0.1):
+        xs.append(trivial)
+    ys.append(runs[0].trivial_hp)
+    axes.set_xlim(*padded(xs))
+    axes.set_ylim(*padded(ys))
+
+
+def _iso_lines(axes: Axes) -> None:
+    import numpy as np
+
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    corner = 2 * x1 * y1 / (x1 + y1)
+    origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
+    step = 0.05 if corner - origin < 0.4 else 0.1
+    for f in np.arange(step, 1.0, step):
+        # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
+        x = np.linspace(max(f / 2 + 1e-4, x0, 1e-4), x1, 400)
+        y = f * x / (2 * x - f)
+        seen = (y >= y0) & (y <= y1)
+        if seen.sum() < 2:
+            continue
+        axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
+        exit_y = f * x1 / (2 * x1 - f) if 2 * x1 > f else np.inf
+        style: dict[str, Any] = {
+            "color": GREY,
+            "fontsize": 7.5,
+            "annotation_clip": False,
+            "textcoords": "offset points",
+        }
+        if y0 <= exit_y <= y1:
+            axes.annotate(f"hF {f:.2f}", (x1, exit_y), xytext=(3, 0), va="center", **style)
+        elif x0 <= (exit_x := f * y1 / (2 * y1 - f)) <= x1:
+            axes.annotate(f"hF {f:.2f}", (exit_x, y1), xytext=(0, 3), ha="center", **style)
+
+
+def _legend(axes: Axes, result: Result) -> None:
+    from matplotlib.container import ErrorbarContainer
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    # Of an error bar the legend shows the marker alone: squeezed bars look like dirt.
+    handles = [handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles]
+    entries = dict(zip(labels, handles, strict=True))
+    small = [label for label in entries if label.startswith("tuning for") or label == _START]
+    reference = [label for label in entries if label.startswith(("always", "smallest"))]
+    large = [label for label in entries if label not in small and label not in reference]
+    tuning = next((s.n for record in result_runs(result)[0].iterations if (s := record.scores) is not None), 0)
+    heading = Line2D([], [], ls="none")
+    order: list[tuple[Any, str]] = []
+    if large:
+        order += [(heading, f"Held-out split, {result.heldout[0].scores.n} images")]
+        order += [(entries[label], label) for label in large]
+        order += [(heading, "")]
+    order += [(heading, f"Tuning split, {tuning} images" if tuning else "Tuning split")]
+    order += [(entries[label], label) for label in (*small, *reference)]
+    legend = axes.legend(
+        [handle for handle, _ in order],
+        [label for _, label in order],
+        loc="upper left",
+        bbox_to_anchor=(1.13, 1.02),
+        borderaxespad=0,
+        labelspacing=0.75,
+        handletextpad=0.7,
+    )
+    for text in legend.get_texts():
+        if text.get_text().strip().startswith(("Held-out", "Tuning")):
+            text.set_fontweight("bold")
+            text.set_position((-24, 0))
+
+
+def _objective(held: HeldoutResult, result: Result) -> str:
+    return result.objective if isinstance(result, TuneResult) else held.name
+
+
+def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
+    value: float = getattr(held.scores, metric)
+    interval = held.intervals.get(metric)
+    # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
+    return [[0.0], [0.0]] if interval is None else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
