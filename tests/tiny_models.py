@@ -78,7 +78,12 @@ def _tokenizer(
             single=f"{bos} $A", special_tokens=[(bos, core.token_to_id(bos))]
         )
     return PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token=bos, eos_token=eos, pad_token=pad, extra_special_tokens=extra or {}
+        tokenizer_object=core,
+        bos_token=bos,
+        eos_token=eos,
+        pad_token=pad,
+        extra_special_tokens=extra or {},
+        model_input_names=["input_ids", "attention_mask"],
     )
 
 
@@ -116,6 +121,7 @@ def _mllama() -> tuple[Any, Any]:
             **_TEXT,
             "vocab_size": vocabulary,
             "cross_attention_layers": [1],
+            "rope_scaling": {"rope_type": "default"},
             "bos_token_id": ids["<|begin_of_text|>"],
             "eos_token_id": ids["<|eot_id|>"],
             "pad_token_id": ids["<|finetune_right_pad_id|>"],
@@ -184,7 +190,14 @@ def _qwen2_5_vl() -> tuple[Any, Any]:
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
     special += ["<|image_pad|>", "<|video_pad|>"]
     vocabulary = {token: i for i, token in enumerate([*alphabet, *special])}
-    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    ends = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    try:
+        tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], **ends)
+    except TypeError:  # before transformers 5 the class read files, and its fast twin took the core
+        from transformers import Qwen2TokenizerFast
+
+        core = _tokenizer(special, bos=None, eos="<|im_end|>", pad="<|endoftext|>").backend_tokenizer
+        tokenizer = Qwen2TokenizerFast(tokenizer_object=core, **ends)
     tokenizer.add_special_tokens({"additional_special_tokens": special[1:]})
     config = Qwen2_5_VLConfig(
         vision_config={
@@ -200,7 +213,7 @@ def _qwen2_5_vl() -> tuple[Any, Any]:
         text_config={
             **_TEXT,
             "vocab_size": len(vocabulary),
-            "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10_000.0},
+            "rope_scaling": {"rope_type": "default", "mrope_section": [1, 1, 2]},
             "bos_token_id": vocabulary["<|endoftext|>"],
             "eos_token_id": vocabulary["<|im_end|>"],
             "pad_token_id": vocabulary["<|endoftext|>"],

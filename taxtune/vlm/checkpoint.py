@@ -112,9 +112,16 @@ def _hash_folder(folder: Path) -> str:
 
 
 def _hub(model: str, revision: str | None) -> Checkpoint:
+    from huggingface_hub import constants
+
     pinned = _commit(model, revision)
     config = _load_config(model, model, pinned)
     size = _cached_weights(model, pinned)
+    if size is None and constants.HF_HUB_OFFLINE:
+        raise VLMError(
+            f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
+            remedy=f"With a connection run `hf download {model}`, or give the folder of a copy.",
+        )
     return Checkpoint(
         name=model,
         source=model,
@@ -151,7 +158,7 @@ def _cached_weights(model: str, revision: str) -> int | None:
     for single in ("model.safetensors", "pytorch_model.bin"):
         if (file := cached(single)) is not None:
             return file.stat().st_size
-    index = cached("model.safetensors.index.json")
+    index = cached("model.safetensors.index.json") or cached("pytorch_model.bin.index.json")
     if index is None:
         return None
     try:
@@ -211,7 +218,11 @@ def explain_load_error(name: str, error: BaseException, what: str) -> VLMError:
         )
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
-        return VLMError(f"The model {name!r} needs a package that is missing: {_first_line(missing)}")
+        # The processors of SmolVLM write numbers out; those that also take videos want torchvision.
+        return VLMError(
+            f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
+            remedy="Install what the families of models need with: pip install 'taxtune[vlm]'",
+        )
     if "does not appear to have a file named" in text:
         return VLMError(
             f"The {what} of {name!r} cannot be found: {_first_line(error)}",

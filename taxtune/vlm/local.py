@@ -143,8 +143,9 @@ class LocalVLM:
             "temperature": self.temperature,
             "seed": self.seed if self.temperature > 0 else None,
             "system_prompt": self.system_prompt,
-            # Processors change between releases, seldom within one.
+            # Processors change between releases, seldom within one, and resize otherwise with torchvision than without.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
+            "torchvision": str(transformers.utils.is_torchvision_available()),
         }
 
     def check(self) -> list[str]:

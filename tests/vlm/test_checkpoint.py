@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import VLMError
-from taxtune.vlm.checkpoint import explain_load_error, find_checkpoint
+from taxtune.vlm.checkpoint import _cached_weights, explain_load_error, find_checkpoint
 
 Checkpoints = Callable[[str], Path]
 
@@ -90,7 +90,7 @@ def _named(name: str, message: str = "") -> Exception:
         (_named("RevisionNotFoundError"), "no such revision"),
         (_named("LocalEntryNotFoundError"), "could not be reached.*hf download org/model"),
         (_named("OfflineModeIsEnabled"), "could not be reached"),
-        (ImportError("Package `num2words` is required"), "needs a package that is missing: .*num2words"),
+        (ImportError("Package `num2words` is required"), r"is missing: .*num2words.*taxtune\[vlm\]"),
         (ValueError("Transformers does not recognize this architecture."), "Upgrade it"),
         (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
     ],
@@ -157,12 +157,24 @@ def test_a_model_that_is_not_here_is_named_with_how_to_get_it(pictures: list[Pat
 
 
 @pytest.mark.slow
-def test_weights_that_are_not_here_are_announced(
-    checkpoints: Checkpoints, pictures: list[Path], tmp_path: Path
-) -> None:
+def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, pictures: list[Path], tmp_path: Path) -> None:
     _hub_cache(tmp_path, checkpoints("llava"))
     (tmp_path / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
     out = _offline(tmp_path, "org/tiny", pictures[0])
-    assert "will be downloaded first" in out
-    assert "The weights of 'org/tiny' cannot be found" in out
+    assert "The weights of 'org/tiny' are not all on this machine" in out
     assert "hf download org/tiny" in out
+
+
+def test_weights_in_parts_are_complete_when_all_parts_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cached(repo: str, name: str, revision: str) -> str | None:
+        assert (repo, revision) == ("org/model", COMMIT)
+        return str(tmp_path / name) if (tmp_path / name).exists() else None
+
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", cached)
+    assert _cached_weights("org/model", COMMIT) is None
+    index = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "model-1-of-2.safetensors").write_bytes(b"12345")
+    assert _cached_weights("org/model", COMMIT) is None
+    (tmp_path / "model-2-of-2.safetensors").write_bytes(b"123")
+    assert _cached_weights("org/model", COMMIT) == 8

@@ -119,15 +119,20 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
 
     questions = [question("Bird?", image) for image in pictures]
 
-    def answers(**settings: Any) -> list[str]:
-        vlm = LocalVLM(str(checkpoints("llava")), max_new_tokens=10, **settings)
+    def made(**settings: Any) -> LocalVLM:
+        return LocalVLM(str(checkpoints("llava")), max_new_tokens=10, **settings)
+
+    def answers(vlm: LocalVLM) -> list[str]:
         return [text(r) for r in vlm.answer(questions)]
 
-    assert answers() == answers()
+    assert answers(made()) == answers(made())
+    one = made(temperature=1.0, seed=1)
+    first = answers(one)
     state = torch.random.get_rng_state()
-    assert answers(temperature=1.0, seed=1) == answers(temperature=1.0, seed=1)
-    assert answers(temperature=1.0, seed=1) != answers(temperature=1.0, seed=2)
+    assert answers(one) == first
     assert torch.equal(torch.random.get_rng_state(), state), "sampling must not touch the caller's random numbers"
+    assert answers(made(temperature=1.0, seed=1)) == first
+    assert answers(made(temperature=1.0, seed=2)) != first
 
 
 def test_the_identity_pins_weights_and_decoding(checkpoints: Checkpoints, tmp_path: Path) -> None:
