@@ -15,6 +15,10 @@ from taxtune.mapping.words import ADJECTIVES, ARTICLES
 __all__ = ["Asserted", "asserted_node"]
 
 
+#: More names than this in one answer are not looked at.
+_MAX_MENTIONS = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Asserted:
     """What an answer asserts.
@@ -23,7 +27,7 @@ class Asserted:
         node: The node, or None where the answer names nothing.
         stage: What decided, where there is a node.
         phrases: The asserted phrases as folded words, for what comes after.
-        declined: Whether the speaker refused or only denied; then nothing is guessed from the rest.
+        declined: Whether the speaker refused, denied or spoke of a vehicle; then nothing is guessed from the rest.
     """
 
     node: int | None
@@ -45,22 +49,35 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     for line in unwrapped.lines:
         reading = read_line(line, lambda words: locate_names(lexicon, words))
         declined = declined or reading.refused or reading.denied
-        for position, phrase in enumerate(reading.phrases):
-            for part in _conjuncts(lexicon, phrase):
-                if part.role is Role.ASSERTED and not is_foreign(part.words):
+        parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
+        for position, part in enumerate(parts):
+            if part.role is Role.DENIED:
+                continue
+            if part.role is Role.ASSERTED:
+                if is_foreign(part.words):
+                    declined = True
+                else:
                     phrases.append(part.keys)
-                mention = name_phrase(lexicon, part) if part.role is not Role.DENIED else None
-                if mention is not None:
-                    link = Link.LIST if position == 0 and unwrapped.listed else part.link
-                    found.setdefault(part.role, []).append((mention, link))
+            mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
+            if mention is not None:
+                link = Link.LIST if position == 0 and unwrapped.listed else part.link
+                found.setdefault(part.role, []).append((mention, link))
     roles = (Role.ASSERTED, Role.COMPARED) if declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
     for role in roles:
         if role in found:
-            node, several = resolve(lexicon.taxonomy, found[role])
+            node, several = resolve(lexicon.taxonomy, found[role][:_MAX_MENTIONS])
             whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
             stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
             return Asserted(node, stage, tuple(phrases), declined)
     return Asserted(None, Stage.ABSTAINED, tuple(phrases), declined)
+
+
+def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
+    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
+    if not following or following[0].link is not Link.OR or len(following[0].words) < 2 or len(phrase.words) > 3:
+        return None
+    mention = name_phrase(lexicon, Phrase((*phrase.words, following[0].words[-1]), phrase.role, phrase.link))
+    return mention if mention is not None and mention.strength is Strength.WHOLE else None
 
 
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:

@@ -177,7 +177,10 @@ class Mapper:
         return int(top[0]), Stage.SIMILARITY
 
     def _bounded(self, answer: str) -> str:
-        return answer[: self.config.max_characters]
+        if len(answer) <= self.config.max_characters:
+            return answer
+        kept = answer[: self.config.max_characters]
+        return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
 
     # -- indexes, made when first needed ---------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from taxtune.mapping.words import (
 __all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line"]
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ`´][^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
-_ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie"])
+_ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
 _HEDGES = frozenset(["could", "might", "may"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])

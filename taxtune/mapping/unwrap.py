@@ -15,7 +15,10 @@ _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _URL = re.compile(r"\b(?:https?://|www\.)\S+")
-_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>")
+_TAG = re.compile(
+    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>", re.I
+)
+_BRACKETS = re.compile(r"[<>]")
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
 _MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
 _QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['’](?!\w)")
@@ -69,7 +72,7 @@ def unwrap(answer: str) -> Unwrapped:
 def _clean(text: str) -> str:
     text = html.unescape(text)
     text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
-    text = _TAG.sub(" ", _URL.sub(" ", text))
+    text = _BRACKETS.sub("", _TAG.sub(" ", _URL.sub(" ", text)))
     text = _SNAKE.sub(" ", _MARKUP.sub("", text))
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)

@@ -44,7 +44,7 @@ def _nouns(text: str) -> frozenset[str]:
 
 
 #: Between two names these say that either may be meant.
-ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise")
+ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
 
 #: Words that begin a noun phrase.
 ARTICLES = _words("a an the some any")
@@ -114,7 +114,8 @@ FILLER = _nouns(
 TAIL = _nouns(
     "species variety varietal breed mix cross crossbreed hybrid cultivar strain specimen individual type kind sort "
     "form photo photograph image picture shot view portrait kingdom phylum class order family tribe genus group "
-    "name names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc itself too head face"
+    "name names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc "
+    "itself too head face"
 )
 
 #: The word before these, or glued to them, is a likeness and not the thing: "fern-like", "lily-shape orchid".
@@ -148,8 +149,8 @@ COMMON = _nouns(
     "spring autumn season window table plate bottle glass paper plastic metal stone wooden fabric leather subject "
     "closeup camera lens focus light shadow bright beautiful pretty cute lovely single double multiple several cluster "
     "ringed centered drooping pointed pointer rounded round square sorry cannot identify provide assist unable shape "
-    "ring disc disk sphere spiral ball circle unknown thing something anything nothing splash dot dots stripe "
-    "series sport limited continental cruiser premium touring performance super power silver"
+    "ring disc disk sphere spiral ball circle unknown thing something anything nothing splash dot stripe "
+    "egg shell bone skin track series sport limited continental cruiser premium touring performance super power silver"
 )
 
 #: Words that cannot be the head of a name, though names on a tree may end in them.
