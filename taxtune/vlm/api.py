@@ -195,7 +195,7 @@ class ApiVLM:
 
         started = time.perf_counter()
         try:
-            image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256)
+            image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256 or None)
         except ImageError as error:
             return Failure(str(error), retryable=False)
         messages = self._messages(question.prompt, data_url(image, self.max_image_side))

@@ -20,7 +20,7 @@ class Question:
     Attributes:
         prompt: A rendered template.
         image: The image file.
-        image_sha256: SHA-256 of the image file's bytes, in hexadecimal.
+        image_sha256: SHA-256 of the image file's bytes, in hexadecimal. A model refuses a file that no longer has it.
     """
 
     prompt: str

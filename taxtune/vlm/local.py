@@ -254,7 +254,7 @@ class LocalVLM:
         ready: list[tuple[int, Question, Image.Image]] = []
         for place, question in enumerate(questions):
             try:
-                image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256)
+                image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256 or None)
             except ImageError as error:
                 replies[place] = Failure(str(error), retryable=False)
             else:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import base64
 import io
+import os
+import re
+import signal
 import threading
 import time
 from pathlib import Path
@@ -168,8 +171,6 @@ def test_what_passes_is_retried_and_answered(bad: servers.Reply, question: Quest
 def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
     bad: servers.Reply, reason: str, question: Question
 ) -> None:
-    import re
-
     with OpenAIServer(then=bad) as server:
         (reply,) = vlm(server, timeout=0.3 if bad.delay else 10).answer([question])
         assert len(server.chats) == 3, "one layer of retries, not two"
@@ -203,6 +204,15 @@ def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None
         state.attempt_number = attempt
         waits.append(model._wait(state))
     assert waits == [1, 2, 4, 6, 6]
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(question: Question) -> None:
+    with OpenAIServer(then=servers.slow(60)) as server:
+        started = time.monotonic()
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            vlm(server, timeout=30).answer(numbered(question, 8))
+        assert time.monotonic() - started < 10
 
 
 # -- what does not pass is not ----------------------------------------------------------------------------------------
