@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import best_so_far, headline, redact
 from taxtune.tracking import values
-from taxtune.tracking.store import Store, open_store, short_reason, store_uri
+from taxtune.tracking.store import Store, hushed, open_store, short_reason, store_uri
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 __all__ = ["MLflowTracker"]
@@ -366,7 +366,8 @@ class MLflowTracker:
         before = {name: os.environ.pop(name, None) for name in (*meant, "MLFLOW_EXPERIMENT_NAME")}
         os.environ.update(meant)
         try:
-            yield
+            with hushed():
+                yield
         finally:
             for name, value in before.items():
                 os.environ.pop(name, None)

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from taxtune import atomic
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import redact
 
-__all__ = ["Store", "open_store", "short_reason", "store_uri"]
+__all__ = ["Store", "hushed", "open_store", "short_reason", "store_uri"]
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -84,14 +85,15 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
     if database is not None:
         _check_sqlite(database)
     try:
-        client = _client(uri)
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
-            number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
-        else:
-            number = found.experiment_id
-            if found.lifecycle_stage == "deleted":
-                client.restore_experiment(number)
+        with hushed():
+            client = _client(uri)
+            found = client.get_experiment_by_name(experiment)
+            if found is None:
+                number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
+            else:
+                number = found.experiment_id
+                if found.lifecycle_stage == "deleted":
+                    client.restore_experiment(number)
     except Exception as error:
         raise TaxtuneError(
             f"MLflow cannot record at {redact(uri)}: {short_reason(error)}",
@@ -112,11 +114,22 @@ def _client(uri: str) -> Any:
     from mlflow import MlflowClient
 
     # The level above counts only where MLflow has not been imported before.
-    for name in ("mlflow", "mlflow.store.db.utils", "alembic"):
-        logger = logging.getLogger(name)
-        if logger.getEffectiveLevel() < logging.WARNING and os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
-            logger.setLevel(logging.WARNING)
+    logger = logging.getLogger("mlflow")
+    if logger.getEffectiveLevel() < logging.WARNING and os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+        logger.setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=uri)
+
+
+@contextlib.contextmanager
+def hushed() -> Iterator[None]:
+    """Keeps what databases say as they are opened off the terminal: MLflow's migrations set up loggers of their own."""
+    before = logging.root.manager.disable
+    if os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING") == "WARNING":
+        logging.disable(max(before, logging.INFO))
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _artifacts(uri: str, folder: str | Path) -> str | None:
