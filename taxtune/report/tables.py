@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.wording import (
     METRICS,
     Result,
@@ -22,23 +21,18 @@ from taxtune.report.wording import (
     template_name,
     visible,
 )
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from taxtune.tuning.plan import Plan
 
 __all__ = [
     "differences_table",
     "heldout_table",
     "iterations_table",
-    "print_comparison",
-    "print_evaluation",
-    "print_plan",
     "print_result",
-    "print_tune",
 ]
 
 
@@ -140,87 +134,6 @@ def _table() -> Table:
     from rich.table import Table
 
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)
-
-
-def print_tune(result: TuneResult, console: Console | None = None) -> None:
-    """Prints a tuning run on standard output."""
-    print_result(console or _stdout(), result)
-
-
-def print_comparison(result: ComparisonResult, console: Console | None = None) -> None:
-    """Prints a comparison on standard output."""
-    print_result(console or _stdout(), result)
-
-
-def print_evaluation(result: Mapping[str, Any], console: Console | None = None) -> None:
-    """Prints the scores of a template beside the baseline's.
-
-    Args:
-        result: `recipe`, `split`, `images`, `results` (each with `name`, `scores`, `intervals`) and `differences` by
-            metric, as plain values.
-        console: Where to print; standard output by default.
-    """
-    console = console or _stdout()
-    used = result["results"][0]["scores"]["n"] if result["results"] else 0
-    split = "held-out" if result["split"] == "heldout" else result["split"]
-    missing = f", {result['images'] - used} without an answer" if used < result["images"] else ""
-    _heading(console, f"{result['recipe']}, {split} split, {_count(used, 'image')}{missing}: score and 95 % interval")
-    table = _table()
-    table.add_column("score", no_wrap=True)
-    for held in result["results"]:
-        table.add_column(template_name(held["name"]), justify="right", no_wrap=True)
-    table.add_column("template\n− baseline", justify="right", no_wrap=True)
-    for key, name in METRICS.items():
-        cells = [
-            f"{number(held['scores'][key], key)}\n{interval(Interval(**held['intervals'][key]), key)}"
-            for held in result["results"]
-        ]
-        found = result["differences"].get(key)
-        table.add_row(
-            name, *cells, _change(None if found is None else PairedDifference(**found), key), end_section=True
-        )
-    console.print(table)
-
-
-def print_plan(plan: Plan, console: Console | None = None) -> None:
-    """Prints what a run will do and what stands in its way.
-
-    Args:
-        plan: The plan.
-        console: Where to print; standard output by default.
-    """
-    console = console or _stdout()
-    objectives = ", ".join(metric_name(objective) for objective in plan.objectives)
-    lines = {
-        "recipe": plan.name,
-        "objective": objectives,
-        "taxonomy": "not read" if plan.nodes is None else _count(plan.nodes, "node"),
-        "images": "not read"
-        if plan.images is None
-        else f"{plan.images:,}; tuning {plan.tuning_images:,}, held-out {plan.heldout_images:,}",
-        "model": ", ".join(str(value) for value in plan.vlm.values()),
-    }
-    if plan.trivial_hp is not None and plan.trivial_hr is not None:
-        lines["always the domain's root"] = f"hP {number(plan.trivial_hp)}, hR {number(plan.trivial_hr)}"
-    lines["VLM calls"] = f"at most {plan.vlm_calls:,}"
-    lines["LLM calls"] = f"{plan.llm_calls:,}" + (
-        f" to {plan.llm_calls_at_most:,}" if plan.llm_calls_at_most > plan.llm_calls else ""
-    )
-    width = max(map(len, lines))
-    for name, text in lines.items():
-        console.print(f"{name:<{width}}  {visible(text)}", markup=False, highlight=False, soft_wrap=True)
-    console.print()
-    for problem in plan.problems:
-        console.print(f"missing: {visible(problem)}", markup=False, highlight=False, soft_wrap=True)
-    console.print(
-        f"{_count(len(plan.problems), 'problem')}; the run cannot start." if plan.problems else "Ready to run."
-    )
-
-
-def _stdout() -> Console:
-    from rich.console import Console
-
-    return Console()
 
 
 def _change(value: PairedDifference | None, key: str) -> str:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from taxtune.report.tables import print_evaluation, print_plan, print_result
-from taxtune.tuning.plan import Plan
+from taxtune.report.tables import print_result
 from taxtune.tuning.records import ComparisonResult, TuneResult
 from tests.report import samples
 
@@ -46,47 +45,6 @@ def test_a_run_without_held_out_scores_is_printed_too() -> None:
 
 def test_only_a_terminal_gets_colours() -> None:
     assert "\x1b[" in printed(samples.tune(n=1), terminal=True)
-
-
-def test_an_evaluation_is_printed_beside_the_baseline() -> None:
-    run = samples.tune(n=1)
-    evaluation = {
-        "recipe": "birds",
-        "split": "heldout",
-        "images": 201,
-        "results": [
-            asdict(replace(held, name=name)) for held, name in zip(run.heldout, ("baseline", "template"), strict=True)
-        ],
-        "differences": {name: asdict(value) for name, value in run.differences.items()},
-    }
-    stream = io.StringIO()
-    print_evaluation(evaluation, Console(file=stream, width=80))
-    text = stream.getvalue()
-    assert "birds, held-out split, 200 images, 1 without an answer: score and 95 % interval" in text
-    for part in ("0.871", "0.962", "0.944 to 0.978", "+0.070 to +0.111"):
-        assert part in text
-
-
-def test_a_plan_says_the_calls_and_every_problem() -> None:
-    plan = Plan(
-        "birds", ("hp", "accuracy"), (), 16344, 400, 20, 200, 1.0, 0.5, {"kind": "local", "model": "m"}, 1840, 60, 180
-    )
-    stream = io.StringIO()
-    console = Console(file=stream, width=80)
-    print_plan(plan, console)
-    text = stream.getvalue()
-    for part in (
-        "16,344 nodes",
-        "tuning 20, held-out 200",
-        "at most 1,840",
-        "60 to 180",
-        "hP 1.000, hR 0.500",
-        "Ready",
-    ):
-        assert part in text
-    print_plan(replace(plan, images=None, problems=("no key [in] here", "no image")), console)
-    text = stream.getvalue()
-    assert "missing: no key [in] here\nmissing: no image\n2 problems; the run cannot start." in text
 
 
 def test_control_characters_in_foreign_text_are_shown_and_not_obeyed() -> None:
