@@ -189,6 +189,14 @@ class LocalVLM:
         return processor
 
     @cached_property
+    def _control_tokens(self) -> tuple[str, ...]:
+        """Texts that the tokenizer reads as control tokens, the longest first."""
+        tokenizer = self._processor.tokenizer
+        tokens = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        tokens |= {*tokenizer.all_special_tokens, getattr(self._processor, "image_token", None) or ""}
+        return tuple(sorted(filter(None, map(str, tokens)), key=lambda token: (-len(token), token)))
+
+    @cached_property
     def _network(self) -> Any:
         import torch
         from transformers import AutoModelForImageTextToText
@@ -323,11 +331,9 @@ class LocalVLM:
         Raises:
             ValueError: If the prompt holds one of the model's control tokens, which would be read as one.
         """
-        processor = self._processor
-        special = {*processor.tokenizer.all_special_tokens, getattr(processor, "image_token", None)}
-        held = sorted(token for token in special if token and token in prompt)
-        if held:
-            raise ValueError(f"the prompt holds the model's control token {held[0]!r}")
+        held = next((token for token in self._control_tokens if token in prompt), None)
+        if held is not None:
+            raise ValueError(f"the prompt holds the model's control token {held!r}")
         user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
         if self.system_prompt is None:
             return self._render([user])

@@ -239,6 +239,17 @@ def test_a_control_token_in_the_prompt_fails_alone(
     assert not replies[1].retryable
 
 
+def test_control_tokens_beyond_the_named_ones_are_known(models: Callable[[str], LocalVLM]) -> None:
+    for family, token in (
+        ("mllama", "<|start_header_id|>"),
+        ("smolvlm", "<row_1_col_2>"),
+        ("qwen2_5_vl", "<|im_start|>"),
+    ):
+        with pytest.raises(ValueError, match="control token"):
+            models(family)._chat(f"Bird? {token} yes")
+    assert "a < b > c" in models("mllama")._chat("a < b > c")
+
+
 def test_an_image_that_the_processor_refuses_fails_alone(
     models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask, tmp_path: Path
 ) -> None:
