@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.init import init
 from taxtune.cli.place import place
 from taxtune.cli.score import score
 from taxtune.cli.taxonomy import taxonomy_app
@@ -40,6 +41,7 @@ def _options(
 
 
 app.add_typer(taxonomy_app, name="taxonomy")
+app.command()(init)
 app.command()(place)
 app.command()(score)
 app.command()(tune)

@@ -1,0 +1,104 @@
+"""`taxtune init`: a first recipe for one's own images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taxtune.errors import RecipeError
+
+__all__ = ["init"]
+
+_RECIPE = """\
+# Made by `taxtune init`. Check it with: taxtune tune {file} --dry-run
+name: {name}
+seed: 0
+
+taxonomy:
+  path: {taxonomy}
+
+data:
+  kind: {kind} # {kind_says}
+  path: {data}
+  tuning: 20 # every template is asked about these
+  heldout: 200 # baseline and winner are asked about these, once
+
+prompt:
+  question: {question}
+  domain: {domain} # what the images show, as a template may say it
+  ranks: {ranks} # broadest first, below the root
+
+vlm:
+  kind: {vlm_kind} # local: a transformers checkpoint; api: any litellm model with image input
+  model: {model}
+
+mapper:
+  similarity: lexical # offline; or sentence:MODEL, clip:MODEL
+
+objective:
+  kind: hp # hp: right before specific; hf: both; accuracy: the exact label
+
+proposer:
+  kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
+
+iterations: 30
+"""
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
+    data: Annotated[
+        Path, typer.Option("--data", help="A CSV or JSONL file (image, label), or a folder with a sub-folder a label.")
+    ],
+    taxonomy: Annotated[Path, typer.Option("--taxonomy", help="The label tree: paths, edges, or iNat21's files.")],
+    domain: Annotated[
+        str, typer.Option("--domain", help="What the images show: bird, dish, car.")
+    ] = "object",
+    model: Annotated[
+        str, typer.Option("--model", help="The vision-language model; 'api:NAME' for one behind an API.")
+    ] = "meta-llama/Llama-3.2-11B-Vision-Instruct",
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+) -> None:
+    """Write a recipe for your own images, with sane settings to start from."""
+    from taxtune.atomic import write_text
+    from taxtune.taxonomy import read_taxonomy
+
+    if file.exists() and not force:
+        raise RecipeError("The file exists.", file=file, remedy="Name another, or write over it with --force.")
+    for path, option in ((data, "--data"), (taxonomy, "--taxonomy")):
+        if not path.exists():
+            raise RecipeError(f"There is no such file or folder for {option}.", file=path)
+    tree = read_taxonomy(taxonomy)
+    # The ranks in the order of their mean depth, without the root's.
+    depths: dict[str, list[int]] = {}
+    for node in range(1, len(tree)):
+        if (rank := tree.ranks[node]) is not None:
+            depths.setdefault(rank, []).append(int(tree.depth[node]))
+    ranks = sorted(depths, key=lambda rank: sum(depths[rank]) / len(depths[rank]))[:32]
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in file.stem).strip("._-") or "mine"
+    kind = "folder" if data.is_dir() else "manifest"
+    text = _RECIPE.format(
+        file=file,
+        name=json.dumps(name),
+        taxonomy=_quoted(taxonomy, file),
+        kind=kind,
+        kind_says="a sub-folder a label" if kind == "folder" else "a file with the columns image and label",
+        data=_quoted(data, file),
+        question=json.dumps(f"What {domain} is this?", ensure_ascii=False),
+        domain=json.dumps(domain, ensure_ascii=False),
+        ranks=json.dumps(ranks, ensure_ascii=False),
+        vlm_kind="api" if model.startswith("api:") else "local",
+        model=json.dumps(model.removeprefix("api:"), ensure_ascii=False),
+    )
+    write_text(file, text)
+    typer.echo(f"Wrote {file}. Next: taxtune tune {file} --dry-run", err=True)
+
+
+def _quoted(path: Path, recipe: Path) -> str:
+    # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
+    base = recipe.resolve().parent
+    full = path.resolve()
+    return json.dumps(str(full.relative_to(base) if full.is_relative_to(base) else full), ensure_ascii=False)

@@ -1,0 +1,55 @@
+import pytest
+from typer.testing import CliRunner
+
+from taxtune.cli import app
+from taxtune.errors import RecipeError
+from taxtune.recipe import load_recipe
+from taxtune.tuning.plan import make_plan
+from taxtune.tuning.session import Session
+from tests.tuning.toy import ToyVLM, make_files
+
+runner = CliRunner()
+
+
+def arguments(folder, file="birds of mine.yaml", data="manifest.csv"):
+    return ["init", str(folder / file), "--data", str(folder / data), "--taxonomy", str(folder / "tree.csv")]
+
+
+def test_a_new_recipe_is_valid_and_can_be_planned(tmp_path):
+    make_files(tmp_path)
+    result = runner.invoke(app, [*arguments(tmp_path), "--domain", "colour", "--model", "builtin:fieldguide"])
+    assert result.exit_code == 0, result.output
+    recipe = load_recipe(tmp_path / "birds of mine.yaml", ["data.tuning=4", "data.heldout=8"])
+    assert (recipe.name, recipe.data.kind, recipe.prompt.question) == (
+        "birds-of-mine",
+        "manifest",
+        "What colour is this?",
+    )
+    assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
+    session = Session(recipe, tmp_path / "out")
+    session.__dict__["vlm"] = ToyVLM()
+    assert make_plan(session).problems == ()
+
+
+def test_a_folder_and_an_api_are_told_from_a_file_and_a_checkpoint(tmp_path):
+    make_files(tmp_path)
+    (tmp_path / "photos").mkdir()
+    runner.invoke(app, [*arguments(tmp_path, data="photos"), "--model", "api:openai/gpt-4o"])
+    recipe = load_recipe(tmp_path / "birds of mine.yaml")
+    assert (recipe.data.kind, recipe.vlm.kind, recipe.vlm.model) == ("folder", "api", "openai/gpt-4o")
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    path = make_files(tmp_path)
+    before = path.read_text()
+    with pytest.raises(RecipeError, match="--force"):
+        runner.invoke(app, arguments(tmp_path, file="recipe.yaml"), catch_exceptions=False)
+    assert path.read_text() == before
+    assert runner.invoke(app, [*arguments(tmp_path, file="recipe.yaml"), "--force"]).exit_code == 0
+    assert path.read_text() != before
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    make_files(tmp_path)
+    with pytest.raises(RecipeError, match="nothing"):
+        runner.invoke(app, arguments(tmp_path, data="nothing"), catch_exceptions=False)
