@@ -17,6 +17,8 @@ __all__ = ["Asserted", "asserted_node"]
 
 #: More names than this in one answer are not looked at.
 _MAX_MENTIONS = 40
+#: A longer run of words without a break is no coordination of names.
+_MAX_COORDINATED_WORDS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     """Parts "robins and thrushes", but not "black and white warbler": both sides must end in a name."""
     words = phrase.words
-    if lexicon.exact(phrase.keys):
+    if len(words) > _MAX_COORDINATED_WORDS or lexicon.exact(phrase.keys):
         return [phrase]
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:

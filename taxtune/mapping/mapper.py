@@ -141,7 +141,7 @@ class Mapper:
     def _place_default(self, answer: str, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage]:
         asserted = asserted_node(self._lexicon, answer)
         if asserted.node is not None:
-            return (asserted.node, asserted.stage) if asserted.node else (0, Stage.ABSTAINED)
+            return asserted.node, asserted.stage
         words = sum(len(phrase) for phrase in asserted.phrases if not NO_HEADS.issuperset(phrase))
         if asserted.declined or not 0 < words <= _MAX_GUESSED_WORDS:
             return self.taxonomy.root, Stage.ABSTAINED

@@ -75,7 +75,8 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns what a phrase names, or None where it names nothing on the tree."""
     words = _trim(lexicon, phrase.words)
     keys = [word.key for word in words]
-    if not keys or all(key in ADJECTIVES or key in FILLER for key in keys):
+    describes = all(key in ADJECTIVES or key in FILLER for key in keys)
+    if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
         return None
     described = phrase.words[0].lower in ARTICLES
     nodes = lexicon.exact(keys)

@@ -20,11 +20,14 @@ _TAG = re.compile(
 )
 _BRACKETS = re.compile(r"[<>]")
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
+_STAR = re.compile(r"^\s*\*\s+", re.M)
 _MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
 _QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['’](?!\w)")
 _SNAKE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_MARKER = re.compile(r"(?:(?:^|[\s.!?(])(?:final answer|answer|prediction|output)|(?:^|[.!?\n])\s*A)\s*[:：=]\s*", re.I)
+_MARKER = re.compile(
+    r"(?:(?:^|[\s.!?(])(?:final answer|answer|prediction|output)|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*", re.I
+)
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
 _KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
@@ -73,7 +76,7 @@ def _clean(text: str) -> str:
     text = html.unescape(text)
     text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
     text = _BRACKETS.sub("", _TAG.sub(" ", _URL.sub(" ", text)))
-    text = _SNAKE.sub(" ", _MARKUP.sub("", text))
+    text = _SNAKE.sub(" ", _MARKUP.sub("", _STAR.sub("- ", text)))
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)
     return _QUOTES.sub("", text)
