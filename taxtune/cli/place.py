@@ -72,7 +72,9 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
         "score": round(placement.score, 6),
         "abstained": placement.abstained,
     }
-    return json.dumps(record, ensure_ascii=False)
+    line = json.dumps(record, ensure_ascii=False)
+    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
+    return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
 
 
 def _text_line(tree: Taxonomy, placement: Placement) -> str:

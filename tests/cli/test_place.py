@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from taxtune.cli import main
+
+TAXONOMY = """path,rank,aliases
+life/bird,class,birds
+life/bird/duck/mallard,species,wild duck
+life/bird/thrush/blackbird,species,Turdus merula
+life/bird/thrush/American robin,species,Turdus migratorius
+"""
+
+
+@pytest.fixture
+def taxonomy(tmp_path: Path) -> Path:
+    path = tmp_path / "taxonomy.csv"
+    path.write_text(TAXONOMY, encoding="utf-8")
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object, stdin: bytes = b"") -> int:
+    monkeypatch.setattr(sys, "argv", ["taxtune", "place", *map(str, arguments)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def records(capsys: Capture) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_text_one_line_each_blank_ones_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
+) -> None:
+    file = write(tmp_path, "answers.txt", "A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n")
+    assert run(monkeypatch, "--taxonomy", taxonomy, file, "--json") == 0
+    found = records(capsys)
+    assert [r["label"] for r in found] == ["mallard", "life", "life", "thrush", "life"]
+    assert [r["abstained"] for r in found] == [False, True, True, False, True]
+    assert found[0] == {
+        "answer": "A: Mallards.",
+        "path": ["life", "bird", "duck", "mallard"],
+        "label": "mallard",
+        "stage": "verbatim",
+        "score": found[0]["score"],
+        "abstained": False,
+    }
+
+
+def test_csv_and_jsonl(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path) -> None:
+    table = write(tmp_path, "a.csv", '\ufeffid,answer\n1,"robin, American"\n2,\n\n4,"a\nduck"\n')
+    assert run(monkeypatch, "-t", taxonomy, table, "--json") == 0
+    found = records(capsys)
+    assert [r["answer"] for r in found] == ["robin, American", "", "", "a\nduck"]
+    assert [r["label"] for r in found] == ["thrush", "life", "life", "duck"]
+    lines = write(tmp_path, "a.jsonl", '{"answer": "Turdus merula", "id": 1}\n\n{"answer": null}\n')
+    assert run(monkeypatch, "-t", taxonomy, lines, "--json") == 0
+    assert [r["label"] for r in records(capsys)] == ["blackbird", "life", "life"]
+
+
+def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
+    assert run(monkeypatch, "-t", taxonomy, stdin=b"wild\tduck\nfoo\n") == 0
+    captured = capsys.readouterr()
+    first, second = captured.out.splitlines()
+    assert first.split("\t")[0::4] == ["mallard", "wild duck"]
+    assert first.split("\t")[3] == "life / bird / duck / mallard"
+    assert second.split("\t")[:2] == ["life", "abstained"]
+    assert "1 of them abstentions" in captured.err
+    assert run(monkeypatch, "-t", taxonomy, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}') == 0
+    assert run(monkeypatch, "-t", taxonomy, stdin=b"") == 0
+
+
+def test_the_preset_is_taken(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
+    assert run(monkeypatch, "-t", taxonomy, "--preset", "paper-listing", "--json", stdin=b"not a mallard") == 0
+    assert records(capsys)[0]["label"] == "mallard"
+    assert run(monkeypatch, "-t", taxonomy, "--json", stdin=b"not a mallard") == 0
+    assert records(capsys)[0]["abstained"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,text\n1,duck\n", "a.csv:1: The file has no column 'answer'"),
+        ("a.csv", "answer\nrobin, American\n", "a.csv:2: The row has 2 cells, the header 1"),
+        ("a.csv", 'answer\n"duck\n', "a.csv:"),
+        ("a.csv", "", "no column 'answer'"),
+        ("a.jsonl", '{"answer": "duck"}\n{"answer"\n', "a.jsonl:2: The line is not JSON"),
+        ("a.jsonl", '{"text": "duck"}\n', "a.jsonl:1: The line is no object with 'answer'"),
+        ("a.jsonl", '{"answer": 3}\n', "a.jsonl:1: The answer is not text"),
+        ("a.txt", b"duck\n\xff\xfe\n", "a.txt:2: The answers are not UTF-8"),
+    ],
+)
+def test_bad_input_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    taxonomy: Path,
+    tmp_path: Path,
+    name: str,
+    content: str | bytes,
+    message: str,
+) -> None:
+    assert run(monkeypatch, "-t", taxonomy, write(tmp_path, name, content)) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.txt"],
+        ["-", "--input", "xml"],
+        ["-", "--preset", "best"],
+        ["-", "--similarity", "word2vec"],
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_exit_with_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, arguments: list[str]
+) -> None:
+    assert run(monkeypatch, "-t", taxonomy, *arguments, stdin=b"duck\n") == 2
+    assert "taxtune: error:" in capsys.readouterr().err
