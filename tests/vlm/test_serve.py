@@ -44,7 +44,7 @@ def serving(folder: Path, log: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     start = "from transformers.cli.transformers import main; main()"
-    options = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    options = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
     with log.open("w") as stream:
         process = subprocess.Popen(
             [sys.executable, "-c", start, "serve", *options, str(folder)],
