@@ -265,6 +265,8 @@ def _print_plan(plan: Plan) -> None:
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
     line("VLM calls", f"at most {plan.vlm_calls:,}")
     line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
+    for note in plan.notes:
+        line("note", note)
     if plan.problems:
         console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
         for problem in plan.problems:

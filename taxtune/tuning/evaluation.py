@@ -55,7 +55,6 @@ class Evaluator:
         mapper: Places the answers.
         store: Keeps the answers; None asks anew.
         variables: What a template may refer to.
-        batch_size: Questions a batch; a crash loses at most one batch.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
     """
 
@@ -67,7 +66,6 @@ class Evaluator:
         *,
         store: AnswerStore | None,
         variables: Mapping[str, object],
-        batch_size: int = 8,
         use_images: bool = False,
     ) -> None:
         self.taxonomy = taxonomy
@@ -75,7 +73,6 @@ class Evaluator:
         self.mapper = mapper
         self.store = store
         self.variables = variables
-        self.batch_size = batch_size
         self.use_images = use_images
 
     def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
@@ -94,7 +91,7 @@ class Evaluator:
         """
         prompt = render(template, self.variables)
         questions = [Question(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
-        replies = ask(self.vlm, questions, self.store, batch_size=self.batch_size, on_progress=on_answers)
+        replies = ask(self.vlm, questions, self.store, on_progress=on_answers)
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
         texts = [reply.text for reply in replies if isinstance(reply, Answer)]

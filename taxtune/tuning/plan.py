@@ -22,6 +22,7 @@ class Plan:
         name: The recipe's name.
         objectives: One tuning run each.
         problems: Everything that is missing or wrong; empty where the run can start.
+        notes: What is worth knowing and need not be mended, such as weights that will be downloaded.
         nodes: Nodes of the taxonomy.
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
@@ -37,6 +38,7 @@ class Plan:
     name: str
     objectives: tuple[str, ...]
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
     nodes: int | None
     images: int | None
     tuning_images: int
@@ -78,8 +80,7 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
     if taxonomy is not None:
         attempt(lambda: session.mapper)
     vlm = attempt(lambda: session.vlm)
-    if vlm is not None:
-        attempt(vlm.check)
+    notes = () if vlm is None else tuple(attempt(vlm.check) or ())
     proposer = attempt(lambda: session.proposer)
     if proposer is not None:
         attempt(proposer.check)
@@ -91,6 +92,7 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
         name=recipe.name,
         objectives=objectives,
         problems=tuple(problems),
+        notes=notes,
         nodes=None if taxonomy is None else len(taxonomy),
         images=None if examples is None else len(examples),
         tuning_images=tuning,

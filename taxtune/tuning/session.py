@@ -227,12 +227,6 @@ class Session:
             system_prompt=s.system_prompt,
         )
 
-    @property
-    def batch_size(self) -> int:
-        """Questions between two writes to the answer store."""
-        s = self.recipe.vlm
-        return s.concurrency if isinstance(s, ApiVLMSettings) else s.batch_size
-
     @cached_property
     def mapper(self) -> Mapper:
         """Places answers on the tree."""
@@ -270,7 +264,6 @@ class Session:
             self.mapper,
             store=store,
             variables=self.variables,
-            batch_size=self.batch_size,
             use_images=self.recipe.mapper.use_images,
         )
 
