@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from taxtune.mapping.normalize import fold_words
-from taxtune.mapping.words import COMMON, FOREIGN, NO_HEADS
+from taxtune.mapping.words import COMMON, FOREIGN, NO_HEADS, OBJECTS
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Lexicon"]
@@ -24,6 +25,8 @@ _MAX_HEAD = 3
 _MINOR_SENSE = 0.34
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
+#: An epithet of at most this many species is rare.
+_RARE_EPITHET = 3
 #: A modifier tells the part of the tree when at least this many nodes have it.
 _MIN_MODIFIER_SUPPORT = 8
 _MIN_ENDING, _MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
@@ -112,7 +115,7 @@ class Lexicon:
         if rank == "genus":
             self._genera[words[0]].add(node)
         if rank == "species" and len(words) > 1:
-            self._epithets["".join(words[1:])].add(node)
+            self._epithets[_stem("".join(words[1:]))].add(node)
 
     def _add_heads(self, node: int, name: str, words: tuple[str, ...]) -> None:
         # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
@@ -244,7 +247,7 @@ class Lexicon:
         for length in range(min(_MAX_ENDING, len(word) - 3), _MIN_ENDING, -1):
             ending = word[-length:]
             nodes = self._endings.get(ending, ())
-            if len(nodes) >= _MIN_ENDING_SUPPORT and (ending in self._heads or ending in self._exact):
+            if len(nodes) >= _MIN_ENDING_SUPPORT and ending not in NO_HEADS and self.knows_english(ending):
                 return self.common(nodes)
         return None
 
@@ -255,8 +258,19 @@ class Lexicon:
         return tuple(sorted(self._genera.get(word, ())))
 
     def epithet(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the species with this folded epithet."""
-        return tuple(sorted(self._epithets.get("".join(words), ())))
+        """Returns the species with this folded epithet, whatever its gender's ending."""
+        return tuple(sorted(self._epithets.get(_stem("".join(words)), ())))
+
+    def moved(self, genus: int, epithet: str) -> tuple[int, ...]:
+        """Returns the species that an unknown binomial most likely is: Mareca strepera for "Anas strepera".
+
+        That is the one species with this epithet in the genus' family, where the epithet is rare; an epithet as common
+        as "purpurea" says nothing.
+        """
+        species = self.epithet((epithet,))
+        family = self.taxonomy.parents[genus]
+        near = tuple(v for v in species if self.taxonomy.is_ancestor(family, v))
+        return near if len(near) == 1 and len(species) <= _RARE_EPITHET else ()
 
     def abbreviated(self, initial: str, epithet: str) -> tuple[int, ...]:
         """Returns the nodes with a two-word name of this initial and second word: "t. merula"."""
@@ -275,30 +289,39 @@ class Lexicon:
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
-        One slip (a letter more, less, other, or two swapped) is forgiven in words of five letters and more, two in
-        words of eight; the first letter must be right, and no second word may be as near.
+        The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
+        swapped) is forgiven in words of eight letters and more, two in words of ten; shorter words may only double a
+        letter, lose a double, or swap two: "castle" is no "cattle".
 
         Args:
             word: A folded word.
-            generous: Forgive two slips from seven letters, where more than this word speaks for the name.
+            generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
+                name.
         """
         return self._corrected(word, generous)
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        limit = 2 if len(word) >= (7 if generous else 8) else 1 if len(word) >= 5 else 0
-        if limit == 0 or word in self._vocabulary or word in FOREIGN or word in COMMON or not word.isalpha():
+        one, two = (5, 7) if generous else (5, 10)
+        limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
+        if limit == 0 or word in self._vocabulary or not word.isalpha() or word in FOREIGN | COMMON | OBJECTS:
             return None
         best: list[str] = []
         for known in self._by_initial.get(word[0], ()):
             if abs(len(known) - len(word)) > limit:
                 continue
             distance = _edits(word, known, limit)
-            if distance < limit or (distance == limit and limit > 0):
-                if distance < limit:
-                    limit, best = distance, []
-                best.append(known)
-        best = [known for known in best if known in self._heads or known in self._exact] or best
+            if distance > limit or (not generous and len(word) < 8 and not _is_slip_of_hand(word, known)):
+                continue
+            if distance < limit:
+                limit, best = distance, []
+            best.append(known)
+        best = [known for known in best if self.knows_english(known)] or best
         return best[0] if len(best) == 1 else None
+
+
+def _is_slip_of_hand(word: str, known: str) -> bool:
+    """Tells whether two words differ only by doubled letters or the order of their letters."""
+    return re.sub(r"(.)\1", r"\1", word) == re.sub(r"(.)\1", r"\1", known) or sorted(word) == sorted(known)
 
 
 def _edits(a: str, b: str, limit: int) -> int:
@@ -313,3 +336,8 @@ def _edits(a: str, b: str, limit: int) -> int:
         if min(row) > limit:
             return limit + 1
     return min(row[-1], limit + 1)
+
+
+def _stem(epithet: str) -> str:
+    """Returns a Latin epithet without the ending that follows the genus' gender: -us, -a, -um; -is, -e."""
+    return re.sub(r"(?<=\w{3})(?:us|a|um|is|e|er|ra|rum)$", "", epithet)

@@ -147,6 +147,8 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     if not keys or keys[-1] in LIKENESS:
         return None
+    if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
+        return None  # "Ailuroedus melanotis" is no Melanotis
     for start in range(max(0, len(keys) - MAX_WORDS), len(keys)):
         suffix, modifiers = keys[start:], keys[:start]
         if all(key in ADJECTIVES for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
@@ -208,24 +210,33 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         found = lexicon.abbreviated(keys[0], keys[1])
         return Mention(found, Strength.WHOLE, "".join(keys)) if found else None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 and _looks_binomial(words[:2]) else ()
-    if named:  # the rest is a subspecies or an author: "Quercus alba L."
+    if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author: "Quercus alba L."
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True)
     species = lexicon.epithet(keys)
-    if len(species) == 1 and (len(keys) > 1 or (len(keys[0]) > 5 and not lexicon.knows_english(keys[0]))):
+    if len(species) == 1 and len(keys) > 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
     if not (2 <= len(keys) <= 4 and genera and words[0].text[:1].isupper() and not words[1].glued):
         return None
-    latin = _looks_binomial(words) and words[1].key not in ADJECTIVES
-    return Mention(genera, Strength.PART, keys[0]) if latin or not lexicon.knows_english(keys[-1]) else None
+    if not _looks_binomial(words) and lexicon.knows_english(keys[-1]):
+        return None
+    moved = [v for genus in genera for v in lexicon.moved(genus, keys[1])] if len(keys) == 2 else []
+    return Mention(tuple(moved) or genera, Strength.PART, "".join(keys) if moved else keys[0])
 
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
     return (
         len(words) in (2, 3)
         and words[0].text[:1].isupper()
-        and all(word.text.islower() and word.lower.endswith(_LATIN_ENDINGS) for word in words[1:])
+        and all(w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in ADJECTIVES for w in words[1:])
     )
+
+
+def _is_unknown_binomial(lexicon: Lexicon, words: Sequence[Word]) -> bool:
+    """Tells whether a phrase is a species of a genus that the tree lacks, and no "gorgeous clematis"."""
+    first = words[0].lower
+    shaped = first.endswith(("a", "us", "um", "is", "es", "ops", "yx")) and not first.endswith("ous")
+    return shaped and _looks_binomial(words) and not lexicon.knows(words[0].key)
 
 
 def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -242,10 +253,10 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the phrase with unknown words spelt as the nearest known ones, then by the ending of its last word."""
-    if len(words) > MAX_WORDS or (_looks_binomial(words) and not lexicon.knows(words[0].key)):
+    if len(words) > MAX_WORDS or _is_unknown_binomial(lexicon, words):
         return None
     last = words[-1].key
-    if not lexicon.knows(last):
+    if last not in NO_HEADS and not lexicon.knows(last):
         if len(last) < (7 if len(words) > 1 else 5):
             return _ending(lexicon, last)
         mended = [Word(w.text, w.lower, lexicon.correct(w.key) or w.key, w.glued) for w in words]
@@ -273,9 +284,10 @@ def _breed(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _part_of_wide(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "purple petal ring": a wide term that only words for shapes and the like follow."""
+    """Reads "purple petal ring": a wide term that only words for shapes, or heads of anything ("star"), follow."""
     for position in range(len(words) - 1, 0, -1):
-        if words[position].key not in NO_HEADS:
+        after = words[position].key
+        if after not in NO_HEADS and lexicon.head([after]) != lexicon.taxonomy.root:
             return None
         wide = _wide(lexicon, [words[position - 1].key])
         if wide and not words[position].glued:

@@ -25,6 +25,7 @@ __all__ = [
     "LIKENESS",
     "NEGATION",
     "NO_HEADS",
+    "OBJECTS",
     "OTHER_KEYS",
     "PRECISION",
     "REFUSAL",
@@ -153,8 +154,22 @@ COMMON = _nouns(
     "egg shell bone skin track series sport limited continental cruiser premium touring performance super power silver"
 )
 
+#: Things of everyday life that fancy names borrow ("ink cap", "dandelion clock"): no heads either.
+OBJECTS = _nouns(
+    "arch backpack ball bar barn barrel baseball basket basketball bath beacon bed belt book bowl box brake brass "
+    "bridge brick broom bucket building button cable cake can cap castle chain chair chime clock coat coin "
+    "computer cord couch counter cover cradle curtain desk diaper dish door drill drum dumbbell engine fan fence "
+    "flag frame furniture game gate glove gun hammer hamper hat helmet hook horn house jacket jersey jug kettle "
+    "key keyboard knife ladder lamp machine mat mirror mug napkin necklace net oven pad paintbrush pan parachute "
+    "patio pen pencil phone pillow pillar pin pipe pitcher pizza plane pole pot printer prison purse puzzle quill "
+    "quilt racket radio rail road robe roof rope rug saw scale screen screw seat shade shelf ship shirt shoe sign "
+    "sink ski sofa spatula spoon spray stage stair statue stove street swing switch sword syringe telephone "
+    "television tent thimble toaster tool torch towel tower toy tray truck trunk umbrella vase volleyball wall "
+    "wallet watch web wheel whistle wig wire yard"
+)
+
 #: Words that cannot be the head of a name, though names on a tree may end in them.
-NO_HEADS = ADJECTIVES | TAIL | LIKENESS | COMMON
+NO_HEADS = ADJECTIVES | TAIL | LIKENESS | COMMON | OBJECTS
 
 #: Keys of JSON objects and "key: value" lines whose values answer "what is this?".
 ANSWER_KEYS = _words(

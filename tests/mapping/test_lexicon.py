@@ -68,11 +68,32 @@ def test_the_common_ancestor_is_robust(nature: Taxonomy) -> None:
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("woodpeker", "woodpecker"), ("wodpeker", "woodpecker"), ("foxglvoe", "foxglove"), ("jya", None), ("jay", None),
-     ("ferrari", None), ("hawfinch", None)],
-)  # fmt: skip
+    [
+        ("woodpeker", "woodpecker"),
+        ("wodpeker", None),
+        ("foxglvoe", "foxglove"),
+        ("robbin", "robin"),
+        ("rubin", None),
+        ("jya", None),
+        ("jay", None),
+        ("ferrari", None),
+        ("hawfinch", None),
+    ],
+)
 def test_spelling_is_mended_with_care(lexicon: Lexicon, word: str, expected: str | None) -> None:
     assert lexicon.correct(word) == expected
+
+
+def test_spelling_is_mended_more_freely_where_the_whole_name_speaks_for_it(lexicon: Lexicon) -> None:
+    assert lexicon.correct("wodpeker", generous=True) == "woodpecker"
+    assert lexicon.correct("rubin", generous=True) == "robin"
+
+
+def test_a_species_in_its_old_genus_is_found_by_a_rare_epithet(lexicon: Lexicon) -> None:
+    corvus = lexicon.taxonomy.resolve("Corvus")
+    assert labels(lexicon, lexicon.moved(corvus, "stelleri")) == ["Cyanocitta stelleri"]
+    assert labels(lexicon, lexicon.moved(corvus, "cristatus")) == ["Cyanocitta cristata"]
+    assert lexicon.moved(corvus, "merula") == ()  # not in the family
 
 
 def test_latin(lexicon: Lexicon) -> None:

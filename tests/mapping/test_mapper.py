@@ -47,8 +47,11 @@ def label(mapper: Mapper, answer: str) -> str:
         ("Maple flower", "Acer"),
         ("Redhead duck", "Aythya americana"),
         ("Digitalis lutea", "Digitalis"),
+        ("Corvus stelleri", "Cyanocitta stelleri"),
+        ("Ailuroedus merula", "-"),
         ("large black bird", "Aves"),
         ("purple petal ring", "Tracheophyta"),
+        ("Gorgeous digitalis", "Digitalis"),
         # English before Latin homonyms
         ("Nasturtium", "Tropaeolum"),
         ("Nasturtium officinale", "Nasturtium officinale"),
@@ -93,6 +96,8 @@ def label(mapper: Mapper, answer: str) -> str:
         ("Red Volkswagen Beetle Coupe 2010s", "-"),
         ("Jaguar XF Sedan 2005", "-"),
         ("Hawk T1", "-"),
+        ("castle", "-"),
+        ("The image depicts a car parked near a tree", "-"),
     ],
 )
 def test_default_places(mapper: Mapper, answer: str, expected: str) -> None:
