@@ -41,7 +41,7 @@ _FILE = Path(__file__).resolve().parent / "phrasings.yaml"
 
 #: How sure one must be of the species, and of the family or order, before naming it, by carefulness.
 _CAREFULNESS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
-_SURE_OF_SPECIES = (0.0, 0.30, 0.50, 0.72, 0.88, 0.96)
+_SURE_OF_SPECIES = (0.0, 0.38, 0.54, 0.72, 0.88, 0.96)
 _SURE_OF_GROUP = (0.0, 0.0, 0.40, 0.70, 0.86, 0.94)
 
 #: The carefulness of a prompt that asks for nothing in particular.
@@ -157,7 +157,8 @@ def _from_fragments(rng: np.random.Generator, birds: Sequence[Species]) -> tuple
     from jinja2 import Environment
 
     table = load_phrasings()
-    question = _pick(table["question"][:8], rng)
+    # A question that stands for the recipe's own must ask for nothing in particular: its slot says so.
+    question = _pick([entry for entry in table["question"] if entry.keys() <= {"text", "weight"}], rng)
     variables = {
         "question": expand(question["text"], rng) if rng.random() < 0.6 else "What bird is this?",
         "domain": "bird" if rng.random() < 0.9 else str(rng.choice(["animal", "birds", "Aves", "creature"])),
