@@ -121,7 +121,7 @@ def is_foreign(words: Sequence[Word]) -> bool:
     """Tells whether a phrase speaks of a vehicle or carries a model code or year: "Jaguar XF Sedan 2005"."""
     for i, word in enumerate(words):
         glued = i + 1 < len(words) and words[i + 1].glued
-        if word.key in FOREIGN or (_CODE.fullmatch(word.text) and not glued):
+        if word.key in FOREIGN or (_CODE.fullmatch(word.text) and not glued) or (word.glued and word.text.isdigit()):
             return True
     return False
 

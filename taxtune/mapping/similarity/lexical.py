@@ -26,7 +26,7 @@ class LexicalSimilarity:
 
     name = "lexical"
     needs_images = False
-    confident = 0.9
+    confident = 0.95
 
     def __init__(self, ngram_range: tuple[int, int] = (2, 4)) -> None:
         self.ngram_range = ngram_range
