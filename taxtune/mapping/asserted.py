@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Mention, Strength, is_foreign, locate_names, name_phrase
+from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import unwrap
@@ -45,6 +47,9 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     oak") where nothing is compared either, and what is denied never.
     """
     unwrapped = unwrap(answer)
+    words, whole_name = _whole_name(lexicon, unwrapped.lines)
+    if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, (words,), declined=False)
     found: dict[Role, list[tuple[Mention, Link]]] = {}
     phrases: list[tuple[str, ...]] = []
     declined = False
@@ -71,7 +76,18 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
             whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
             stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
             return Asserted(node, stage, tuple(phrases), declined)
+    if whole_name:
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, tuple(phrases), declined)
     return Asserted(None, Stage.ABSTAINED, tuple(phrases), declined)
+
+
+def _whole_name(lexicon: Lexicon, lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Returns an answer's folded words and the nodes that are called just that, however little of a name it looks like.
+
+    A tree of shades may call a node "scarlet", one of aircraft "F/A-18".
+    """
+    words = tuple(fold_words(lines[0])) if len(lines) == 1 else ()
+    return words, lexicon.exact(words, respelled=False)
 
 
 def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
