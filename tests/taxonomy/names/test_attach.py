@@ -45,3 +45,16 @@ def test_rows_have_names_and_places() -> None:
         assert row.rank == row.rank.lower(), row
         assert all(name == name.strip() for name in row.english), row
         assert len({name.casefold() for name in row.english}) == len(row.english), row
+
+
+def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
+    """Curated, "finch" is Passeriformes, as finches are several families; a tree that says Fringillidae means it."""
+    tree = Taxonomy(
+        ["Aves", "Passeriformes", "Fringillidae", "Carduelis carduelis"],
+        [-1, 0, 1, 2],
+        aliases=[["bird"], [], ["finch"], []],
+        ranks=["class", "order", "family", "species"],
+    )
+    named = attach_english_names(tree)
+    assert named.find("finch") == [2]
+    assert named.find("songbird") == [1]
