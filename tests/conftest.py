@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the tests out of the user's cache folder, where drawn images and embeddings of labels lie."""
+    with pytest.MonkeyPatch.context() as patch:
+        # One folder for all workers of a test run: the parent of each worker's own.
+        shared = tmp_path_factory.getbasetemp()
+        patch.setenv(
+            "XDG_CACHE_HOME", str((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "cache")
+        )
+        # Model hubs keep their own place: what a user has downloaded is not downloaded again.
+        patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from taxtune.fieldguide.dataset import make_dataset
+from taxtune.fieldguide.dataset import DRAWING, make_dataset
 from taxtune.fieldguide.render import Sight, render
 from taxtune.fieldguide.species import TAXONOMY_FILE, Species, all_species
 
-__all__ = ["MODEL_FOLDER", "TAXONOMY_FILE", "Sight", "Species", "all_species", "make_dataset", "render"]
+__all__ = ["DRAWING", "MODEL_FOLDER", "TAXONOMY_FILE", "Sight", "Species", "all_species", "make_dataset", "render"]
 
 #: The folder of the embedded model, as `from_pretrained` of transformers takes it.
 MODEL_FOLDER = Path(__file__).resolve().parent / "model"

@@ -17,10 +17,10 @@ from taxtune.errors import DataError
 from taxtune.fieldguide.render import Sight, draw_sight, render
 from taxtune.fieldguide.species import Species, all_species, taxonomy_rows
 
-__all__ = ["Plan", "make_dataset", "plan", "write_taxonomy"]
+__all__ = ["DRAWING", "Plan", "make_dataset", "plan", "write_taxonomy"]
 
 #: Raised whenever the drawing changes, so that a data set made by an older version is not taken for the same one.
-_DRAWING = 1
+DRAWING = 1
 
 _COLUMNS = ("image", "label", "common_name", "family", "order", "degraded", "condition", "severity")
 
@@ -100,7 +100,7 @@ def make_dataset(folder: str | Path, *, n: int = 280, seed: int = 0, degraded: f
         raise DataError("The share of degraded images must lie between 0 and 1.", value=degraded)
     if not 32 <= size <= 1024:
         raise DataError("The images of a field guide must be 32 to 1024 pixels wide.", value=size)
-    made = {"drawing": _DRAWING, "images": n, "seed": seed, "degraded": degraded, "size": size}
+    made = {"drawing": DRAWING, "images": n, "seed": seed, "degraded": degraded, "size": size}
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         if _same(folder, made):
             return folder

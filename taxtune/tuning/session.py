@@ -18,7 +18,6 @@ from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.metrics.hierarchical import score
 from taxtune.recipe import (
-    ApiVLMSettings,
     FieldGuideData,
     FragmentsProposerSettings,
     INat21Data,
@@ -64,7 +63,7 @@ class Session:
 
     Attributes:
         recipe: The recipe.
-        folder: Where a run writes; drawn images of the field guide lie in its `data/`.
+        folder: Where a run writes.
         on_note: Called with remarks worth showing, such as how many images were left out and why.
         on_images: Called with the number of images read and how many there are to read.
     """
@@ -112,11 +111,14 @@ class Session:
         )
 
     def _draw(self, data: FieldGuideData) -> Path:
-        from taxtune.fieldguide import make_dataset
+        from platformdirs import user_cache_path
 
-        # The folder's name tells its content, so that a changed recipe does not meet old images.
-        name = f"fieldguide-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
-        return make_dataset(self.folder / "data" / name, n=data.count, seed=data.seed, degraded=data.degraded)
+        from taxtune.fieldguide import DRAWING, make_dataset
+
+        # The name tells the content: a changed recipe, or a taxtune that draws otherwise, does not meet old images.
+        name = f"v{DRAWING}-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
+        folder = user_cache_path("taxtune") / "fieldguide" / name
+        return make_dataset(folder, n=data.count, seed=data.seed, degraded=data.degraded)
 
     @cached_property
     def splits(self) -> Splits:
