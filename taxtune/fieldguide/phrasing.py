@@ -144,6 +144,21 @@ def _fragments() -> list[tuple[str, dict[str, str]]]:
 
 
 @cache
+def _held_out_fragments() -> frozenset[str]:
+    """The texts of the fragments that are kept out of training, in lower case."""
+    from jinja2 import Environment
+
+    kept = load_phrasings()["fragments"]["held_out"]
+    variables = {"question": "", "domain": "bird", "ranks": ["order", "family", "species"], "examples": []}
+    return frozenset(
+        Environment().from_string(text).render(variables).strip().casefold()
+        for slot, texts in _fragments()
+        for choice, text in texts.items()
+        if choice in kept.get(slot, {})
+    )
+
+
+@cache
 def _trained_fragments() -> tuple[tuple[str, tuple[tuple[str, Mapping[str, Any]], ...]], ...]:
     trained = load_phrasings()["fragments"]["train"]
     slots = []
@@ -209,6 +224,8 @@ def _from_phrases(rng: np.random.Generator, birds: Sequence[Species]) -> tuple[l
     texts = []
     for part in parts:
         text = expand(part["text"], rng)
+        while text.casefold() in _held_out_fragments():
+            text = expand(part["text"], rng)
         if "EXAMPLES" in text:
             names = _examples(rng, birds)
             quote = str(rng.choice(["", "'", '"']))
