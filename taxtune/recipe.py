@@ -7,6 +7,7 @@ path is an environment variable.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -14,11 +15,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from taxtune.errors import RecipeError
-from taxtune.recipe_errors import explain
+from taxtune.recipe_errors import explain, members
+from taxtune.recipe_file import apply_overrides, parse_override, read_mapping
 from taxtune.resources import recipes_dir
 
 __all__ = [
@@ -45,8 +55,20 @@ BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 ObjectiveKind = Literal["hp", "hf", "accuracy"]
 
 
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+# YAML reads `yes` as true, which would silently be 1; and 1e-3, without a dot, as text, which is meant as a number.
+_Number = Annotated[float, BeforeValidator(_no_bool)]
+
+
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 class TaxonomySettings(_Model):
@@ -68,8 +90,10 @@ class TaxonomySettings(_Model):
 
 
 class _Splits(_Model):
-    tuning: int = Field(20, ge=1, description="Images that every template is asked about.")
-    heldout: int = Field(200, ge=1, description="Images that baseline and winner are asked about, once, at the end.")
+    tuning: StrictInt = Field(20, ge=1, description="Images that every template is asked about.")
+    heldout: StrictInt = Field(
+        200, ge=1, description="Images that baseline and winner are asked about, once, at the end."
+    )
 
 
 class ManifestData(_Splits):
@@ -101,9 +125,9 @@ class FieldGuideData(_Splits):
     """The embedded field guide's drawn birds, rendered on first use."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: int = Field(400, ge=2, description="Images to draw.")
-    degraded: float = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
-    seed: int = Field(2021, ge=0)
+    count: StrictInt = Field(400, ge=2, description="Images to draw.")
+    degraded: _Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
+    seed: StrictInt = Field(2021, ge=0)
 
 
 DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
@@ -127,9 +151,9 @@ class LocalVLMSettings(_Model):
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
-    batch_size: int = Field(8, ge=1)
-    max_new_tokens: int = Field(64, ge=1)
-    temperature: float = Field(0.0, ge=0)
+    batch_size: StrictInt = Field(8, ge=1)
+    max_new_tokens: StrictInt = Field(64, ge=1)
+    temperature: _Number = Field(0.0, ge=0)
     system_prompt: str | None = None
 
 
@@ -140,11 +164,11 @@ class ApiVLMSettings(_Model):
     model: str
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    concurrency: int = Field(8, ge=1)
-    max_tokens: int = Field(64, ge=1)
-    temperature: float | None = Field(0.0, ge=0)
-    timeout: float = Field(60.0, gt=0)
-    max_retries: int = Field(5, ge=0)
+    concurrency: StrictInt = Field(8, ge=1)
+    max_tokens: StrictInt = Field(64, ge=1)
+    temperature: _Number | None = Field(0.0, ge=0)
+    timeout: _Number = Field(60.0, gt=0)
+    max_retries: StrictInt = Field(5, ge=0)
     system_prompt: str | None = None
 
 
@@ -156,10 +180,10 @@ class MapperSettings(_Model):
 
     similarity: str = "lexical"
     preset: Literal["default", "paper-listing"] = "default"
-    k: int = Field(10, ge=2)
-    thr_top2: float = Field(0.001, ge=0)
-    thr_topk: float = Field(0.0015, ge=0)
-    thr_vote: int = Field(4, ge=1)
+    k: StrictInt = Field(10, ge=2)
+    thr_top2: _Number = Field(0.001, ge=0)
+    thr_topk: _Number = Field(0.0015, ge=0)
+    thr_vote: StrictInt = Field(4, ge=1)
     use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
 
     @field_validator("similarity")
@@ -174,7 +198,7 @@ class ObjectiveSettings(_Model):
     """What makes one template better than another."""
 
     kind: ObjectiveKind = "hp"
-    hr_floor: float | None = Field(
+    hr_floor: _Number | None = Field(
         None,
         ge=0,
         le=1,
@@ -196,10 +220,10 @@ class LLMProposerSettings(_Model):
     model: str = "openai/gpt-4o"
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    temperature: float | None = Field(1.0, ge=0)
-    max_history_tokens: int = Field(6000, ge=200)
-    timeout: float = Field(120.0, gt=0)
-    max_retries: int = Field(5, ge=0)
+    temperature: _Number | None = Field(1.0, ge=0)
+    max_history_tokens: StrictInt = Field(6000, ge=200)
+    timeout: _Number = Field(120.0, gt=0)
+    max_retries: StrictInt = Field(5, ge=0)
 
 
 ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
@@ -225,9 +249,9 @@ class Recipe(_Model):
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str
     description: str = ""
-    seed: int = Field(0, ge=0)
+    seed: StrictInt = Field(0, ge=0)
     taxonomy: TaxonomySettings
     data: DataSettings
     prompt: PromptSettings = PromptSettings()
@@ -235,10 +259,20 @@ class Recipe(_Model):
     mapper: MapperSettings = MapperSettings()
     objective: ObjectiveSettings = ObjectiveSettings()
     proposer: ProposerSettings = FragmentsProposerSettings()
-    iterations: int = Field(30, ge=1)
-    max_missing: float = Field(0.1, ge=0, lt=1)
+    iterations: StrictInt = Field(30, ge=1)
+    max_missing: _Number = Field(0.1, ge=0, lt=1)
     tracking: TrackingSettings = TrackingSettings()
     source: Path | None = Field(None, exclude=True)
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, value: str) -> str:
+        if len(value) > 100 or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+            raise ValueError(
+                "must be at most 100 letters (a-z), digits, dots, dashes and underscores and begin with a letter or "
+                "digit, since it names a folder"
+            )
+        return value
 
     @model_validator(mode="after")
     def _images_need_clip(self) -> Recipe:
@@ -250,8 +284,10 @@ class Recipe(_Model):
         """Returns a path of the recipe: `${NAME}` and `~` expanded, relative to the recipe's folder.
 
         Raises:
-            RecipeError: If the path uses an environment variable that is not set.
+            RecipeError: If the path uses an environment variable that is not set, or cannot be a path.
         """
+        if "\0" in text:
+            raise RecipeError("A path cannot hold a NUL character.", file=self.source, value=text)
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise RecipeError(
@@ -290,18 +326,22 @@ def recipe_path(reference: str | Path) -> Path:
         RecipeError: If there is no such file.
     """
     path = Path(reference)
-    if path.is_file():
-        return path
+    with contextlib.suppress(OSError, ValueError):  # a name that no file can have is not there
+        if path.is_dir():
+            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
+        if path.is_file():
+            return path
     shipped = recipes_dir()
     # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a checkout.
     if len(path.parts) == 1 or path.parts[:-1] == ("recipes",):
-        candidate = shipped / (path.name if path.suffix in {".yaml", ".yml"} else f"{path.name}.yaml")
-        if candidate.is_file():
-            return candidate
+        candidate = path.name if path.suffix in {".yaml", ".yml"} else f"{path.name}.yaml"
+        if candidate in {file.name for file in shipped.glob("*.yaml")}:
+            return shipped / candidate
     names = sorted(p.stem for p in shipped.glob("*.yaml"))
     near = difflib.get_close_matches(path.stem, names, n=1)
     raise RecipeError(
-        f"There is no recipe {str(reference)!r}.",
+        "There is no such recipe.",
+        value=str(reference),
         remedy=(f"Did you mean {near[0]!r}? " if near else "")
         + f"Give a file, or one of the recipes that come with taxtune: {', '.join(names)}.",
     )
@@ -312,50 +352,27 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     Args:
         reference: A YAML file, or the name of a recipe that comes with taxtune ("fieldguide").
-        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML value.
+        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML value. Another `kind`
+            of a group takes the file's keys that only the former kind knows with it.
 
     Raises:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"The recipe cannot be read: {error}.", file=path) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise RecipeError(
-            f"The recipe is no valid YAML: {getattr(error, 'problem', None) or error}.",
-            file=path,
-            row=None if mark is None else mark.line + 1,
-        ) from error
-    if not isinstance(data, dict):
-        raise RecipeError("The recipe must be a mapping of keys to values.", file=path)
-    for override in overrides:
-        _override(data, override)
+    settings = [parse_override(override) for override in overrides]
+    stated, text = read_mapping(path)
+    data = apply_overrides(stated, settings, _kinds())
     try:
         return Recipe.model_validate({**data, "source": path.resolve()})
     except ValidationError as error:
-        raise RecipeError("\n".join(explain(error, Recipe, data, path, text))) from None
+        raise RecipeError("\n".join(explain(error, Recipe, data, path, text, settings))) from None
 
 
-def _override(data: dict[str, Any], override: str) -> None:
-    key, separator, value = override.partition("=")
-    if not separator or not key.strip():
-        raise RecipeError(
-            "A setting on the command line must be KEY=VALUE.",
-            value=override,
-            remedy="For example: --set iterations=10",
-        )
-    try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"The value of --set {key} is no valid YAML.", value=value) from error
-    *parents, last = key.strip().split(".")
-    for parent in parents:
-        below = data.setdefault(parent, {})
-        if not isinstance(below, dict):
-            raise RecipeError(f"--set {key}: {parent!r} is a value, not a group of keys.")
-        data = below
-    data[last] = parsed
+def _kinds() -> dict[str, dict[str, frozenset[str]]]:
+    """Returns, for each group that has kinds, the keys that each kind knows."""
+    groups = ((name, members(field.annotation)) for name, field in Recipe.model_fields.items())
+    return {
+        name: {member.model_fields["kind"].default: frozenset(member.model_fields) for member in found}
+        for name, found in groups
+        if len(found) > 1
+    }

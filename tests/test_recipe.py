@@ -42,11 +42,18 @@ def test_defaults_are_those_of_the_paper(tmp_path):
         ("name: mine", "name: mine\niteratons: 3", 2, "unknown key 'iteratons'; did you mean 'iterations'?"),
         ("  path: photos", "  path: photos\n  tunning: 3", 6, "unknown key 'data.tunning'; did you mean 'tuning'?"),
         ("  path: photos", "  path: photos\n  count: 3", 6, "unknown key 'data.count'"),
-        ("kind: folder", "kind: foldr", 3, "unknown data.kind 'foldr'; did you mean 'folder'?"),
+        ("kind: folder", "kind: foldr", 4, "unknown data.kind 'foldr'; did you mean 'folder'?"),
         ("  kind: folder\n", "", 3, "'data.kind' is missing"),
         ("  path: photos\n", "", 3, "the key 'data.path' is missing"),
-        ("name: mine", "name: mine\niterations: -1", 2, "greater than or equal to 1 (got -1)"),
+        ("name: mine", "name: mine\niterations: -1", 2, "iterations: must be at least 1 (got -1)"),
         ("name: mine", "name: mine\nmapper: {similarity: cilp}", 2, "(got 'cilp')"),
+        ("name: mine", "name: mine\niterations: yes", 2, "iterations: must be a whole number (got True)"),
+        ("name: mine", "name: mine\nmax_missing: yes", 2, "max_missing: must be a number (got True)"),
+        ("name: mine", "name: mine\nmax_missing: .inf", 2, "max_missing: must be a finite number (got inf)"),
+        ("name: mine", "name: mine\nprompt: {ranks: order}", 2, "prompt.ranks: must be a list"),
+        ("name: mine", "name: mine\nprompt: 5", 2, "prompt: must be a group of keys (got 5)"),
+        ("name: mine", "name: 2024", 1, "name: must be text; put it in quotes (got 2024)"),
+        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' stands here again, first in line 2"),
         ("name: mine", "name: ../mine", 1, "name"),
         ("name: mine", "name: mine\nmapper: {use_images: true}", None, "mapper.use_images needs"),
     ],
@@ -85,6 +92,57 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
         load_recipe(path, ["data.tuning"])
     with pytest.raises(RecipeError, match="'seed' is a value"):
         load_recipe(path, ["seed=1", "seed.x=1"])
+
+
+def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file(tmp_path):
+    path = write(tmp_path, GOOD)
+    for setting, said in (
+        ("data.tuning=-1", "data.tuning: must be at least 1"),
+        ("data.kind=foldr", "unknown data.kind 'foldr'; did you mean 'folder'?"),
+        ("vlmm.model=x", "unknown key 'vlmm'; did you mean 'vlm'?"),
+    ):
+        with pytest.raises(RecipeError) as error:
+            load_recipe(path, [setting])
+        assert str(error.value).startswith(f"--set {setting}: {said}")
+    with pytest.raises(RecipeError, match="in quotes of its own"):
+        load_recipe(path, ["prompt.baseline={{ domain }}"])
+
+
+def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
+    path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, timeout: 9}\n")
+    assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
+    assert load_recipe(path, ["proposer.kind=llm"]).proposer.timeout == 9
+    with pytest.raises(RecipeError, match=r"unknown key 'proposer\.model'"):
+        load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
+
+
+def test_numbers_may_be_written_as_people_write_them(tmp_path):
+    text = GOOD + "mapper: {thr_top2: 1e-3, thr_topk: 1}\nmax_missing: 0\n"
+    recipe = load_recipe(write(tmp_path, text))
+    assert (recipe.mapper.thr_top2, recipe.mapper.thr_topk, recipe.max_missing) == (0.001, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", r"mine\.yaml: The recipe is empty"),
+        (b"\xff\xfen\0", r"mine\.yaml:1: The recipe is not UTF-8"),
+        (b"name: a\x00b", r"mine\.yaml:1: The recipe is no valid YAML"),
+        (b"[" * 5000, r"mine\.yaml: The recipe is nested too deeply"),
+    ],
+)
+def test_what_is_no_yaml_text_is_told(tmp_path, content, said):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=said):
+        load_recipe(path)
+
+
+def test_a_folder_and_an_impossible_name_are_no_recipes(tmp_path):
+    with pytest.raises(RecipeError, match="This is a folder"):
+        load_recipe(tmp_path)
+    with pytest.raises(RecipeError, match="no such recipe"):
+        load_recipe("x" * 5000)
 
 
 def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, monkeypatch):

@@ -1,0 +1,154 @@
+"""Reading a recipe's YAML file, and the settings that the command line puts in place of the file's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from taxtune.errors import RecipeError
+
+__all__ = ["Override", "apply_overrides", "parse_override", "read_mapping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A setting of the command line.
+
+    Attributes:
+        text: As it was typed, "data.tuning=40".
+        key: The key's parts.
+        value: The value, read as YAML.
+    """
+
+    text: str
+    key: tuple[str, ...]
+    value: Any
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which YAML's own loader would drop the first without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        first: dict[tuple[str, str], int] = {}
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            row = first.setdefault((key.tag, key.value), key.start_mark.line + 1)
+            if row != key.start_mark.line + 1 and key.value != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands here again, first in line {row}", key.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
+    """Returns the mapping that a YAML file holds, and the file's text.
+
+    Raises:
+        RecipeError: If the file cannot be read, is empty, no UTF-8, no YAML or no mapping, or a key stands twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = error.object.count(b"\n", 0, error.start) + 1
+        raise RecipeError("The recipe is not UTF-8 text.", file=path, row=row, remedy="Save it as UTF-8.") from None
+    except OSError as error:
+        raise RecipeError(f"The recipe cannot be read: {error.strerror or error}.", file=path) from error
+    try:
+        data = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise RecipeError(
+            f"The recipe is no valid YAML: {_problem(error)}.", file=path, row=_line(error, text)
+        ) from None
+    except RecursionError:
+        raise RecipeError("The recipe is nested too deeply.", file=path) from None
+    if data is None:
+        raise RecipeError("The recipe is empty.", file=path, remedy="Start from one that comes with taxtune.")
+    if not isinstance(data, dict):
+        raise RecipeError("The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path)
+    return data, text
+
+
+def parse_override(text: str) -> Override:
+    """Reads KEY=VALUE.
+
+    Raises:
+        RecipeError: If there is no key or the value is no YAML.
+    """
+    key, separator, value = text.partition("=")
+    parts = tuple(part.strip() for part in key.split("."))
+    if not separator or not all(parts):
+        raise RecipeError(
+            "A setting on the command line must be KEY=VALUE.", value=text, remedy="For example: --set iterations=10"
+        )
+    try:
+        return Override(text, parts, yaml.load(value, Loader=_Loader))
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = _problem(error) if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
+        raise RecipeError(
+            f"The value of --set {key} is no valid YAML: {problem}.",
+            value=value,
+            remedy=f"Put text with braces, brackets or colons in quotes of its own: --set '{key}=\"...\"'",
+        ) from None
+
+
+def apply_overrides(
+    data: Mapping[str, Any], overrides: Sequence[Override], kinds: Mapping[str, Mapping[str, frozenset[str]]]
+) -> dict[str, Any]:
+    """Returns a copy of the data with the overrides in it, the last of equals.
+
+    Where an override changes the `kind` of a group, the file's keys that only the former kind knows go with it, so that
+    `--set proposer.kind=fragments` is enough to leave a chat model and its settings.
+
+    Args:
+        data: What the file holds.
+        overrides: The settings of the command line.
+        kinds: For each group that has kinds, the keys that each kind knows.
+
+    Raises:
+        RecipeError: If a key leads through a value that is no group.
+    """
+    result = copy.deepcopy(dict(data))
+    for override in overrides:
+        if len(override.key) == 2 and override.key[1] == "kind":
+            _leave_kind(result, override, kinds.get(override.key[0], {}))
+    for override in overrides:
+        *parents, last = override.key
+        group = result
+        for parent in parents:
+            below = group.setdefault(parent, {})
+            if below is None:
+                below = group[parent] = {}
+            if not isinstance(below, dict):
+                raise RecipeError(f"--set {override.text}: {parent!r} is a value, not a group of keys.")
+            group = below
+        group[last] = override.value
+    return result
+
+
+def _leave_kind(data: dict[str, Any], override: Override, kinds: Mapping[str, frozenset[str]]) -> None:
+    group = data.get(override.key[0])
+    if not isinstance(group, dict):
+        return
+    former, chosen = group.get("kind"), override.value
+    if not isinstance(former, str) or former not in kinds or not isinstance(chosen, str) or chosen not in kinds:
+        return  # a kind that does not exist is told of later
+    for key in kinds[former] - kinds[chosen]:
+        group.pop(key, None)
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).rstrip(".")
+
+
+def _line(error: yaml.YAMLError, text: str) -> int | None:
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return int(mark.line) + 1
+    position = getattr(error, "position", None)
+    return None if position is None else text.count("\n", 0, position) + 1
