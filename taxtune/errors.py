@@ -6,6 +6,7 @@ code 2. A message names the file, the row and the value where there are any, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "TaxtuneError",
     "TemplateError",
     "VLMError",
+    "shortened",
 ]
 
 
@@ -60,6 +62,14 @@ class TaxtuneError(Exception):
 def _short(value: object, limit: int = 120) -> str:
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
+    """Returns the lines of a message, or the first of them and how many more there are.
+
+    A message names everything that is wrong, so that it can be mended at once; but not a million times the same.
+    """
+    return list(lines) if len(lines) <= limit else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
 
 
 class DataError(TaxtuneError):

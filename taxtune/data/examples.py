@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
-from taxtune.errors import DataError, TaxonomyError
+from taxtune.errors import DataError, TaxonomyError, shortened
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Example", "Record", "load_examples", "merge_duplicates"]
@@ -128,7 +128,10 @@ def load_examples(
     if check is None:
         check = "drawn" if kind == "inat21" else "all"
     if check == "all":
-        hashes = check_images((e.image for e in examples), max_pixels=max_pixels, on_progress=on_progress)
+        rows = {r.file: f"{path.name}, {r.where}" for r in reversed(records)} if kind == "manifest" else {}
+        hashes = check_images(
+            (e.image for e in examples), max_pixels=max_pixels, on_progress=on_progress, named_in=rows
+        )
         examples = [replace(e, sha256=hashes[e.image]) for e in examples]
     return merge_duplicates(examples, taxonomy, source=path, on_note=note)
 
@@ -160,7 +163,8 @@ def merge_duplicates(
             repeated.append(example.id)
     if conflicts:
         raise DataError(
-            "The same image has two labels:\n" + "\n".join(conflicts) + "\nKeep one row of each pair.", file=source
+            "The same image has two labels:\n" + "\n".join(shortened(conflicts)) + "\nKeep one row of each pair.",
+            file=source,
         )
     if repeated:
         note = on_note if on_note is not None else _warn
@@ -224,7 +228,7 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
         lines.append(line)
     return DataError(
         f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
-        + "\n".join(lines)
+        + "\n".join(shortened(lines))
         + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
         file=source,
     )

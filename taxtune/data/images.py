@@ -11,13 +11,13 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taxtune.errors import ImageError
+from taxtune.errors import ImageError, shortened
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -84,6 +84,7 @@ def check_images(
     *,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     on_progress: Callable[[int, int], None] | None = None,
+    named_in: Mapping[Path, str] | None = None,
 ) -> dict[Path, str]:
     """Reads every image to its end and returns the content hashes.
 
@@ -91,6 +92,7 @@ def check_images(
         paths: The files; one named twice is read once.
         max_pixels: Largest width times height of an image.
         on_progress: Called with the number of files read so far and their total.
+        named_in: Where a file is named ("manifest.csv, row 3"), for the message.
 
     Returns:
         The SHA-256 of each file's bytes, by path, in the order given.
@@ -119,12 +121,21 @@ def check_images(
                 faults.append(fault)
             if on_progress is not None:
                 on_progress(done, len(files))
+    places = named_in or {}
     if len(faults) == 1:
-        raise faults[0]
+        (fault,) = faults
+        where = places.get(Path(fault.file or ""))
+        if where is None:
+            raise fault
+        raise ImageError(f"{fault.message.rstrip('.')} ({where}).", file=fault.file, remedy=fault.remedy)
     if faults:
-        lines = "\n".join(f"  {fault.file}: {fault.message}" for fault in faults)
+        lines = []
+        for fault in faults:
+            where = places.get(Path(fault.file or ""))
+            lines.append(f"  {fault.file}{f' ({where})' if where else ''}: {fault.message}")
+        listed = "\n".join(shortened(lines))
         raise ImageError(
-            f"{len(faults)} of {len(files)} images cannot be used:\n{lines}\n"
+            f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n"
             "Mend these files or take them out of the data."
         )
     return hashes
@@ -150,6 +161,8 @@ def _read(path: Path) -> bytes:
         ) from None
     except OSError as error:
         raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
+    except ValueError:
+        raise ImageError("The name of the image file holds a NUL character.", value=str(path)) from None
 
 
 @cache

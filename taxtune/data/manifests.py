@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taxtune.errors import DataError
+from taxtune.errors import DataError, shortened
+from taxtune.taxonomy.readers.text import column_key, parse_table, read_text
 
 if TYPE_CHECKING:
     from taxtune.data.examples import Record
 
 __all__ = ["read_manifest"]
 
-Row = tuple[int, dict[str, object]]
+Row = tuple[int, tuple[object, ...]]
 
 
 def read_manifest(
     path: Path, *, images: Path | None = None, image_column: str = "image", label_column: str = "label"
 ) -> list[Record]:
     """Reads a manifest.
+
+    A CSV file may have commas, semicolons or tabs between its values, whichever its header has most of; upper and lower
+    case in column names do not count.
 
     Args:
         path: A file that ends in .csv, .tsv, .jsonl or .ndjson.
@@ -39,36 +42,33 @@ def read_manifest(
     from taxtune.data.examples import Record
 
     folder = path.parent if images is None else images
+    text = read_text(path, error=DataError, what="manifest")
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
-        rows = _csv_rows(path, "," if suffix == ".csv" else "\t", (image_column, label_column))
+        rows = _csv_rows(text, path, (image_column, label_column))
     elif suffix in (".jsonl", ".ndjson"):
-        rows = _jsonl_rows(path, (image_column, label_column))
+        rows = _jsonl_rows(text, path, (image_column, label_column))
     else:
         raise DataError(
             f"A manifest ends in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.", file=path, remedy="Rename it."
         )
     records: list[Record] = []
     empty: list[str] = []
-    try:
-        for number, row in rows:
-            image, label = (_text(row.get(column)) for column in (image_column, label_column))
-            if not image or not label:
-                missing = " and ".join(c for c, v in ((image_column, image), (label_column, label)) if not v)
-                empty.append(f"  row {number}: no {missing}")
-                continue
-            records.append(Record(image, folder / image, label, f"row {number}", (label,)))
-    except FileNotFoundError:
-        raise DataError("The manifest does not exist.", file=path, remedy="Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"The manifest is not UTF-8 text: {error.reason}.", file=path, remedy="Save it as UTF-8."
-        ) from None
-    except OSError as error:
-        raise DataError(f"The manifest cannot be read: {error.strerror or error}.", file=path) from error
+    for number, values in rows:
+        image, label = map(_text, values)
+        if not image or not label:
+            missing = " and ".join(c for c, v in ((image_column, image), (label_column, label)) if not v)
+            empty.append(f"  row {number}: no {missing}")
+            continue
+        if "\0" in image:
+            raise DataError("The image's name holds a NUL character.", file=path, row=number, value=image)
+        records.append(Record(image, folder / image, label, f"row {number}", (label,)))
     if empty:
         raise DataError(
-            f"{len(empty)} rows lack a value:\n" + "\n".join(empty) + "\nFill them in or remove them.", file=path
+            f"{len(empty)} {'row lacks' if len(empty) == 1 else 'rows lack'} a value:\n"
+            + "\n".join(shortened(empty))
+            + "\nFill them in or remove them.",
+            file=path,
         )
     return records
 
@@ -80,49 +80,46 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
-def _csv_rows(path: Path, delimiter: str, columns: tuple[str, str]) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, delimiter=delimiter, strict=True)
+def _csv_rows(text: str, path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+    table = parse_table(text, str(path), error=DataError, tidy=False)
+    places: list[int] = []
+    for column in columns:
+        place = table.column(column_key(column))
+        if place is None:
+            raise _no_column(path, column, [name for name in table.header if name], row=table.header_line)
+        places.append(place)
+    for row in table.rows:
+        if any(cell.strip() for cell in row.cells[len(table.header) :]):
+            raise DataError(
+                f"The row has {len(row.cells)} values, more than the {len(table.header)} columns.",
+                file=path,
+                row=row.line,
+                remedy="Put values that hold the separator in double quotes.",
+            )
+        yield row.line, tuple(row.cell(place) for place in places)
+
+
+def _jsonl_rows(text: str, path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+    # Not splitlines(): it also splits at characters that may stand unescaped inside a JSON text.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
-            names = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = names
-            for column in columns:
-                if column not in names:
-                    raise _no_column(path, column, names)
-            for row in reader:
-                if None in row:
-                    raise DataError(
-                        f"The row has more values than the {len(names)} columns.",
-                        file=path,
-                        row=reader.line_num,
-                        remedy="Put values that hold the separator in double quotes.",
-                    )
-                yield reader.line_num, dict(row)
-        except csv.Error as error:
-            raise DataError(f"The row is not valid CSV: {error}.", file=path, row=reader.line_num) from None
-
-
-def _jsonl_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig") as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"The line is not valid JSON: {error}.", file=path, row=number) from None
-            except RecursionError:
-                raise DataError("The line is nested too deeply.", file=path, row=number) from None
-            if not isinstance(row, dict):
-                raise DataError("The line is no JSON object.", file=path, row=number, value=row)
-            for column in columns:
-                if column not in row:
-                    raise _no_column(path, column, list(row), row=number)
-            yield number, row
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"The line is not valid JSON: {error}.", file=path, row=number) from None
+        except RecursionError:
+            raise DataError("The line is nested too deeply.", file=path, row=number) from None
+        if not isinstance(row, dict):
+            raise DataError("The line is no JSON object.", file=path, row=number, value=row)
+        for column in columns:
+            if column not in row:
+                raise _no_column(path, column, list(row), row=number)
+        yield number, tuple(row[column] for column in columns)
 
 
 def _no_column(path: Path, column: str, names: list[str], row: int | None = None) -> DataError:
-    near = difflib.get_close_matches(column, names, n=1)
+    near = difflib.get_close_matches(column.lower(), names, n=1)
     remedy = f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names)) or 'none'}."
     if near:
         remedy += f" Did you mean {near[0]!r}?"

@@ -89,6 +89,9 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     assert load("manifest", tmp_path / "m.jsonl") == expected
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "m.csv").read_bytes())
     assert load("manifest", tmp_path / "bom.csv") == expected
+    text = 'Image;LABEL\r\n\r\n"a,1.png";thrush\r\n"b.png";life/Plantae/Anas\r\n'
+    (tmp_path / "excel.csv").write_bytes(text.encode("utf-16"))
+    assert load("manifest", tmp_path / "excel.csv") == expected
 
 
 def test_columns_and_the_folder_of_the_images_can_be_named(paint: Paint, tmp_path: Path) -> None:
@@ -131,8 +134,15 @@ def test_all_bad_images_are_named(paint: Paint, tmp_path: Path) -> None:
     rows = [[name, "bird"] for name in ("good.png", "gone.png", "empty.png")]
     with pytest.raises(ImageError, match="2 of 3 images cannot be used") as caught:
         load("manifest", table(tmp_path / "m.csv", rows))
-    assert "gone.png: The image file does not exist" in str(caught.value)
-    assert "empty.png: The image file is empty" in str(caught.value)
+    assert "gone.png (m.csv, row 3): The image file does not exist" in str(caught.value)
+    assert "empty.png (m.csv, row 4): The image file is empty" in str(caught.value)
+
+
+def test_a_bad_image_is_named_with_its_row(paint: Paint, tmp_path: Path) -> None:
+    paint("good.png")
+    path = table(tmp_path / "m.csv", [["good.png", "bird"], ["gone.png", "bird"]])
+    with pytest.raises(ImageError, match=r"gone\.png: The image file does not exist \(m\.csv, row 3\)\. Check"):
+        load("manifest", path)
 
 
 def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> None:
@@ -172,15 +182,19 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
             "image,lable\na.png,bird\n",
             r"no column 'label'. There are 'image', 'lable'. Did you mean 'lable'\?",
         ),
-        ("m.csv", "", "no column 'image'"),
-        ("m.csv", "image,label\n", "no images in the data"),
+        ("m.csv", "", "The manifest file is empty"),
+        ("m.csv", "image,label\n", "a header and no rows"),
+        ("m.csv", "image,label,Label\na.png,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
+        ("m.csv", "image,label\n\na.png,bird\nb\0.png,bird\n", r"m\.csv:4: .*NUL"),
+        ("m.jsonl", '{"image": "a\\u0000.png", "label": "bird"}\n', r"m\.jsonl:1: .*NUL"),
+        ("m.jsonl", "[" * 100_000, r"m\.jsonl:1: The line is nested too deeply"),
         (
             "m.csv",
             "image,label\na.png,\n,bird\nb.png,bird\n",
             r"2 rows lack a value:\n  row 2: no label\n  row 3: no image",
         ),
-        ("m.csv", "image,label\na.png,bird,oops\n", r"m\.csv:2: The row has more values than the 2 columns"),
-        ("m.csv", 'image,label\n"a.png,bird\n', "not valid CSV"),
+        ("m.csv", "image,label\na.png,bird,oops\n", r"m\.csv:2: The row has 3 values, more than the 2 columns"),
+        ("m.csv", 'image,label\n"a.png,bird\n', r"m\.csv:2: The row cannot be read as CSV"),
         ("m.jsonl", '{"image": "a.png", "label": "bird"}\n{"image": \n', r"m\.jsonl:2: The line is not valid JSON"),
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is no JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
@@ -196,10 +210,12 @@ def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp
 
 def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_bytes(b"image,label\n\xff\xfe.png,bird\n")
-    with pytest.raises(DataError, match="not UTF-8"):
+    with pytest.raises(DataError, match=r"m\.csv:2: The manifest file is not UTF-8"):
         load("manifest", tmp_path / "m.csv")
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match="no such manifest"):
         load("manifest", tmp_path / "gone.csv")
+    with pytest.raises(DataError, match="a folder, not a manifest"):
+        load("manifest", tmp_path)
     with pytest.raises(DataError, match="folder of the images does not exist"):
         load("manifest", tmp_path / "m.csv", images=tmp_path / "gone")
 
