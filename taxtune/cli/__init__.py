@@ -6,6 +6,9 @@ Each command lives in a module of its own and imports what is heavy inside the f
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import os
 import sys
 
 from taxtune.cli.app import app
@@ -15,9 +18,54 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Runs the command line; an error that the user can mend is one message and exit code 2."""
+    """Runs the command line.
+
+    An error that the user can mend is one message and exit code 2, and so is output that cannot be written; a reader
+    that has had enough (`taxtune place ... | head -1`) ends the command without a word.
+    """
+    _escape_what_cannot_be_encoded()
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where what goes wrong can still be told
     except TaxtuneError as error:
-        print(f"taxtune: error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error), *getattr(error, "__notes__", ()))
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        what = error.strerror or str(error)
+        if error.filename is None:
+            _drop_output()
+            _fail(f"The output cannot be written: {what}.")
+        _fail(f"{error.filename}: {what}.")
+
+
+def _fail(message: str, *notes: str) -> None:
+    print(f"taxtune: error: {message}", file=sys.stderr)
+    for note in notes:
+        print(f"taxtune: {note}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _escape_what_cannot_be_encoded() -> None:
+    """Lets answers with half a surrogate pair, or any letter on an ASCII terminal, be printed, in JSON too."""
+    codecs.register_error("taxtune.escape", _escaped)
+    with contextlib.suppress(AttributeError, ValueError):  # a stream of a test, or none at all
+        sys.stdout.reconfigure(errors="taxtune.escape")  # type: ignore[union-attr]
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)), error.end
+
+
+def _drop_output() -> None:
+    """Sends what is left in the buffer nowhere, so that it is not tried once more at the interpreter's end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

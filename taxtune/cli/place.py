@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.errors import DataError
+from taxtune.taxonomy.readers.text import column_key, csv_delimiter
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -60,7 +62,8 @@ def place(
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained = sum(placement.abstained for placement in placements)
-    print(f"taxtune: {len(placements):,} answers placed, {abstained:,} of them abstentions", file=sys.stderr)
+    counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
+    print(f"taxtune: {counted}, {abstained:,} of them abstentions", file=sys.stderr)
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:
@@ -108,42 +111,55 @@ def _read_answers(file: str, kind: str) -> list[str]:
 
 
 def _read_text(file: str, name: str) -> str:
+    if file == "-" and sys.stdin is None:
+        raise DataError("There is no standard input.", remedy="Give a file, or pipe the answers in.")
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"The answers cannot be read: {error.strerror}.", file=name) from error
+    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
         row = content[: error.start].count(b"\n") + 1
         raise DataError("The answers are not UTF-8.", file=name, row=row, remedy="Save the file as UTF-8.") from error
 
 
 def _csv_answers(text: str, name: str) -> list[str]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first), strict=True)
     answers: list[str] = []
+    start = 1
     try:
-        header = next(reader, [])
-        if _COLUMN not in header:
+        header = next((cells for cells in reader if cells), [])
+        columns = [column_key(cell) for cell in header]
+        if columns.count(_COLUMN) != 1:
             raise DataError(
-                f"The file has no column {_COLUMN!r}.",
+                f"The file has {'no column' if _COLUMN not in columns else 'several columns'} {_COLUMN!r}.",
                 file=name,
-                row=1,
+                row=max(reader.line_num, 1),
                 value=header,
-                remedy="Name the answers' column so.",
+                remedy="Name the answers' column so, and no other.",
             )
-        column = header.index(_COLUMN)
+        column = columns.index(_COLUMN)
+        start = reader.line_num + 1
         for cells in reader:
             if len(cells) > len(header):
                 raise DataError(
                     f"The row has {len(cells)} cells, the header {len(header)}.",
                     file=name,
-                    row=reader.line_num,
-                    remedy="Put answers with commas in quotes.",
+                    row=start,
+                    remedy="Put answers that hold the separator in double quotes.",
                 )
             answers.append(cells[column] if column < len(cells) else "")
+            start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"The CSV cannot be read: {error}.", file=name, row=reader.line_num) from error
+        raise DataError(
+            f"The row cannot be read as CSV: {error}.",
+            file=name,
+            row=start,
+            remedy="Close its quotes, and double a quote inside; JSONL takes answers of any length.",
+        ) from error
     return answers
 
 
@@ -152,11 +168,12 @@ def _jsonl_answer(line: str, name: str, row: int) -> str:
         return ""
     try:
         record: Any = json.loads(line)
-    except ValueError as error:
-        raise DataError("The line is not JSON.", file=name, row=row, value=line) from error
+    except (ValueError, RecursionError) as error:
+        remedy = f"Write one object with {_COLUMN!r} a line."
+        raise DataError("The line is not JSON.", file=name, row=row, value=line, remedy=remedy) from error
     if not isinstance(record, dict) or _COLUMN not in record:
         raise DataError(f"The line is no object with {_COLUMN!r}.", file=name, row=row, value=line)
     answer = record[_COLUMN]
     if answer is not None and not isinstance(answer, str):
-        raise DataError("The answer is not text.", file=name, row=row, value=answer)
+        raise DataError("The answer is not text.", file=name, row=row, value=answer, remedy="Put it in quotes.")
     return answer or ""

@@ -40,7 +40,7 @@ def score(
     similarity: Annotated[str, typer.Option(help="For answers: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
     preset: Annotated[str, typer.Option(help="For answers: default or paper-listing.")] = "default",
     empty: Annotated[str, typer.Option(help="What an empty answer cell means: error, abstain or leave-out.")] = "error",
-    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples for the intervals.")] = 2000,
+    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples for the intervals.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each row.")] = False,
 ) -> None:

@@ -76,6 +76,22 @@ def test_csv_and_jsonl(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonom
     assert [r["label"] for r in records(capsys)] == ["blackbird", "life", "life"]
 
 
+def test_a_table_as_spreadsheets_save_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
+) -> None:
+    table = write(tmp_path, "a.csv", "id;Answer\r\n1;robin, American\r\n2;duck\r\n".encode("utf-16"))
+    assert run(monkeypatch, "-t", taxonomy, table, "--json") == 0
+    assert [r["label"] for r in records(capsys)] == ["thrush", "duck"]
+
+
+def test_no_standard_input_at_all(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["taxtune", "place", "-t", str(taxonomy)])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "There is no standard input" in capsys.readouterr().err
+
+
 def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
     assert run(monkeypatch, "-t", taxonomy, stdin=b"wild\tduck\nfoo\n") == 0
     captured = capsys.readouterr()
@@ -102,6 +118,9 @@ def test_the_preset_is_taken(monkeypatch: pytest.MonkeyPatch, capsys: Capture, t
         ("a.csv", "answer\nrobin, American\n", "a.csv:2: The row has 2 cells, the header 1"),
         ("a.csv", 'answer\n"duck\n', "a.csv:"),
         ("a.csv", "", "no column 'answer'"),
+        ("a.csv", "answer,Answer\nduck,goose\n", "a.csv:1: The file has several columns 'answer'"),
+        ("a.csv", "answer\n" + 200_000 * "x" + "\n", "a.csv:2: The row cannot be read as CSV"),
+        ("a.jsonl", "[" * 100_000, "a.jsonl:1: The line is not JSON"),
         ("a.jsonl", '{"answer": "duck"}\n{"answer"\n', "a.jsonl:2: The line is not JSON"),
         ("a.jsonl", '{"text": "duck"}\n', "a.jsonl:1: The line is no object with 'answer'"),
         ("a.jsonl", '{"answer": 3}\n', "a.jsonl:1: The answer is not text"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 
-__all__ = ["Row", "Table", "clean", "column_key", "parse_table", "read_text", "split_aliases"]
+__all__ = ["Row", "Table", "clean", "column_key", "csv_delimiter", "parse_table", "read_text", "split_aliases"]
 
 _DELIMITERS = (",", "\t", ";")
 
@@ -63,6 +63,11 @@ def clean(text: str) -> str:
 def column_key(name: str) -> str:
     """Returns a column name as it is compared: "Common Name" and "common_name" are one column."""
     return clean(name).lower().replace(" ", "_")
+
+
+def csv_delimiter(header: str) -> str:
+    """Returns the delimiter that a header line has most of: a comma, a tab or a semicolon."""
+    return max(_DELIMITERS, key=header.count)
 
 
 def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
@@ -129,7 +134,7 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
             or there is no row below the header.
     """
     first = next(line for line in text.splitlines() if line.strip())
-    delimiter = max(_DELIMITERS, key=first.count)
+    delimiter = csv_delimiter(first)
     records = _records(text, file, delimiter, error)
     if not records:
         raise error("The file has no header.", file=file, row=1)
