@@ -46,6 +46,7 @@ _HOME = {
     "score": "taxtune.metrics",
 }
 
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version

@@ -1,4 +1,4 @@
-"""Where the prompts and recipes are: `prompts/` and `recipes/` lie at the top of a checkout and inside an installed wheel."""
+"""Where the prompts and recipes are: at the top of a checkout, and inside an installed wheel."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ def init(
         Path, typer.Option("--data", help="A CSV or JSONL file (image, label), or a folder with a sub-folder a label.")
     ],
     taxonomy: Annotated[Path, typer.Option("--taxonomy", help="The label tree: paths, edges, or iNat21's files.")],
-    domain: Annotated[
-        str, typer.Option("--domain", help="What the images show: bird, dish, car.")
-    ] = "object",
+    domain: Annotated[str, typer.Option("--domain", help="What the images show: bird, dish, car.")] = "object",
     model: Annotated[
         str, typer.Option("--model", help="The vision-language model; 'api:NAME' for one behind an API.")
     ] = "meta-llama/Llama-3.2-11B-Vision-Instruct",

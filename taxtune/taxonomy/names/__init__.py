@@ -63,8 +63,8 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
 
     A row belongs to the nodes with its rank and label (and its `within` among their ancestors); rows for which the tree
     has no such node are left aside, and so is the whole tree when its nodes have no ranks. Names that a node already
-    has, upper and lower case alike, are not added twice, and an alias that the tree itself gives to a group is left to it:
-    on a tree that calls Fringillidae "finch", Passeriformes does not become one too.
+    has, upper and lower case alike, are not added twice, and an alias that the tree itself gives to a group is left to
+    it: on a tree that calls Fringillidae "finch", Passeriformes does not become one too.
     """
     by_key: dict[tuple[str, str], list[int]] = {}
     for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
