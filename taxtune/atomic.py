@@ -16,7 +16,7 @@ from typing import Any
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["make_folder", "output_error", "write_bytes", "write_json", "write_text"]
+__all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text"]
 
 _ELSEWHERE = "choose another folder with --out."
 _PERMISSION = ("There is no permission to write here", f"Mend the permissions, or {_ELSEWHERE}")
@@ -66,6 +66,25 @@ def make_folder(path: str | Path) -> Path:
     except OSError as error:
         raise output_error(folder, error) from error
     return folder
+
+
+def check_folder(path: str | Path) -> None:
+    """Checks that a folder could be made, or written to where it is there, and leaves nothing behind.
+
+    Raises:
+        TaxtuneError: If not.
+    """
+    folder = Path(path)
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        probe, handle = _create_beside(folder / "probe")
+        os.close(handle)
+        probe.unlink()
+    except OSError as error:
+        raise output_error(path, error) from error
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error, write_json, write_text
-from taxtune.errors import TaxtuneError
+from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Progress
 from taxtune.report.tables import differences_table, heldout_table, print_result
@@ -35,6 +35,7 @@ __all__ = [
     "finish_comparison",
     "finish_tune",
     "open_session",
+    "read_template",
     "run_guarded",
     "run_listeners",
     "show_evaluation",
@@ -57,36 +58,85 @@ def _note(text: str) -> None:
 
 @contextmanager
 def announce(session: Session, *, quiet: bool) -> Iterator[ProgressListener]:
-    """Makes the run's folder and shows progress on standard error while the run goes on."""
+    """Makes the run's folder and shows progress on standard error while the run goes on.
+
+    Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
+    """
+    made = [folder for folder in (session.folder, *session.folder.parents) if not folder.exists()]
     make_folder(session.folder)
-    with Progress(quiet=quiet) as progress:
-        session.on_note = progress.note
-        session.on_images = progress.on_images
-        yield ProgressListener(progress)
+    try:
+        with Progress(quiet=quiet) as progress:
+            session.on_note = progress.note
+            session.on_images = progress.on_images
+            yield ProgressListener(progress)
+    finally:
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+class _Interrupt:
+    """Remembers Ctrl-C.
+
+    Python swallows an interrupt that arrives inside a finalizer, of which there are many while packages are imported;
+    the run then asks here, whenever something is done, whether it should end.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        self._asked = False
+        # Not where the interrupt is ignored (nohup), nor outside the main thread, which nobody interrupts.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            with suppress(ValueError):
+                self._before = signal.signal(signal.SIGINT, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
+
+    def _interrupt(self, *_: object) -> None:
+        self._asked = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raises the interrupt that was swallowed."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+
+_interrupt = _Interrupt()
 
 
 class ProgressListener:
-    """Shows a run in the terminal."""
+    """Shows a run in the terminal, and ends it where Ctrl-C was pressed."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
         """Begins the display of a run."""
+        _interrupt.check()
         self._progress.start(
             tuner.session.recipe.iterations, len(tuner.session.splits.tuning), name=tuner.kind, done=len(done)
         )
 
     def on_answers(self, done: int, from_store: int) -> None:
         """Moves the bar of the iteration."""
+        _interrupt.check()
         self._progress.on_answers(done, from_store)
 
     def on_iteration(self, record: Any, best: Any) -> None:
         """Shows the iteration's scores."""
+        _interrupt.check()
         self._progress.on_iteration(record, best)
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """Moves the bar of the held-out split."""
+        _interrupt.check()
         self._progress.on_heldout(name, done, total)
 
     def on_result(self, tuner: Any, result: Any) -> None:
@@ -130,37 +180,63 @@ def comparison_id(session: Session) -> str:
     return f"{session.recipe.name}-{hashlib.sha256(str(session.folder.resolve()).encode()).hexdigest()[:8]}"
 
 
-def run_guarded(work: Callable[[], T], *, resume_hint: str) -> T:
-    """Runs something long: Ctrl-C and a full disk end it with a message that says how to go on.
+def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
+    """Runs something long: whatever ends it before its time ends it with a message that says how to go on.
+
+    Args:
+        work: What to run.
+        folder: Where it keeps what it has done.
+        go_on: How to go on, for messages.
 
     Raises:
         typer.Exit: With code 130 on Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
-        return work()
+        with _interrupt:
+            return work()
     except KeyboardInterrupt:
-        print(f"\ntaxtune: stopped; what is done is kept. {resume_hint}", file=sys.stderr)
+        kept = f"what is done is kept. {go_on}" if _holds_work(folder) else "nothing was done yet."
+        print(f"\ntaxtune: stopped; {kept}", file=sys.stderr)
         raise typer.Exit(130) from None
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise TaxtuneError(
-            f"A database of the run cannot be written: {getattr(error, 'orig', None) or error}.",
-            remedy=f"Is the disk full or read-only? {resume_hint}",
-        ) from error
-    except OSError as error:
-        if error.filename is None and error.errno is None:
+    except Exception as error:
+        problem = _as_taxtune_error(error)
+        if problem is None:
             raise
-        raise output_error(error.filename or "the run's folder", error) from error
+        if _holds_work(folder) and not isinstance(problem, ResumeError):
+            problem.add_note(f"What is done is kept. {go_on}")
+        if problem is error:
+            raise
+        raise problem from error
+
+
+def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
+    from taxtune.tuning.databases import database_problem
+
+    if isinstance(error, TaxtuneError):
+        return error
+    if isinstance(error, OSError) and error.errno is not None:
+        return output_error(error.filename or "the run's folder", error)
+    said = database_problem(error)
+    if said is None:
+        return None
+    return TaxtuneError(
+        f"A database of the run cannot be written: {said}.",
+        remedy="Is the disk full or read-only? Make room, or choose another folder with --out.",
+    )
+
+
+def _holds_work(folder: Path) -> bool:
+    """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
+    return any(next(folder.glob(name), None) for name in ("history.db", "*/history.db", "answers.db"))
 
 
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, as_json: bool) -> None:
+def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
-    plan = make_plan(session, kinds)
+    plan = make_plan(session, kinds, resume=resume)
     if as_json:
         _print_json(plan.as_dict())
     else:
@@ -202,11 +278,25 @@ def _where(session: Session, folder: Path) -> dict[str, str]:
     return where if shown is None else where | {"experiments": shown}
 
 
+def read_template(file: Path) -> str:
+    """Returns the source of a template.
+
+    Raises:
+        TemplateError: If the file cannot be read or is not UTF-8 text.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = error.object.count(b"\n", 0, error.start) + 1
+        raise TemplateError("The template is not UTF-8 text.", file=file, row=row, remedy="Save it as UTF-8.") from None
+    except OSError as error:
+        raise TemplateError(f"The template cannot be read: {error.strerror}.", file=file) from error
+
+
 def evaluate_template(
     session: Session, source: str, file: Path, split: SplitKind, progress: ProgressListener
 ) -> ComparisonResult:
     """Returns the scores of a template beside the baseline's, on one of the recipe's splits."""
-    from taxtune.errors import TemplateError
     from taxtune.tuning.heldout import judge
     from taxtune.tuning.records import ComparisonResult
     from taxtune.vlm.answers import AnswerStore

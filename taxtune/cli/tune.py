@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.errors import TaxtuneError
-
 if TYPE_CHECKING:
     from taxtune.cli.running import SplitKind
     from taxtune.tuning.objective import ObjectiveKind
@@ -64,7 +62,7 @@ def tune(
 
     session = open_session(recipe, settings or [], out)
     if dry_run:
-        show_plan(session, (), as_json=as_json)
+        show_plan(session, (), resume=resume, as_json=as_json)
         return
 
     def work() -> TuneResult:
@@ -79,7 +77,8 @@ def tune(
             )
             return tuner.run()
 
-    finish_tune(session, run_guarded(work, resume_hint=_resume_hint("tune", recipe, settings, out)), as_json=as_json)
+    go_on = _how_to_go_on("tune", recipe, settings, out)
+    finish_tune(session, run_guarded(work, session.folder, go_on=go_on), as_json=as_json)
 
 
 def compare(
@@ -96,12 +95,14 @@ def compare(
 ) -> None:
     """Tune once an objective from the same baseline, splits and seed, and compare the winners image by image."""
     from taxtune.cli.running import announce, finish_comparison, open_session, run_guarded, run_listeners, show_plan
+    from taxtune.tuning.compare import check_kinds
 
     names = objective or (ObjectiveName.HP, ObjectiveName.ACCURACY)
     kinds: tuple[ObjectiveKind, ...] = tuple(name.value for name in names)
+    check_kinds(kinds)
     session = open_session(recipe, settings or [], out)
     if dry_run:
-        show_plan(session, kinds, as_json=as_json)
+        show_plan(session, kinds, resume=resume, as_json=as_json)
         return
 
     def work() -> ComparisonResult:
@@ -116,8 +117,8 @@ def compare(
                 resume=resume,
             )
 
-    hint = _resume_hint("compare", recipe, settings, out, [f"--objective {kind}" for kind in kinds])
-    finish_comparison(session, run_guarded(work, resume_hint=hint), as_json=as_json)
+    go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {kind}" for kind in kinds])
+    finish_comparison(session, run_guarded(work, session.folder, go_on=go_on), as_json=as_json)
 
 
 def evaluate(
@@ -129,25 +130,28 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score one template on a split of the recipe, side by side with the baseline."""
-    from taxtune.cli.running import announce, evaluate_template, open_session, run_guarded, show_evaluation
+    from taxtune.cli.running import (
+        announce,
+        evaluate_template,
+        open_session,
+        read_template,
+        run_guarded,
+        show_evaluation,
+    )
 
     session = open_session(recipe, settings or [], out)
-    try:
-        source = template.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaxtuneError("The template cannot be read.", file=template, value=str(error)) from error
-
+    source = read_template(template)
     kind: SplitKind = "heldout" if split is SplitName.HELDOUT else "tuning"
 
     def work() -> ComparisonResult:
         with announce(session, quiet=as_json) as progress:
             return evaluate_template(session, source, template, kind, progress)
 
-    hint = "The same command asks only what has no answer yet."
-    show_evaluation(run_guarded(work, resume_hint=hint), kind, as_json=as_json)
+    go_on = "The same command asks only what has no answer yet."
+    show_evaluation(run_guarded(work, session.folder, go_on=go_on), kind, as_json=as_json)
 
 
-def _resume_hint(
+def _how_to_go_on(
     command: str, recipe: str, settings: list[str] | None, out: Path | None, extra: list[str] | None = None
 ) -> str:
     import shlex

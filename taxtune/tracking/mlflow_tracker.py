@@ -88,7 +88,7 @@ class MLflowTracker:
             return self._start(name, parameters, tags, run_id)
         except Exception as error:
             raise TaxtuneError(
-                f"MLflow cannot record the run at {redact(self._uri)}: {short_reason(error)}",
+                f"MLflow cannot record the run at {redact(self._uri)}: {short_reason(error).rstrip('.')}.",
                 remedy="See to the tracking server or its disk, or unset MLFLOW_TRACKING_URI to record beside the run.",
             ) from error
 
@@ -157,8 +157,7 @@ class MLflowTracker:
     def close(self, status: str = "FINISHED") -> None:
         """Ends the parent run as "FINISHED", "FAILED" or "KILLED"; without a started run it does nothing."""
         if self._run is not None:
-            run = self._run
-            self._try("the end of the run", lambda: self._store().client.set_terminated(run, status))
+            self._try("the end of the run", lambda: self._close(status))
 
     def where(self) -> str:
         """Returns the command or the address that shows what is recorded."""
@@ -166,6 +165,15 @@ class MLflowTracker:
         return store.where(self._run)
 
     # Inner workings
+
+    def _close(self, status: str) -> None:
+        client, run = self._store().client, self._parent()
+        client.set_terminated(run, status)
+        if status != "FINISHED":
+            # What interrupted the run may have come in the middle of recording an iteration.
+            for child in self._search(f"tags.`{_PARENT}` = '{run}'"):
+                if child.info.status == "RUNNING":
+                    client.set_terminated(child.info.run_id, status)
 
     def _store(self) -> Store:
         if self._opened is None:
@@ -185,16 +193,17 @@ class MLflowTracker:
             run = store.client.create_run(
                 store.experiment, tags={"mlflow.source.name": "taxtune", **texts}, run_name=name
             )
+            self._run = str(run.info.run_id)  # from here on `close` has a run to end, whatever happens
             if run_id is not None:
                 self._note(f"MLflow does not know the run {run_id}; its iterations are recorded anew.")
         else:
+            self._run = str(run.info.run_id)
             store.client.update_run(run.info.run_id, status="RUNNING")
         parent = str(run.info.run_id)
         # MLflow refuses to change a parameter, and a resumed run has them.
         known = run.data.params
         self._log(parent, parameters={key: v for key, v in values.flatten(parameters) if key not in known})
         store.client.log_dict(parent, values.plain(parameters), "parameters.json")
-        self._run = parent
         self._recorded = self._children()
         return parent
 

@@ -21,7 +21,7 @@ from taxtune import atomic
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import redact
 
-__all__ = ["Store", "hushed", "open_store", "short_reason", "store_uri"]
+__all__ = ["Store", "check_store", "hushed", "open_store", "short_reason", "store_uri"]
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -34,6 +34,12 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
+
+_UNREACHABLE = (
+    ("Connection refused", "nothing listens there"),
+    ("NameResolutionError", "there is no such host"),
+    ("timed out", "it does not answer in time"),
+)
 
 # The job runner of MLflow's pages is of no use here and loads litellm, which fetches a price list as it is loaded and,
 # without a network, has been seen to wait for it for ever (litellm 1.106).
@@ -82,6 +88,7 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
     """
     uri = store_uri(folder, tracking_uri)
     database = _sqlite_path(uri)
+    new = database is not None and not database.exists()
     if database is not None:
         _check_sqlite(database)
     try:
@@ -95,11 +102,42 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
                 if found.lifecycle_stage == "deleted":
                     client.restore_experiment(number)
     except Exception as error:
-        raise TaxtuneError(
-            f"MLflow cannot record at {redact(uri)}: {short_reason(error)}",
-            remedy="Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record beside the run.",
-        ) from error
+        if new and database is not None:
+            # A database without all of its tables is no use to anyone.
+            with contextlib.suppress(OSError):
+                database.unlink()
+        raise _unusable(uri, error) from error
     return Store(client, uri, str(number))
+
+
+def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
+    """Checks that the store can be reached, or made, and makes nothing.
+
+    Raises:
+        TaxtuneError: If it cannot.
+    """
+    uri = store_uri(folder, tracking_uri)
+    database = _sqlite_path(uri)
+    if database is None:
+        try:
+            with hushed():
+                _client(uri).search_experiments(max_results=1)
+        except Exception as error:
+            raise _unusable(uri, error) from error
+    elif database.exists():
+        _check_sqlite(database)
+    else:
+        atomic.check_folder(database.parent)
+
+
+def _unusable(uri: str, error: Exception) -> TaxtuneError:
+    if _sqlite_path(uri) is not None:
+        remedy = "Free some space or mend the database, or record nothing: --set tracking.mlflow=false"
+    else:
+        remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record beside the run."
+    text = str(error)
+    said = next((words for sign, words in _UNREACHABLE if sign in text), None) or short_reason(error)
+    return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {said.rstrip('.')}.", remedy=remedy)
 
 
 def short_reason(error: BaseException, limit: int = 300) -> str:

@@ -13,7 +13,21 @@ from taxtune.tuning.records import ComparisonResult
 from taxtune.tuning.session import Session
 from taxtune.vlm.answers import AnswerStore
 
-__all__ = ["compare_objectives"]
+__all__ = ["check_kinds", "compare_objectives"]
+
+
+def check_kinds(kinds: Sequence[ObjectiveKind]) -> None:
+    """Checks that there is something to compare.
+
+    Raises:
+        TaxtuneError: If fewer than two different objectives are given.
+    """
+    if len(set(kinds)) != len(kinds) or len(kinds) < 2:
+        raise TaxtuneError(
+            "A comparison needs two or more different objectives.",
+            value=" ".join(kinds) or None,
+            remedy="For example: --objective hp --objective accuracy",
+        )
 
 
 def compare_objectives(
@@ -39,12 +53,7 @@ def compare_objectives(
     Raises:
         TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
     """
-    if len(set(kinds)) != len(kinds) or len(kinds) < 2:
-        raise TaxtuneError(
-            "A comparison needs two or more different objectives.",
-            value=" ".join(kinds) or None,
-            remedy="For example: --objective hp --objective accuracy",
-        )
+    check_kinds(kinds)
     answers = session.folder / "answers.db"
     runs = tuple(
         Tuner(

@@ -58,10 +58,11 @@ def judge(
     answered = np.array([[row.node is not None for row in e.rows] for e in evaluations.values()]).all(axis=0)
     missing = len(examples) - int(answered.sum())
     if missing > session.recipe.max_missing * len(examples):
-        reasons = [reason for e in evaluations.values() for reason in e.failures]
+        first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
         raise VLMError(
-            f"{missing} of the {len(examples)} images lack an answer to some template; first: {reasons[0]}.",
-            remedy="Go on with --resume when the model answers again; answers that were given are kept.",
+            f"{missing} of the {len(examples)} images lack an answer to some template; first: {first}.",
+            remedy="Give the same command again when the model answers; answers that were given are kept. If it will "
+            "not answer for these images, raise max_missing or take them out.",
         )
     keep = np.flatnonzero(answered).tolist()
     target = np.array([examples[i].target for i in keep], dtype=np.int64)

@@ -8,7 +8,9 @@ lives is told by a file lock that the operating system drops when the process en
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import write_text
 from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.tuning.databases import database_problem
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Proposal, Trial
 from taxtune.tuning.records import IterationRecord
@@ -29,6 +32,8 @@ __all__ = ["Claim", "History", "as_trials", "best"]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
+_HASH = re.compile(r"[0-9a-f]{16,64}")
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,66 +59,119 @@ class History:
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by dotted key.
         resume: Whether to go on with what is there; otherwise an existing history is an error.
+        details: What the hashes among the identity stand for, by the same key: a mapping from an item's name to what it
+            is, so that a message can say which items changed.
 
     Raises:
         ResumeError: If there is a history and `resume` is false, or its identity differs (the message says in what).
         TaxtuneError: If the database cannot be opened.
     """
 
-    def __init__(self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        identity: Mapping[str, Any],
+        *,
+        resume: bool,
+        details: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         import optuna
-        from sqlalchemy.exc import SQLAlchemyError
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder = folder
         self._database = folder / "history.db"
         self._locks = folder / ".locks"
+        self._worker = uuid.uuid4().hex
+        self._made_folder = not folder.exists()
         if self._database.exists() and not resume:
             raise ResumeError(
                 f"The folder {str(folder)!r} already holds a tuning run.",
                 remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
             )
+        made = False
         try:
             self._locks.mkdir(parents=True, exist_ok=True)
+            self._alive = FileLock(self._worker_lock(self._worker))
             with FileLock(self._locks / "create.lock"):
+                made = not self._database.exists()
+                storage = f"sqlite:///{self._database.resolve()}"
+                if not made:
+                    self._check_name(optuna.get_all_study_names(storage), name)
                 self._study = optuna.create_study(
-                    study_name=name,
-                    storage=f"sqlite:///{self._database.resolve()}",
-                    directions=["maximize", "maximize"],
-                    load_if_exists=True,
+                    study_name=name, storage=storage, directions=["maximize", "maximize"], load_if_exists=True
                 )
-                self._check_identity(dict(json.loads(json.dumps(identity, default=str))))
-        except (OSError, SQLAlchemyError) as error:
+                self._check_identity(_plain(identity), _plain(details or {}))
+                self._alive.acquire()
+        except Exception as error:
+            if made:
+                self._remove()
+            problem = error.strerror if isinstance(error, OSError) else database_problem(error)
+            if problem is None:
+                raise
             raise TaxtuneError(
-                f"The history cannot be opened: {error}.",
+                f"The history cannot be opened: {problem}.",
                 file=self._database,
                 remedy="Is the disk full or read-only, or the file no database? Choose another folder with --out.",
             ) from error
-        self._worker = uuid.uuid4().hex
-        self._alive = FileLock(self._worker_lock(self._worker))
-        self._alive.acquire()
 
-    def _check_identity(self, identity: dict[str, Any]) -> None:
+    def _check_name(self, known: Sequence[str], name: str) -> None:
+        if known and name not in known:
+            raise _changed(self.folder, [f"  recipe.name: was {_show(known[0])}, is {_show(name)}"])
+
+    def _check_identity(self, identity: dict[str, Any], details: dict[str, Any]) -> None:
         known = self._study.user_attrs.get("identity")
         if known is None:
             self._study.set_user_attr("identity", identity)
+            self._study.set_user_attr("details", details)
             return
-        changed = [
-            f"  {key}: was {_show(known.get(key))}, is {_show(identity.get(key))}"
-            for key in sorted(known.keys() | identity.keys())
-            if known.get(key) != identity.get(key)
-        ]
+        keys = [key for key in sorted(known.keys() | identity.keys()) if known.get(key) != identity.get(key)]
+        before = self._study.user_attrs.get("details", {})
+        changed = []
+        for key in keys:
+            if f"recipe.{key}" in keys:
+                continue  # the model's own word for what the recipe says
+            if key in before and key in details:
+                changed += [f"  {key}: {line}" for line in _differences(before[key], details[key])]
+            elif _HASH.fullmatch(str(known.get(key))) and _HASH.fullmatch(str(identity.get(key))):
+                changed.append(f"  {key}: the content has changed")
+            else:
+                changed.append(f"  {key}: was {_show(known.get(key))}, is {_show(identity.get(key))}")
         if changed:
-            raise ResumeError(
-                "The run in this folder was made from another recipe or other data:\n" + "\n".join(changed) + "\n",
-                file=self.folder,
-                remedy="Undo the change, or write elsewhere with --out DIR.",
-            )
+            raise _changed(self.folder, changed)
 
     def close(self) -> None:
         """Gives up the iterations that this process holds; the next process to open the history takes them over."""
         self._alive.release()
         self._worker_lock(self._worker).unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Removes a history that nothing was gained in, so that the same command can simply be given again.
+
+        A history with a finished iteration stays, and so does one that another process is at work on.
+        """
+        # Whatever goes wrong here, what led here is to be told.
+        with contextlib.suppress(Exception), FileLock(self._locks / "create.lock"):
+            others = (path.stem.removeprefix("worker-") for path in self._locks.glob("worker-*.lock"))
+            if self.records() or any(other != self._worker and self._lives(other) for other in others):
+                return
+            self._study._storage.remove_session()
+            self._alive.release()
+            self._remove()
+
+    def claimed(self) -> bool:
+        """Tells whether any iteration was begun."""
+        return bool(self._study.get_trials(deepcopy=False))
+
+    def _remove(self) -> None:
+        files = [self._database, *self.folder.glob("history.db-*"), *self._locks.glob("*.lock")]
+        for path in files:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        with contextlib.suppress(OSError):
+            self._locks.rmdir()
+            if self._made_folder:
+                self.folder.rmdir()
 
     # -- notes of the run ----------------------------------------------------------------------------------------------
 
@@ -244,6 +302,42 @@ def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[
         )
         for record in records
     ]
+
+
+def _changed(folder: Path, lines: Sequence[str]) -> ResumeError:
+    return ResumeError(
+        "The run in this folder was made from another recipe or other data:\n"
+        + "\n".join(lines)
+        + "\nUndo the change, or write elsewhere with --out DIR.",
+        file=folder,
+    )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns what became of named items: which are gone, which are new, and which are not what they were."""
+    gone, new = [key for key in before if key not in now], [key for key in now if key not in before]
+    other = [key for key in now if key in before and before[key] != now[key]]
+    lines = [f"{len(names)} {what}: {_some(names)}" for what, names in (("gone", gone), ("new", new)) if names]
+    for key in other[:_SHOWN]:
+        fields = [field for field in now[key] if before[key].get(field) != now[key][field]]
+        told = [
+            f"another {field}"
+            if _HASH.fullmatch(str(now[key][field]))
+            else f"{field} was {_show(before[key].get(field))}, is {_show(now[key][field])}"
+            for field in fields
+        ]
+        lines.append(f"{key}: {', '.join(told)}")
+    if len(other) > _SHOWN:
+        lines.append(f"{len(other) - _SHOWN} more are not what they were")
+    return lines or ["in another order"]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(value, default=str)))
 
 
 def _show(value: Any) -> str:

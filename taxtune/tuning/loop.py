@@ -92,7 +92,15 @@ class Tuner:
         except TemplateError as error:
             raise TemplateError(f"prompt.baseline: {error.message}", file=recipe.source, remedy=error.remedy) from None
         self.objective = session.objective(self.kind)
-        self.history = History(self.folder, recipe.name, session.identity(self.objective), resume=self.resume)
+        if not (self.folder / "history.db").exists():
+            session.check_models()
+        self.history = History(
+            self.folder,
+            recipe.name,
+            session.identity(self.objective),
+            resume=self.resume,
+            details=session.details(),
+        )
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -103,6 +111,8 @@ class Tuner:
             status = "killed"
             raise
         finally:
+            if status == "failed" or (status == "killed" and not self.history.claimed()):
+                self.history.discard()
             self.history.close()
             for listener in self.listeners:
                 listener.on_stop(status)
@@ -198,13 +208,16 @@ class Tuner:
         )
         failures = evaluation.failures
         if len(failures) > self.session.recipe.max_missing * len(examples) or evaluation.scores is None:
-            reason = f"{len(failures)} of {len(examples)} images have no answer; the first: {failures[0]}"
+            reason = f"{len(failures)} of {len(examples)} images have no answer; the first: {failures[0].rstrip('.')}"
             if evaluation.retryable or claim.iteration == 0:
                 # Not the template's fault: going on would waste the budget on a model that is out of reach, and a
                 # baseline without answers leaves nothing to compare with.
                 raise VLMError(
                     f"Iteration {claim.iteration} stopped: {reason}.",
-                    remedy="Go on with --resume when the model answers again; answers that were given are kept.",
+                    remedy="Go on with --resume when the model answers again; answers that were given are kept."
+                    if evaluation.retryable
+                    else "Nothing can be compared with a baseline that has no answers: change prompt.baseline, the "
+                    "model or the images, or raise max_missing.",
                 )
             return replace(record, state="void", reason=reason), False
         return (

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from taxtune.errors import TaxtuneError
+from taxtune.atomic import check_folder
+from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.recipe import LLMProposerSettings
+from taxtune.tracking.store import check_store
 from taxtune.tuning.objective import ObjectiveKind
 from taxtune.tuning.session import Session
 
@@ -55,8 +57,14 @@ class Plan:
         return asdict(self)
 
 
-def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
-    """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything."""
+def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: bool = False) -> Plan:
+    """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything.
+
+    Args:
+        session: The recipe and the folder of the run.
+        kinds: The objectives of a comparison; empty for a tuning run.
+        resume: Whether the run may go on with one that is in the folder.
+    """
     recipe = session.recipe
     objectives = tuple(kinds) or (recipe.objective.kind,)
     problems: list[str] = []
@@ -84,6 +92,10 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
     proposer = attempt(lambda: session.proposer)
     if proposer is not None:
         attempt(proposer.check)
+    attempt(lambda: _check_output(session, kinds, resume=resume))
+    tracking = recipe.tracking
+    if tracking.mlflow:
+        attempt(lambda: check_store(session.folder, tracking.uri))
 
     tuning, heldout = recipe.data.tuning, recipe.data.heldout
     proposals = recipe.iterations * len(objectives)
@@ -105,3 +117,14 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = ()) -> Plan:
         llm_calls=proposals if asks_llm else 0,
         llm_calls_at_most=3 * proposals if asks_llm else 0,
     )
+
+
+def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool) -> None:
+    check_folder(session.folder)
+    folders = [session.folder / kind for kind in kinds] or [session.folder]
+    for folder in folders:
+        if not resume and (folder / "history.db").exists():
+            raise ResumeError(
+                f"The folder {str(folder)!r} already holds a tuning run.",
+                remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
+            )

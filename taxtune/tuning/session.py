@@ -280,6 +280,18 @@ class Session:
             )
         return os.environ[variable]
 
+    def check_models(self) -> None:
+        """Checks that the model and the proposer can be asked, before either is asked anything that costs.
+
+        Raises:
+            VLMError: If the model is missing, or its key.
+            ProposerError: If the proposer's key is missing, or its provider unknown.
+        """
+        # A model of one's own need not be able to check itself.
+        for note in getattr(self.vlm, "check", tuple)() or ():
+            self.on_note(note)
+        self.proposer.check()
+
     # -- identity ------------------------------------------------------------------------------------------------------
 
     def identity(self, objective: Objective) -> dict[str, Any]:
@@ -295,6 +307,14 @@ class Session:
             **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
+        }
+
+    def details(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Returns what the hashes of the splits in the identity stand for: the content and label of each image."""
+        splits = (("tuning images", self.splits.tuning), ("held-out images", self.splits.heldout))
+        return {
+            name: {e.id: {"content": e.sha256[:16], "label": "/".join(self.taxonomy.path(e.target))} for e in examples}
+            for name, examples in splits
         }
 
 

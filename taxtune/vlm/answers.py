@@ -7,6 +7,7 @@ a killed process nor a power cut loses more than the batch in flight. Several pr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -85,6 +86,7 @@ class AnswerStore:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
+        self._made = not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
@@ -92,12 +94,14 @@ class AnswerStore:
             raise self._fault(error) from error
         try:
             self._prepare()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, DataError) as error:
             self._db.close()
+            if self._made:  # on a full disk: an empty file is no use to anyone
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
+            if isinstance(error, DataError):
+                raise
             raise self._fault(error) from error
-        except DataError:
-            self._db.close()
-            raise
 
     def _prepare(self) -> None:
         # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
@@ -180,9 +184,26 @@ class AnswerStore:
             raise self._fault(error) from error
 
     def close(self) -> None:
-        """Closes the file; the store cannot be used any more."""
+        """Closes the file; the store cannot be used any more.
+
+        A file that this store made and that never got an answer is removed, unless another process has it open.
+        """
         with self._lock:
+            unused = self._made and self._is_unused()
             self._db.close()
+            if unused:
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
+
+    def _is_unused(self) -> bool:
+        try:
+            if self._db.execute("SELECT 1 FROM answers LIMIT 1").fetchone() is not None:
+                return False
+            # Leaving WAL mode takes the file to oneself; it fails at once where somebody else has it open.
+            self._db.execute("PRAGMA busy_timeout = 0")
+            return str(self._db.execute("PRAGMA journal_mode = DELETE").fetchone()[0]) == "delete"
+        except sqlite3.Error:
+            return False
 
     def __enter__(self) -> AnswerStore:
         return self

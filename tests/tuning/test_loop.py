@@ -100,7 +100,7 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path):
     manifest = tmp_path / "in/manifest.csv"
     session = make_session(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
-    with pytest.raises(ResumeError, match="images: was"):
+    with pytest.raises(ResumeError, match=r'navy0\.png: label was "colour/bluish/navy", is "colour/bluish/azure"'):
         Tuner(session, tmp_path / "out", resume=True).run()
 
 

@@ -135,6 +135,7 @@ def test_another_programs_table_is_refused(tmp_path: Path) -> None:
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "new.db"
     with AnswerStore(file) as store:
+        store.put(IDENTITY, [(QUESTION, Answer("x"))])
         store._db.execute("PRAGMA user_version = 7")
     with pytest.raises(DataError, match="another version"):
         AnswerStore(file)
@@ -168,6 +169,18 @@ def _writer(file: Path, name: str, batches: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(file), name, str(batches)], stdout=subprocess.PIPE, text=True
     )
+
+
+def test_a_store_that_never_got_an_answer_leaves_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "new.db"
+    AnswerStore(file).close()
+    assert list(tmp_path.iterdir()) == []
+    with AnswerStore(file) as first:
+        AnswerStore(file).close()
+        first.put(IDENTITY, [(QUESTION, Answer("x"))])
+    AnswerStore(file).close()
+    with AnswerStore(file) as again:
+        assert len(again) == 1, "neither a second store nor a later one removes what is in use or has answers"
 
 
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
