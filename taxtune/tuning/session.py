@@ -116,7 +116,7 @@ class Session:
         from taxtune.fieldguide import DRAWING, make_dataset
 
         # The name tells the content: a changed recipe, or a taxtune that draws otherwise, does not meet old images.
-        name = f"v{DRAWING}-n{data.count}-d{round(100 * data.degraded)}-s{data.seed}"
+        name = f"v{DRAWING}-n{data.count}-d{data.degraded:.12g}-s{data.seed}"
         folder = user_cache_path("taxtune") / "fieldguide" / name
         return make_dataset(folder, n=data.count, seed=data.seed, degraded=data.degraded)
 
@@ -227,6 +227,7 @@ class Session:
             timeout=s.timeout,
             max_retries=s.max_retries,
             system_prompt=s.system_prompt,
+            on_note=self._note,
         )
 
     @cached_property
@@ -256,6 +257,7 @@ class Session:
             max_history_tokens=s.max_history_tokens,
             timeout=s.timeout,
             max_retries=s.max_retries,
+            on_note=self._note,
         )
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
@@ -268,6 +270,10 @@ class Session:
             variables=self.variables,
             use_images=self.recipe.mapper.use_images,
         )
+
+    def _note(self, text: str) -> None:
+        # Looked up at every note: the display that shows them comes later than the models.
+        self.on_note(text)
 
     def _key(self, variable: str | None, key: str) -> str | None:
         if variable is None:

@@ -7,19 +7,21 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
 from taxtune.vlm.api_errors import (
+    RetryNotes,
     Verdict,
     judge,
     load_litellm,
     needed_keys,
     retry_after,
     without_credentials,
+    worth_waiting_for,
 )
 from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
 
@@ -57,6 +59,7 @@ class ApiVLM:
         max_image_side: Longer side in pixels to which larger images are scaled down before they are sent; None sends
             them as they are.
         max_pixels: Largest width times height of an image file.
+        on_note: Called, from any thread, when calls fail and are tried again.
 
     Raises:
         VLMError: If an argument is out of range.
@@ -78,6 +81,7 @@ class ApiVLM:
         system_prompt: str | None = None,
         max_image_side: int | None = 1024,
         max_pixels: int = DEFAULT_MAX_PIXELS,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         for name, value, least in (
             ("concurrency", concurrency, 1),
@@ -104,6 +108,7 @@ class ApiVLM:
         self.system_prompt = system_prompt
         self.max_image_side = max_image_side
         self.max_pixels = max_pixels
+        self._notes = RetryNotes(f"The model {self._where()}", max_retries + 1, on_note, secrets=(api_key,))
 
     def __repr__(self) -> str:
         return f"ApiVLM({self.model!r}, api_base={without_credentials(self.api_base)!r})"
@@ -222,13 +227,15 @@ class ApiVLM:
             ),
             wait=self._wait,
             sleep=tenacity.sleep_using_event(stop),
-            retry=tenacity.retry_if_exception(lambda error: judge(error).retry),
+            retry=tenacity.retry_if_exception(lambda error: worth_waiting_for(error, self.longest_wait)),
+            before_sleep=self._notes,
             reraise=True,
         )
         try:
             response = retrying(attempt)
         except Exception as error:
-            return self._lost(judge(error, secrets=(key, self._api_key)))
+            verdict = judge(error, secrets=(key, self._api_key))
+            return self._lost(verdict, retried=verdict.retry and worth_waiting_for(error, self.longest_wait))
         return self._read(litellm, response, time.perf_counter() - started)
 
     def _messages(self, prompt: str, image: str) -> list[dict[str, Any]]:
@@ -249,14 +256,17 @@ class ApiVLM:
         # Without the jitter, calls that were refused together would come back together.
         return min(max(doubled * random.uniform(0.75, 1.25), retry_after(error)), self.longest_wait)
 
-    def _lost(self, verdict: Verdict) -> Failure:
+    def _where(self) -> str:
+        return f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
+
+    def _lost(self, verdict: Verdict, *, retried: bool) -> Failure:
         """Makes a failure of an error, or ends the run."""
-        where = f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
+        where = self._where()
         if verdict.fatal:
             names = needed_keys(load_litellm(), self.model)
             remedy = verdict.remedy.replace("{keys}", " or ".join(names))
             raise VLMError(f"The model {where} {verdict.reason.rstrip('.')}.", remedy=remedy)
-        tries = f" ({self.max_retries + 1} attempts)" if verdict.retry and self.max_retries else ""
+        tries = f" ({self.max_retries + 1} attempts)" if retried and self.max_retries else ""
         return Failure(f"The model {where} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
 
     def _read(self, litellm: ModuleType, response: Any, seconds: float) -> Reply:

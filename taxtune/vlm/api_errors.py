@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["Verdict", "judge", "load_litellm", "needed_keys", "retry_after", "without_credentials"]
+if TYPE_CHECKING:
+    import tenacity
+
+__all__ = [
+    "RetryNotes",
+    "Verdict",
+    "judge",
+    "load_litellm",
+    "needed_keys",
+    "retry_after",
+    "without_credentials",
+    "worth_waiting_for",
+]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
@@ -60,12 +75,66 @@ def judge(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Verdic
     if _is(error, "Timeout") or status == 408:
         return Verdict("did not answer in time", retry=True, passing=True)
     if status == 429:
-        return Verdict(f"is over its rate limit: {said}", retry=True, passing=True)
+        asked = retry_after(error)
+        wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
+        return Verdict(f"is over its rate limit{wait}: {said}", retry=True, passing=True)
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
         return Verdict(f"cannot be reached: {said}", retry=True, passing=True)
     if status in _RETRIED or (isinstance(status, int) and status >= 500):
         return Verdict(f"failed ({status}): {said}", retry=True, passing=True)
     return Verdict(f"rejected the request: {said}")
+
+
+def worth_waiting_for(error: BaseException, longest_wait: float) -> bool:
+    """Tells whether a call is to be tried again: not where the server says that it will refuse for long."""
+    return judge(error).retry and retry_after(error) <= 10 * longest_wait
+
+
+class RetryNotes:
+    """Tells the user that calls fail and are tried again, since silent minutes look like a program that hangs.
+
+    Calls that run side by side fail side by side; of all their notes one in so many seconds is enough.
+
+    Args:
+        name: The model, as messages call it.
+        attempts: Most attempts of a call.
+        on_note: Called with a sentence; None says nothing.
+        secrets: What must not be in it.
+        every: Least seconds between two notes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        attempts: int,
+        on_note: Callable[[str], None] | None,
+        *,
+        secrets: Iterable[str | None] = (),
+        every: float = 15.0,
+    ) -> None:
+        self._name = name
+        self._attempts = attempts
+        self._on_note = on_note
+        self._secrets = tuple(secrets)
+        self._every = every
+        self._lock = threading.Lock()
+        self._last: float | None = None
+
+    def __call__(self, state: tenacity.RetryCallState) -> None:
+        """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        if self._on_note is None or error is None:
+            return
+        with self._lock:
+            if self._last is not None and time.monotonic() - self._last < self._every:
+                return
+            self._last = time.monotonic()
+        wait = state.next_action.sleep if state.next_action is not None else 0.0
+        reason = judge(error, secrets=self._secrets).reason.rstrip(".")
+        self._on_note(
+            f"{self._name} {reason}; trying again in {max(1, round(wait))} s "
+            f"(attempt {state.attempt_number + 1} of {self._attempts})."
+        )
 
 
 def retry_after(error: BaseException | None) -> float:

@@ -193,6 +193,26 @@ def test_retry_after_is_respected(question: Question) -> None:
         assert time.monotonic() - started >= 0.4
 
 
+def test_a_server_that_will_refuse_for_long_is_not_waited_for(question: Question) -> None:
+    with OpenAIServer(then=servers.status(429, retry_after=3000)) as server:
+        (reply,) = vlm(server).answer([question])
+        assert len(server.chats) == 1
+    assert "over its rate limit (it asks to wait 3000 s)" in failure(reply).reason
+    assert "attempts" not in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(question: Question) -> None:
+    notes: list[str] = []
+    with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
+        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(question, 4))
+        assert len(server.chats) == 12
+        base = server.api_base
+    assert notes == [
+        f"The model 'openai/gpt-4o' at {base} failed (500): broken [key]; trying again in 1 s (attempt 2 of 3)."
+    ]
+
+
 def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     import tenacity
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -32,6 +33,7 @@ def make_proposer(
     timeout: float = 120.0,
     max_retries: int = 5,
     prompts: str | Path | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Proposer: ...
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import ProposerError
-from taxtune.vlm.api_errors import judge, load_litellm, needed_keys, retry_after, without_credentials
+from taxtune.vlm.api_errors import (
+    RetryNotes,
+    judge,
+    load_litellm,
+    needed_keys,
+    retry_after,
+    without_credentials,
+    worth_waiting_for,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -51,6 +59,7 @@ class Chat:
         max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
         first_wait: Seconds before the second attempt; doubles each time. A server's Retry-After is respected.
         longest_wait: Most seconds between two attempts.
+        on_note: Called when a call fails and is tried again.
     """
 
     def __init__(
@@ -65,6 +74,7 @@ class Chat:
         max_retries: int,
         first_wait: float,
         longest_wait: float,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self.model = model
         self.api_base = api_base
@@ -75,6 +85,7 @@ class Chat:
         self.max_retries = max_retries
         self.first_wait = first_wait
         self.longest_wait = longest_wait
+        self._notes = RetryNotes(self._name(), max_retries + 1, on_note, secrets=(api_key,))
 
     def __repr__(self) -> str:
         return f"Chat({self.model!r}, api_base={without_credentials(self.api_base)!r})"
@@ -118,7 +129,8 @@ class Chat:
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.max_retries + 1),
             wait=self._wait,
-            retry=tenacity.retry_if_exception(lambda error: judge(error).retry),
+            retry=tenacity.retry_if_exception(lambda error: worth_waiting_for(error, self.longest_wait)),
+            before_sleep=self._notes,
             reraise=True,
         )
         try:
@@ -165,14 +177,17 @@ class Chat:
         error = state.outcome.exception() if state.outcome is not None else None
         return min(max(wait, retry_after(error)), self.longest_wait)
 
+    def _name(self) -> str:
+        where = "" if self.api_base is None else f" at {without_credentials(self.api_base)}"
+        return f"The proposer's model {self.model!r}{where}"
+
     def _explain(self, error: Exception) -> ProposerError:
-        name = f"The proposer's model {self.model!r}"
-        if self.api_base is not None:
-            name += f" at {without_credentials(self.api_base)}"
+        name = self._name()
         if any(kind.__name__ == "ContextWindowExceededError" for kind in type(error).__mro__):
             return ProposerError(f"{name} finds the message too long.", remedy="Lower 'max_history_tokens'.")
         verdict = judge(error, secrets=(self._api_key,))
-        attempts = f", after {self.max_retries + 1} attempts" if verdict.retry else ""
+        retried = verdict.retry and worth_waiting_for(error, self.longest_wait)
+        attempts = f", after {self.max_retries + 1} attempts" if retried else ""
         remedy = verdict.remedy.replace("{keys}", " or ".join(needed_keys(load_litellm(), self.model)))
         if not remedy:
             later = verdict.retry or verdict.passing

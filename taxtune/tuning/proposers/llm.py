@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from taxtune.errors import TemplateError
@@ -40,6 +40,7 @@ class LLMProposer:
         first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
         longest_wait: Most seconds between two attempts.
         prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
+        on_note: Called when a call fails and is tried again.
 
     Raises:
         ProposerError: The prompts cannot be read.
@@ -61,6 +62,7 @@ class LLMProposer:
         first_wait: float = 1.0,
         longest_wait: float = 60.0,
         prompts: str | Path | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self._messages = Messages(prompts)
         self._max_history_tokens = max_history_tokens
@@ -74,6 +76,7 @@ class LLMProposer:
             max_retries=max_retries,
             first_wait=first_wait,
             longest_wait=longest_wait,
+            on_note=on_note,
         )
 
     def identity(self) -> dict[str, str | int | float | None]:

@@ -227,6 +227,16 @@ def test_a_policy_error_is_a_bad_reply_and_no_end():
     assert proposal.rejected[0][1].startswith("The provider's content filter")
 
 
+def test_trying_again_is_told():
+    notes: list[str] = []
+    with OpenAIServer(status(500), "Which one?") as server:
+        propose(proposer(server.api_base, on_note=notes.append))
+        base = server.api_base
+    (note,) = notes
+    assert note.startswith(f"The proposer's model 'openai/gpt-4o' at {base} failed (500)")
+    assert note.endswith("trying again in 1 s (attempt 2 of 3).")
+
+
 def test_retry_after_is_respected_up_to_the_longest_wait(monkeypatch: pytest.MonkeyPatch):
     waits: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
