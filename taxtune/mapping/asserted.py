@@ -11,7 +11,7 @@ from taxtune.mapping.naming import Mention, Strength, is_foreign, locate_names, 
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
-from taxtune.mapping.unwrap import unwrap
+from taxtune.mapping.unwrap import Unwrapped, unwrap
 from taxtune.mapping.words import ADJECTIVES, ARTICLES
 
 __all__ = ["Asserted", "asserted_node"]
@@ -46,7 +46,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
     oak") where nothing is compared either, and what is denied never.
     """
-    unwrapped = unwrap(answer)
+    unwrapped = _listed(lexicon, unwrap(answer))
     words, whole_name = _whole_name(lexicon, unwrapped.lines)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, (words,), declined=False)
@@ -81,6 +81,19 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     return Asserted(None, Stage.ABSTAINED, tuple(phrases), declined)
 
 
+def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:
+    """Takes bare names on lines of their own, or parted by semicolons, for the items of a list; prose stays prose."""
+    parts = tuple(part.strip() for line in unwrapped.lines for part in line.split(";") if part.strip())
+    if len(parts) > 1 and all(_is_name(lexicon, part) for part in parts):
+        return Unwrapped(parts, listed=True)
+    return unwrapped
+
+
+def _is_name(lexicon: Lexicon, text: str) -> bool:
+    words = fold_words(text)
+    return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in ARTICLES else words))
+
+
 def _whole_name(lexicon: Lexicon, lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Returns an answer's folded words and the nodes that are called just that, however little of a name it looks like.
 
@@ -106,7 +119,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = Phrase(words[:position], phrase.role, phrase.link)
-            right = Phrase(words[position + 1 :], phrase.role, Link.LIST)
+            right = Phrase(words[position + 1 :], phrase.role, Link.OR)
             if words[position + 1].key in ADJECTIVES and left.words[0].lower not in ARTICLES:
                 continue  # "sable and black dog"
             if _names(lexicon, left) and _names(lexicon, right):

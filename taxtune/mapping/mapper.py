@@ -177,6 +177,7 @@ class Mapper:
         return int(top[0]), Stage.SIMILARITY
 
     def _bounded(self, answer: str) -> str:
+        answer = answer.strip()
         if len(answer) <= self.config.max_characters:
             return answer
         kept = answer[: self.config.max_characters]

@@ -49,7 +49,7 @@ class Link(IntEnum):
     SAME = 0
     #: One more in a row: "Blue Jay, Scrub Jay"; or a closer description: "a bird, a robin".
     LIST = 1
-    #: Either: "a robin or a thrush".
+    #: Either, or both: "a robin or a thrush", "a robin and a thrush".
     OR = 2
     #: A new sentence, which may say more of the same thing or of other things.
     SENTENCE = 3
@@ -245,7 +245,7 @@ class _Reader:
             if lower in RESUMES and self.role is Role.CONTEXT:
                 self.role = Role.ASSERTED
         elif lower == "and" and after in ARTICLES:
-            self._flush(Link.LIST)
+            self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
         else:
             self.current.append(word)
 

@@ -148,6 +148,24 @@ def test_any_text_is_placed(mapper: Mapper, text: str) -> None:
 def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
     assert label(mapper, "Blue Jay. " + "word " * 300_000) == "Cyanocitta cristata"
     assert label(mapper, "word " * 300_000 + "Blue Jay") == "-"
+    assert label(mapper, " " * 300_000 + "Blue Jay") == "Cyanocitta cristata"  # white space in front counts for nothing
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Blue Jay\nDowny Woodpecker", "Aves"),
+        ("a Downy Woodpecker; a Hairy Woodpecker", "Dryobates"),
+        ("Blue Jay\nCyanocitta cristata\nCorvidae", "Cyanocitta cristata"),
+        ("bird\nBlue Jay", "Cyanocitta cristata"),
+        ("a thrush and an American Robin", "Turdidae"),
+        # prose stays prose: what follows only speaks of the first
+        ("Blue Jay\nIts crest tells it from the Downy Woodpecker.", "Cyanocitta cristata"),
+        ("Blue Jay; the Downy Woodpecker is smaller", "Cyanocitta cristata"),
+    ],
+)
+def test_names_in_a_row_are_placed_on_what_they_share(mapper: Mapper, answer: str, expected: str) -> None:
+    assert label(mapper, answer) == expected
 
 
 @pytest.mark.parametrize(
