@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.errors import DataError
-from taxtune.taxonomy.readers.text import column_key, csv_delimiter
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -126,6 +125,8 @@ def _read_text(file: str, name: str) -> str:
 
 
 def _csv_answers(text: str, name: str) -> list[str]:
+    from taxtune.taxonomy.readers.text import column_key, csv_delimiter
+
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first), strict=True)
     answers: list[str] = []
