@@ -142,7 +142,7 @@ def _unusable(uri: str, error: Exception) -> TaxtuneError:
 
 def short_reason(error: BaseException, limit: int = 300) -> str:
     """Returns the first lines of an error's message, without passwords."""
-    text = " ".join(redact(str(error)).split()) or type(error).__name__
+    text = " ".join(redact(str(error)).split()).split(" [SQL: ")[0] or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -97,8 +97,7 @@ class AnswerStore:
         except (sqlite3.Error, DataError) as error:
             self._db.close()
             if self._made:  # on a full disk: an empty file is no use to anyone
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
+                self._remove()
             if isinstance(error, DataError):
                 raise
             raise self._fault(error) from error
@@ -192,8 +191,12 @@ class AnswerStore:
             unused = self._made and self._is_unused()
             self._db.close()
             if unused:
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
+                self._remove()
+
+    def _remove(self) -> None:
+        for name in (self.path.name, f"{self.path.name}-wal", f"{self.path.name}-shm"):
+            with contextlib.suppress(OSError):
+                self.path.with_name(name).unlink()
 
     def _is_unused(self) -> bool:
         try:
@@ -223,6 +226,12 @@ class AnswerStore:
             )
         if "full" in text:
             return DataError("The disk is full; no answer can be kept.", file=self.path, remedy="Make room on it.")
+        if "disk i/o" in text:
+            return DataError(
+                f"No answer can be kept: {error}.",
+                file=self.path,
+                remedy="Is the disk full, or failing? Make room on it.",
+            )
         if "readonly" in text or "read-only" in text or "unable to open" in text or isinstance(error, OSError):
             return DataError(
                 f"The answer store cannot be opened for writing: {error}.",

@@ -164,7 +164,7 @@ class ApiVLM:
             return []
         litellm = load_litellm()
         key = self._key(litellm)
-        stop = threading.Event()
+        stop, effort = threading.Event(), _Effort()
         open_places: queue.SimpleQueue[int] = queue.SimpleQueue()
         finished: queue.SimpleQueue[tuple[int, Reply | BaseException]] = queue.SimpleQueue()
         for place in range(len(questions)):
@@ -177,7 +177,7 @@ class ApiVLM:
                 except queue.Empty:
                     return
                 try:
-                    finished.put((place, self._answer_one(litellm, key, questions[place], stop)))
+                    finished.put((place, self._answer_one(litellm, key, questions[place], stop, effort)))
                 except BaseException as error:
                     finished.put((place, error))
 
@@ -195,7 +195,9 @@ class ApiVLM:
             stop.set()
         return [reply for reply in replies if reply is not None]
 
-    def _answer_one(self, litellm: ModuleType, key: str | None, question: Question, stop: threading.Event) -> Reply:
+    def _answer_one(
+        self, litellm: ModuleType, key: str | None, question: Question, stop: threading.Event, effort: _Effort
+    ) -> Reply:
         import tenacity
 
         started = time.perf_counter()
@@ -223,7 +225,9 @@ class ApiVLM:
 
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self.max_retries + 1), tenacity.stop_when_event_set(stop)
+                tenacity.stop_after_attempt(self.max_retries + 1),
+                tenacity.stop_when_event_set(stop),
+                tenacity.stop_when_event_set(effort.vain),
             ),
             wait=self._wait,
             sleep=tenacity.sleep_using_event(stop),
@@ -235,7 +239,10 @@ class ApiVLM:
             response = retrying(attempt)
         except Exception as error:
             verdict = judge(error, secrets=(key, self._api_key))
-            return self._lost(verdict, retried=verdict.retry and worth_waiting_for(error, self.longest_wait))
+            if verdict.passing:
+                effort.failed()
+            return self._lost(verdict, int(retrying.statistics.get("attempt_number", 1)))
+        effort.succeeded()
         return self._read(litellm, response, time.perf_counter() - started)
 
     def _messages(self, prompt: str, image: str) -> list[dict[str, Any]]:
@@ -259,14 +266,14 @@ class ApiVLM:
     def _where(self) -> str:
         return f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
 
-    def _lost(self, verdict: Verdict, *, retried: bool) -> Failure:
+    def _lost(self, verdict: Verdict, attempts: int) -> Failure:
         """Makes a failure of an error, or ends the run."""
         where = self._where()
         if verdict.fatal:
             names = needed_keys(load_litellm(), self.model)
             remedy = verdict.remedy.replace("{keys}", " or ".join(names))
             raise VLMError(f"The model {where} {verdict.reason.rstrip('.')}.", remedy=remedy)
-        tries = f" ({self.max_retries + 1} attempts)" if retried and self.max_retries else ""
+        tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"The model {where} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
 
     def _read(self, litellm: ModuleType, response: Any, seconds: float) -> Reply:
@@ -323,6 +330,31 @@ class ApiVLM:
             f"The model {self.model!r} needs a key: {' or '.join(missing)} is not set.",
             remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
         )
+
+
+class _Effort:
+    """Whether it is worth trying calls again, told from those made side by side.
+
+    Where a call has failed to its last attempt and none has succeeded, the server is down for all of them, and to wait
+    as long for each would only keep the user waiting.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answered = False
+        self.vain = threading.Event()
+
+    def failed(self) -> None:
+        """Takes note of a call that failed to its last attempt."""
+        with self._lock:
+            if not self._answered:
+                self.vain.set()
+
+    def succeeded(self) -> None:
+        """Takes note of a call that was answered."""
+        with self._lock:
+            self._answered = True
+            self.vain.clear()
 
 
 def data_url(image: Image.Image, max_side: int | None) -> str:
