@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["fold_word", "fold_words", "plain", "strip_accents"]
+__all__ = ["american", "fold_word", "fold_words", "plain", "strip_accents"]
 
 _DASHES = re.compile(r"[-‐-―−_/]+")
 _NOT_WORD = re.compile(r"[^\w\s]+")
@@ -52,17 +52,22 @@ def fold_words(text: str) -> tuple[str, ...]:
     )
 
 
+def american(word: str) -> str:
+    """Returns a word in lower case in American spelling: "grey" becomes "gray"."""
+    word = word.lower()
+    for british, spelling in _SPELLINGS:
+        if british in word:
+            word = word.replace(british, spelling)
+    return word
+
+
 @lru_cache(maxsize=200_000)
 def fold_word(word: str) -> str:
     """Returns one word in lower case, singular and American spelling, as a key: names and answers fold alike.
 
     Latin words fold too ("Anas" to "ana"); that is harmless, because both sides of a comparison do.
     """
-    word = word.lower()
-    for british, american in _SPELLINGS:
-        if british in word:
-            word = word.replace(british, american)
-    return _singular(word)
+    return _singular(american(word))
 
 
 def _singular(word: str) -> str:

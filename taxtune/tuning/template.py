@@ -146,7 +146,12 @@ def render(source: str, variables: Mapping[str, object]) -> str:
 
 def normalise_source(source: str) -> str:
     """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
-    return " ".join(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)).split())
+    return _squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)))
+
+
+def _squeezed(text: str) -> str:
+    """Returns text with single spaces, and without the characters that nobody sees."""
+    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cf").split())
 
 
 def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,7 +239,7 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
 
 def _same_prompt(other: str, variables: Mapping[str, object], prompt: str) -> bool:
     try:
-        return render(other, variables) == prompt
+        return _squeezed(render(other, variables)) == _squeezed(prompt)
     except TemplateError:
         return False
 

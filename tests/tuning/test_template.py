@@ -227,6 +227,12 @@ class TestRepeats:
         check_template("Name the bird.", earlier=earlier, sample={**SAMPLE, "domain": "car"})
         check_template("Name the bird.", earlier=earlier)
 
+    def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
+        earlier = ["Ranks: {{ ranks | join(' ') }}."]
+        for again in ("Ranks: {{ ranks | join('\\n') }}.", "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}."):
+            assert "same prompt" in refusal(again, earlier=earlier, sample=SAMPLE)
+        assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
+
     def test_case_and_words_make_a_difference(self):
         check_template("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], sample=SAMPLE)
 
@@ -243,6 +249,7 @@ class TestLabels:
         "fly",
         "Müller's finch",
         "osprey",
+        "Grey Heron",
     )
 
     @pytest.mark.parametrize(
@@ -267,6 +274,15 @@ class TestLabels:
             ("{{ 'DRIBKCALB' | lower }} os{# #}prey", "osprey"),
             ("{% if domain == 'osprey' %}x{% else %}y{% endif %}", "osprey"),
             ("x {# osprey #}", "osprey"),
+            # disguises
+            ("BlueJays", "bluejays"),
+            ("turdusmerula", "turdusmerula"),
+            ("an os-prey", "osprey"),
+            ("an o s p r e y here", "osprey"),
+            ("o-s-p-r-e-y", "osprey"),
+            ("{{ 'os-' ~ 'prey' }}", "osprey"),
+            ("an \u043espr\u0435y", "osprey"),
+            ("a gray heron", "gray heron"),
         ],
     )
     def test_named_labels_are_refused(self, source: str, named: str):
@@ -282,6 +298,9 @@ class TestLabels:
             "Turdus is a genus.",
             "merula turdus",
             "Flying as this does",
+            "a b c d or e",
+            "A well-known bird, semi-aquatic.",
+            "Black-and-white or bird-like",
         ],
     )
     def test_other_words_are_not(self, source: str):
