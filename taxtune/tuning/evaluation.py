@@ -16,12 +16,14 @@ from taxtune.tuning.template import render
 from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
+    from taxtune.mapping import Mapper, Placement
     from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Evaluation", "Evaluator"]
 
 OnAnswers = Callable[[int, int], None]
+
+_IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,7 @@ class Evaluator:
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
         texts = [reply.text for reply in replies if isinstance(reply, Answer)]
-        images = None
-        if self.use_images:
-            from taxtune.data.images import load_image
-
-            images = [load_image(examples[i].image) for i in answered]
-        placements = dict(zip(answered, self.mapper.place(texts, images), strict=True))
+        placements = dict(zip(answered, self._place(texts, [examples[i] for i in answered]), strict=True))
 
         predicted = np.array([placements[i].node for i in answered], dtype=np.int64)
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
@@ -161,3 +158,15 @@ class Evaluator:
         scores = score(self.taxonomy, predicted, target) if answered else None
         retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
         return Evaluation(tuple(rows), scores, usage, retryable)
+
+    def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:
+        if not self.use_images:
+            return self.mapper.place(texts)
+        from taxtune.data.images import load_image
+
+        placements: list[Placement] = []
+        for start in range(0, len(texts), _IMAGES_AT_ONCE):
+            chosen = slice(start, start + _IMAGES_AT_ONCE)
+            images = [load_image(example.image) for example in examples[chosen]]
+            placements += self.mapper.place(texts[chosen], images)
+        return placements
