@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error, write_json, write_text
+from taxtune.cli.interrupts import interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Progress
@@ -75,75 +75,36 @@ def announce(session: Session, *, quiet: bool) -> Iterator[ProgressListener]:
                 folder.rmdir()
 
 
-class _Interrupt:
-    """Remembers Ctrl-C.
-
-    Python swallows an interrupt that arrives inside a finalizer, of which there are many while packages are imported;
-    the run then asks here, whenever something is done, whether it should end.
-    """
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._before: Any = None
-
-    def __enter__(self) -> None:
-        self._asked = False
-        # Not where the interrupt is ignored (nohup), nor outside the main thread, which nobody interrupts.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with suppress(ValueError):
-                self._before = signal.signal(signal.SIGINT, self._interrupt)
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
-
-    def _interrupt(self, *_: object) -> None:
-        self._asked = True
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raises the interrupt that was swallowed."""
-        if self._asked:
-            raise KeyboardInterrupt
-
-
-_interrupt = _Interrupt()
-
-
 class ProgressListener:
-    """Shows a run in the terminal, and ends it where Ctrl-C was pressed."""
+    """Shows a run in the terminal."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
         """Begins the display of a run."""
-        _interrupt.check()
         self._progress.start(
             tuner.session.recipe.iterations, len(tuner.session.splits.tuning), name=tuner.kind, done=len(done)
         )
 
     def on_answers(self, done: int, from_store: int) -> None:
         """Moves the bar of the iteration."""
-        _interrupt.check()
         self._progress.on_answers(done, from_store)
 
     def on_iteration(self, record: Any, best: Any) -> None:
         """Shows the iteration's scores."""
-        _interrupt.check()
         self._progress.on_iteration(record, best)
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """Moves the bar of the held-out split."""
-        _interrupt.check()
         self._progress.on_heldout(name, done, total)
 
     def on_result(self, tuner: Any, result: Any) -> None:
         """Does nothing: the result is printed when the display is gone."""
 
     def on_stop(self, status: str) -> None:
-        """Does nothing."""
+        """Takes note that the run is being ended."""
+        interrupts.heard()
 
     def note(self, text: str) -> None:
         """Shows a remark."""
@@ -193,7 +154,7 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
     try:
-        with _interrupt:
+        with interrupts:
             return work()
     except KeyboardInterrupt:
         kept = f"what is done is kept. {go_on}" if _holds_work(folder) else "nothing was done yet."

@@ -103,9 +103,11 @@ class History:
                 )
                 self._check_identity(_plain(identity), _plain(details or {}))
                 self._alive.acquire()
-        except Exception as error:
+        except BaseException as error:
             if made:
                 self._remove()
+            if not isinstance(error, Exception):
+                raise
             problem = error.strerror if isinstance(error, OSError) else database_problem(error)
             if problem is None:
                 raise

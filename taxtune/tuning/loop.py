@@ -111,11 +111,13 @@ class Tuner:
             status = "killed"
             raise
         finally:
-            if status == "failed" or (status == "killed" and not self.history.claimed()):
-                self.history.discard()
-            self.history.close()
-            for listener in self.listeners:
-                listener.on_stop(status)
+            try:
+                for listener in self.listeners:
+                    listener.on_stop(status)
+            finally:
+                if status == "failed" or (status == "killed" and not self.history.claimed()):
+                    self.history.discard()
+                self.history.close()
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         total = self.session.recipe.iterations
