@@ -17,7 +17,7 @@ help:
 	@echo "make test      run the tests (make test ARGS='-k mapper' for some)"
 	@echo "make lint      ruff and mypy"
 	@echo "make format    ruff, writing"
-	@echo "make bench     the benchmarks, as ratios"
+	@echo "make bench     the benchmarks, as ratios (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
 	@echo "make clean     remove $(VENV), caches and runs/"
 
 install: $(VENV)/.installed
@@ -53,7 +53,7 @@ format: install-dev
 
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/mapper.py
+	$(BIN)/python benchmarks/mapper.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

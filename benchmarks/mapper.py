@@ -4,12 +4,14 @@
 
 prints (1) the time for one answer, once its similarity row is known, of the indexed `paper-listing` preset against a
 plain transcription of the paper's Algorithm 1, and whether both agree on 500 texts; (2) with `--placed`, hF, exact and
-acceptable placements of the default preset, the paper's listing and a sentence encoder, in all and by style.
+acceptable placements of the default preset, the paper's listing and a sentence encoder, in all and by style. Without
+`--taxonomy` it takes a made tree of iNat21's shape.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import time
@@ -24,6 +26,32 @@ from taxtune.mapping import Mapper, MapperConfig, Placement
 from taxtune.mapping.normalize import plain
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+# Nodes at each depth of iNat21, the root first.
+LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
+
+
+def made_tree(seed: int) -> Taxonomy:
+    """Returns a tree with as many nodes a level as iNat21's, with made-up Latin and English names."""
+    rng = random.Random(seed)
+
+    def word(ending: str = "") -> str:
+        return "".join(rng.choice("bcdfglmnprstv") + rng.choice("aeiou") for _ in range(rng.randint(3, 5))) + ending
+
+    adjectives = [word("n") for _ in range(900)]
+    labels, parents, aliases, first = ["life"], [-1], [["life"]], 0
+    for depth, (above, level) in enumerate(itertools.pairwise(LEVELS), 1):
+        for i in range(level):
+            parent = first + (i if i < above else rng.randrange(above))
+            if depth == len(LEVELS) - 1:  # a species is called after its genus
+                labels.append(f"{labels[parent]} {word('us')}")
+                aliases.append([f"{rng.choice(adjectives)} {rng.choice(adjectives)} {aliases[parent][0]}"])
+            else:
+                labels.append(word("a").title())
+                aliases.append([word("r")])
+            parents.append(parent)
+        first += above
+    return Taxonomy(labels, parents, aliases=aliases)
 
 
 class PlainListing:
@@ -185,14 +213,16 @@ def table_cell(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], placements
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--taxonomy", required=True, help="the taxonomy file; iNat21 for the figures in docs/mapper.md")
+    parser.add_argument("--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/mapper.md")
     parser.add_argument("--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style)")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
     parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the listing")
     parser.add_argument("--timed", type=int, default=500, help="texts that the plain transcription places too")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    taxonomy = read_taxonomy(arguments.taxonomy)
+    if arguments.placed and not arguments.taxonomy:
+        parser.error("--placed needs the --taxonomy that the answers were placed on")
+    taxonomy = read_taxonomy(arguments.taxonomy) if arguments.taxonomy else made_tree(arguments.seed)
     if arguments.texts:
         texts = texts_for(taxonomy, arguments.placed, arguments.texts, arguments.seed)
         compare_with_listing(taxonomy, texts, arguments.timed)
