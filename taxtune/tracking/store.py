@@ -7,6 +7,7 @@ does not answer cut from minutes to seconds. Whatever of this the user has set i
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -21,7 +22,7 @@ from taxtune import atomic
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import redact
 
-__all__ = ["Store", "check_store", "hushed", "open_store", "short_reason", "store_uri"]
+__all__ = ["Store", "check_store", "hushed", "open_store", "remove_unfinished", "short_reason", "store_uri"]
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -40,6 +41,10 @@ _UNREACHABLE = (
     ("NameResolutionError", "there is no such host"),
     ("timed out", "it does not answer in time"),
 )
+
+# Tables that the migrations themselves put rows into, and tables by which MLflow's databases are known.
+_MADE_WITH_ROWS = frozenset({"alembic_version", "workspaces", "sqlite_sequence"})
+_SIGNS_OF_MLFLOW = frozenset({"alembic_version", "experiments", "_alembic_tmp_experiments"})
 
 # The job runner of MLflow's pages is of no use here and loads litellm, which fetches a price list as it is loaded and,
 # without a network, has been seen to wait for it for ever (litellm 1.106).
@@ -88,25 +93,27 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
     """
     uri = store_uri(folder, tracking_uri)
     database = _sqlite_path(uri)
-    new = database is not None and not database.exists()
-    if database is not None:
-        _check_sqlite(database)
-    try:
-        with hushed():
-            client = _client(uri)
-            found = client.get_experiment_by_name(experiment)
-            if found is None:
-                number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
-            else:
-                number = found.experiment_id
-                if found.lifecycle_stage == "deleted":
-                    client.restore_experiment(number)
-    except Exception as error:
-        if new and database is not None:
-            # A database without all of its tables is no use to anyone.
-            with contextlib.suppress(OSError):
-                database.unlink()
-        raise _unusable(uri, error) from error
+    with _alone(database):
+        if database is not None:
+            _check_sqlite(database)
+            remove_unfinished(database)
+        new = database is not None and not database.exists()
+        try:
+            with hushed():
+                client = _client(uri)
+                found = client.get_experiment_by_name(experiment)
+                if found is None:
+                    number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
+                else:
+                    number = found.experiment_id
+                    if found.lifecycle_stage == "deleted":
+                        client.restore_experiment(number)
+        except Exception as error:
+            if new and database is not None:
+                # A database without all of its tables is no use to anyone.
+                with contextlib.suppress(OSError):
+                    database.unlink()
+            raise _unusable(uri, error) from error
     return Store(client, uri, str(number))
 
 
@@ -185,6 +192,44 @@ def _sqlite_path(uri: str) -> Path | None:
     if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
         return None
     return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
+
+
+@contextlib.contextmanager
+def _alone(database: Path | None) -> Iterator[None]:
+    """Lets one process of this user at a time make a local database: MLflow's own migrations trip over each other."""
+    if database is None:
+        yield
+        return
+    from filelock import FileLock
+    from platformdirs import user_cache_path
+
+    # Beside the database it would be left behind where nothing is recorded.
+    name = hashlib.sha256(str(database).encode()).hexdigest()[:16]
+    folder = user_cache_path("taxtune") / "locks"
+    with contextlib.ExitStack() as held:
+        # Without a cache folder two processes that start at once may have to be started again.
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(folder / f"mlflow-{name}.lock"))
+        yield
+
+
+def remove_unfinished(database: Path) -> None:
+    """Removes a database that a process was killed in the middle of making, and nobody can finish.
+
+    MLflow makes its tables in dozens of steps that cannot be repeated, for some seconds, and the first experiment after
+    them. A database with MLflow's tables and not a row in any of them is one that was never finished and holds nothing.
+    """
+    if not database.exists():
+        return
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        quoted = [name.replace('"', '""') for name in tables if name not in _MADE_WITH_ROWS]
+        empty = all(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() is None for name in quoted)
+    if empty and not _SIGNS_OF_MLFLOW.isdisjoint(tables):
+        database.unlink()
+        for journal in (f"{database.name}-journal", f"{database.name}-wal", f"{database.name}-shm"):
+            database.with_name(journal).unlink(missing_ok=True)
 
 
 def _check_sqlite(path: Path) -> None:
