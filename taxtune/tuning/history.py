@@ -224,6 +224,10 @@ class History:
             self._study.tell(record.iteration, state=TrialState.FAIL)
         else:
             self._study.tell(record.iteration, [record.scores.hp, record.scores.hr])
+        self.write()
+
+    def write(self) -> None:
+        """Writes `history.jsonl`, which a process that died may have left behind the database."""
         with FileLock(self._locks / "jsonl.lock"):
             lines = [json.dumps(_RECORD.dump_python(r, mode="json"), ensure_ascii=False) for r in self.records()]
             write_text(self.folder / "history.jsonl", "".join(line + "\n" for line in lines))
@@ -237,6 +241,12 @@ class History:
             if trial.state.is_finished() and "record" in trial.user_attrs
         ]
 
+    def templates(self) -> tuple[str, ...]:
+        """Returns every template that was proposed so far, those that another process is just asking with included."""
+        trials = self._study.get_trials(deepcopy=False)
+        proposals = (trial.user_attrs["proposal"] for trial in trials if "proposal" in trial.user_attrs)
+        return tuple(_PROPOSAL.validate_python(proposal).template for proposal in proposals)
+
     def others_at_work(self) -> bool:
         """Tells whether a living worker of another process holds an unfinished iteration."""
         from optuna.trial import TrialState
@@ -249,9 +259,9 @@ class History:
         return tuple(sorted(trial.number for trial in self._study.best_trials))
 
     @contextmanager
-    def final(self) -> Iterator[None]:
-        """Holds off other processes while the held-out images are asked about."""
-        with FileLock(self._locks / "final.lock"):
+    def alone(self, what: str) -> Iterator[None]:
+        """Holds off other processes of this run that want to do the same, until the block ends."""
+        with FileLock(self._locks / f"{what}.lock"):
             yield
 
     def _set(self, number: int, key: str, value: Any) -> None:

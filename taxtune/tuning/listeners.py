@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +54,12 @@ class TrackingListener(SilentListener):
     def __init__(self, tracker: Tracker, tags: dict[str, str]) -> None:
         self._tracker = tracker
         self._tags = tags
+        self._alone: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
         """Starts the parent run, or goes on with the one that the history remembers."""
+        # Of several workers one at a time: there is one parent run, and what looks half-recorded is somebody's work.
+        self._alone = partial(tuner.history.alone, "tracking")
         recipe = tuner.session.recipe
         parameters = recipe.settings()
         parameters["objective"] = {"kind": tuner.kind, "hr_floor": tuner.objective.hr_floor}
@@ -64,22 +69,28 @@ class TrackingListener(SilentListener):
             "mapper": dict(tuner.session.mapper.identity()),
             "proposer": dict(tuner.session.proposer.identity()),
         }
-        run = self._tracker.start(
-            f"{recipe.name} ({tuner.kind})",
-            parameters,
-            {**self._tags, "taxtune.recipe": recipe.name, "taxtune.objective": tuner.kind},
-            tuner.history.note("mlflow_run"),
-        )
-        tuner.history.set_note("mlflow_run", run)
-        for record in done:
-            self._tracker.iteration(record)
+        with self._alone():
+            run = self._tracker.start(
+                f"{recipe.name} ({tuner.kind})",
+                parameters,
+                {**self._tags, "taxtune.recipe": recipe.name, "taxtune.objective": tuner.kind},
+                tuner.history.note("mlflow_run"),
+            )
+            tuner.history.set_note("mlflow_run", run)
+            for record in done:
+                self._tracker.iteration(record)
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records the iteration."""
-        self._tracker.iteration(record, best)
+        with self._alone():
+            self._tracker.iteration(record, best)
 
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
         """Records the held-out scores, the figures and the report, and registers the winner."""
+        with self._alone():
+            self._result(result)
+
+    def _result(self, result: TuneResult) -> None:
         self._tracker.finish(result)
         for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):
             self._tracker.figure(path)

@@ -131,6 +131,7 @@ class Tuner:
                 listener.on_iteration(record, best(self.history.records()))
         while self.history.others_at_work():
             time.sleep(_POLL_SECONDS)
+        self.history.write()
 
         records = self.history.records()
         winner = best(records)
@@ -138,7 +139,7 @@ class Tuner:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
-        with self.history.final():
+        with self.history.alone("final"):
             heldout, differences = judge(
                 self.session,
                 evaluator,
@@ -236,10 +237,9 @@ class Tuner:
         if claim.iteration == 0:
             proposal = Proposal(self.session.recipe.prompt.baseline)
         else:
-            records = self.history.records()
-            earlier = tuple(record.template for record in records if record.template is not None)
+            earlier = self.history.templates()
             proposal = self.session.proposer.propose(
-                as_trials(records, self.objective),
+                as_trials(self.history.records(), self.objective),
                 self.session.goal(self.objective),
                 iteration=claim.iteration,
                 seed=self.session.recipe.seed,

@@ -124,6 +124,15 @@ def test_a_record_stored_just_before_death_is_not_made_again(tmp_path):
     assert again.claim(5).record == record(0)
 
 
+def test_what_another_worker_is_asking_with_is_known(tmp_path):
+    history = History(tmp_path, "run", IDENTITY, resume=False)
+    history.finish(record(history.claim(5).iteration))
+    history.propose(history.claim(5), Proposal("being asked"))
+    another = History(tmp_path, "run", IDENTITY, resume=True)
+    assert another.templates() == ("being asked",)
+    assert [r.template for r in another.records()] == ["template 0"]
+
+
 def test_the_winner_is_feasible_and_the_earliest_of_equals():
     records = [record(0, value=0.5), record(1, value=0.9, feasible=False), record(2, value=0.7), record(3, value=0.7)]
     assert best(records).iteration == 2

@@ -89,6 +89,15 @@ def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp
     assert len(result.iterations) == 9
 
 
+def test_a_history_that_fell_behind_is_written_again(tmp_path):
+    # A process can die after the last iteration is in the database and before it is in the file.
+    Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
+    whole = (tmp_path / "out/history.jsonl").read_text()
+    (tmp_path / "out/history.jsonl").write_text("".join(whole.splitlines(True)[:-1]))
+    Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True).run()
+    assert (tmp_path / "out/history.jsonl").read_text() == whole
+
+
 def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path):
     Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
     with pytest.raises(ResumeError, match="--resume"):
