@@ -141,30 +141,32 @@ def comparison_id(session: Session) -> str:
     return f"{session.recipe.name}-{hashlib.sha256(str(session.folder.resolve()).encode()).hexdigest()[:8]}"
 
 
-def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
+def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
     """Runs something long: whatever ends it before its time ends it with a message that says how to go on.
 
     Args:
         work: What to run.
         folder: Where it keeps what it has done.
         go_on: How to go on, for messages.
+        resume: Whether work that is there is gone on with.
 
     Raises:
         typer.Exit: With code 130 on Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
+    others = _holds_work(folder) and not resume
     try:
         with interrupts:
             return work()
     except KeyboardInterrupt:
-        kept = f"what is done is kept. {go_on}" if _holds_work(folder) else "nothing was done yet."
+        kept = f"what is done is kept. {go_on}" if _holds_work(folder) and not others else "nothing was done yet."
         print(f"\ntaxtune: stopped; {kept}", file=sys.stderr)
         raise typer.Exit(130) from None
     except Exception as error:
         problem = _as_taxtune_error(error)
         if problem is None:
             raise
-        if _holds_work(folder) and not isinstance(problem, ResumeError):
+        if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
             problem.add_note(f"What is done is kept. {go_on}")
         if problem is error:
             raise

@@ -78,7 +78,7 @@ def tune(
             return tuner.run()
 
     go_on = _how_to_go_on("tune", recipe, settings, out)
-    finish_tune(session, run_guarded(work, session.folder, go_on=go_on), as_json=as_json)
+    finish_tune(session, run_guarded(work, session.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
 def compare(
@@ -118,7 +118,7 @@ def compare(
             )
 
     go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {kind}" for kind in kinds])
-    finish_comparison(session, run_guarded(work, session.folder, go_on=go_on), as_json=as_json)
+    finish_comparison(session, run_guarded(work, session.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
 def evaluate(
@@ -148,7 +148,7 @@ def evaluate(
             return evaluate_template(session, source, template, kind, progress)
 
     go_on = "The same command asks only what has no answer yet."
-    show_evaluation(run_guarded(work, session.folder, go_on=go_on), kind, as_json=as_json)
+    show_evaluation(run_guarded(work, session.folder, go_on=go_on, resume=True), kind, as_json=as_json)
 
 
 def _how_to_go_on(

@@ -113,7 +113,7 @@ def make_dataset(folder: str | Path, *, n: int = 280, seed: int = 0, degraded: f
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
-        raise DataError(f"The data set cannot be written: {error.strerror}.", file=folder) from error
+        raise _unwritable(folder, error) from error
     try:
         _write(draft, made, n=n, seed=seed, degraded=degraded, size=size)
         draft.chmod(0o755)
@@ -123,10 +123,18 @@ def make_dataset(folder: str | Path, *, n: int = 280, seed: int = 0, degraded: f
     except OSError as error:
         if _same(folder, made):  # another process made the same data set meanwhile
             return folder
-        raise DataError(f"The data set cannot be written: {error.strerror}.", file=folder) from error
+        raise _unwritable(folder, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
+
+
+def _unwritable(folder: Path, error: OSError) -> DataError:
+    return DataError(
+        f"The data set cannot be written: {error.strerror}.",
+        file=folder,
+        remedy="Make room there, or let XDG_CACHE_HOME name a folder that can be written to.",
+    )
 
 
 def _same(folder: Path, made: dict[str, int | float]) -> bool:

@@ -61,6 +61,8 @@ def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
             raise VLMError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
         if not (folder / "config.json").is_file():
             raise VLMError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
+        if revision is not None:
+            raise VLMError("A built-in model has no revisions.", value=revision, remedy="Leave out `revision`.")
         return _local(model, folder)
     folder = Path(model).expanduser()
     if folder.is_dir():
