@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
+from taxtune.vlm.api_calls import find_key, price, read_completion
 from taxtune.vlm.api_errors import (
     RetryNotes,
     Verdict,
@@ -277,58 +278,34 @@ class ApiVLM:
         return Failure(f"The model {where} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
 
     def _read(self, litellm: ModuleType, response: Any, seconds: float) -> Reply:
-        choices = getattr(response, "choices", None) or []
-        if not choices:
+        reply = read_completion(response)
+        if reply is None:
             return Failure(f"The model {self.model!r} gave a reply without an answer.", retryable=True)
-        message, reason = choices[0].message, choices[0].finish_reason
-        special = getattr(message, "provider_specific_fields", None) or {}
-        refusal = getattr(message, "refusal", None) or special.get("refusal")
-        if refusal:
-            return Failure(f"The model {self.model!r} refused: {_one_line(str(refusal))}", retryable=False)
-        if reason == "content_filter":
+        if reply.refusal is not None:
+            return Failure(f"The model {self.model!r} refused: {_one_line(reply.refusal)}", retryable=False)
+        if reply.finish_reason == "content_filter":
             return Failure(f"The content filter of {self.model!r} stopped the answer.", retryable=False)
-        text = message.content if isinstance(message.content, str) else ""
-        text = text.encode("utf-8", "replace").decode("utf-8").strip()
+        text = reply.text.strip()
         if not text:
-            why = f" within max_tokens = {self.max_tokens}" if reason == "length" else ""
+            why = f" within max_tokens = {self.max_tokens}" if reply.finish_reason == "length" else ""
             return Failure(f"The model {self.model!r} gave an empty answer{why}.", retryable=False)
-        usage = getattr(response, "usage", None)
         return Answer(
             text=text,
             cached=False,
-            prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
-            completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
-            cost_usd=self._cost(litellm, response),
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost_usd=price(litellm, self.model, response),
             seconds=seconds,
         )
 
-    def _cost(self, litellm: ModuleType, response: Any) -> float | None:
-        try:
-            return float(litellm.completion_cost(completion_response=response, model=self.model))
-        except Exception:  # litellm knows no price for this model
-            return None
-
     def _key(self, litellm: ModuleType) -> str | None:
-        """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment."""
-        try:
-            litellm.get_llm_provider(self.model, api_base=self.api_base)
-        except Exception:
-            raise VLMError(
-                f"litellm knows no provider for the model {self.model!r}.",
-                remedy="Write the provider before the name, such as openai/gpt-4o (openai/ also for a server of your "
-                "own that speaks OpenAI's protocol).",
-            ) from None
-        if self._api_key is not None:
-            return self._api_key
-        missing = list(litellm.validate_environment(self.model).get("missing_keys", ()))
-        if not missing:
-            return None
-        if self.api_base is not None:
-            # A server of one's own often wants no key, but the client insists on sending one.
-            return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
-        raise VLMError(
-            f"The model {self.model!r} needs a key: {' or '.join(missing)} is not set.",
-            remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
+        return find_key(
+            litellm,
+            self.model,
+            api_base=self.api_base,
+            api_key=self._api_key,
+            whose="the model",
+            error=VLMError,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import ProposerError
+from taxtune.vlm.api_calls import find_key, price, read_completion
 from taxtune.vlm.api_errors import (
     RetryNotes,
     judge,
@@ -150,26 +151,14 @@ class Chat:
         self._key(load_litellm())
 
     def _key(self, litellm: ModuleType) -> str | None:
-        try:
-            litellm.get_llm_provider(self.model, api_base=self.api_base)
-        except Exception:
-            raise ProposerError(
-                f"litellm knows no provider for the proposer's model {self.model!r}.",
-                remedy="Write the provider before the name, such as openai/gpt-4o (openai/ also for a server of your "
-                "own that speaks OpenAI's protocol).",
-            ) from None
-        if self._api_key is not None:
-            return self._api_key
-        missing = list(litellm.validate_environment(self.model).get("missing_keys", ()))
-        if not missing:
-            return None
-        if self.api_base is not None:
-            # A server of one's own often wants no key, but the client insists on sending one.
-            return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
-        raise ProposerError(
-            f"The proposer's model {self.model!r} needs a key: {' or '.join(missing)} is not set.",
-            remedy=f"Set it (export {missing[0]}=...), give the address of a server of your own (api_base), or use the "
-            "proposer 'fragments', which needs no key.",
+        return find_key(
+            litellm,
+            self.model,
+            api_base=self.api_base,
+            api_key=self._api_key,
+            whose="the proposer's model",
+            error=ProposerError,
+            otherwise=", or use the proposer 'fragments', which needs no key",
         )
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
@@ -195,34 +184,19 @@ class Chat:
         return ProposerError(f"{name} {verdict.reason.rstrip('.')}{attempts}.", remedy=remedy)
 
     def _read(self, response: Any) -> ChatReply:
-        usage = getattr(response, "usage", None)
-        sent = int(getattr(usage, "prompt_tokens", 0) or 0)
-        written = int(getattr(usage, "completion_tokens", 0) or 0)
-        choices = getattr(response, "choices", None) or []
-        if not choices:
-            return ChatReply("", "The reply is empty.", sent, written, self._cost(response))
-        message = choices[0].message
-        text = message.content if isinstance(message.content, str) else ""
-        # JSON can carry half a surrogate pair, which no record and no further message could hold.
-        text = text.encode("utf-8", "replace").decode()
-        special = getattr(message, "provider_specific_fields", None) or {}
-        refusal = getattr(message, "refusal", None) or special.get("refusal")
-        reason = choices[0].finish_reason
-        problem = None
-        if refusal:
+        cost = price(load_litellm(), self.model, response)
+        reply = read_completion(response)
+        if reply is None:
+            return ChatReply("", "The reply is empty.", 0, 0, cost)
+        text, written, problem = reply.text, reply.completion_tokens, None
+        if reply.refusal is not None:
             problem = "The reply is a refusal, not a template."
-            text = text or str(refusal)
-        elif reason == "content_filter":
+            text = text or reply.refusal
+        elif reply.finish_reason == "content_filter":
             problem = "The reply was stopped by the provider's content filter."
-        elif reason == "length":
+        elif reply.finish_reason == "length":
             problem = f"The reply was cut off after {written or self.max_tokens} tokens; be shorter."
-        return ChatReply(text, problem, sent, written, self._cost(response))
-
-    def _cost(self, response: Any) -> float | None:
-        try:
-            return float(load_litellm().completion_cost(completion_response=response, model=self.model))
-        except Exception:  # litellm knows no price for this model
-            return None
+        return ChatReply(text, problem, reply.prompt_tokens, written, cost)
 
 
 def _filtered(error: BaseException) -> bool:
