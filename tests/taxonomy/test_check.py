@@ -37,6 +37,7 @@ def test_a_clean_tree_has_a_size_and_no_defects(tmp_path: Path) -> None:
         ("a,,a\nb,a,x\nb,a,y", {("conflicting rows", 4, True)}),
         ("a,,a\nb,a,", {("empty name", 3, True)}),
         ("a,,a\nb,,b", {("second root", 3, True)}),
+        ("b,a,b\nc,z,c", {("second root", 3, True)}),  # the first parent without a row of its own is the root
         ("a,,a\nb,z,b", {("dangling parent", 3, True)}),
         ("a,,a\nb,a,b\nc,b,c\nb,c,b", {("several parents", 5, True), ("cycle", 3, True)}),
         ("a,,a\nb,c,b\nc,b,c", {("cycle", 3, True)}),

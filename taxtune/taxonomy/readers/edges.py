@@ -109,8 +109,10 @@ def _add_root(raw: RawTaxonomy) -> None:
     """Adds the parents that are no child as roots where no row states a root: one is the root, several are a defect."""
     if any(node.parent is None for node in raw.nodes):
         return
-    children = {node.key for node in raw.nodes}
-    for node in list(raw.nodes):
-        if node.parent is not None and node.parent not in children:
-            children.add(node.parent)
-            raw.nodes.insert(0, RawNode(node.parent, None, str(node.parent), row=node.row))
+    known = {node.key for node in raw.nodes}
+    roots = []
+    for node in raw.nodes:
+        if node.parent is not None and node.parent not in known:
+            known.add(node.parent)
+            roots.append(RawNode(node.parent, None, str(node.parent), row=node.row))
+    raw.nodes[:0] = roots
