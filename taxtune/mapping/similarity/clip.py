@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +62,8 @@ class ClipSimilarity:
             self._tokenizer = open_clip.get_tokenizer(architecture)
         except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
             raise MapperError(
-                f"The CLIP model cannot be loaded: {error}",
+                # Shortened, as open_clip lists every architecture that it knows.
+                f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",
                 value=model,
                 remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS.",
             ) from error
