@@ -11,11 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from taxtune.data import folder, inat21, manifests
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
+from taxtune.data.source import Record
 from taxtune.errors import DataError, TaxonomyError, shortened
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "Record", "load_examples", "merge_duplicates"]
+__all__ = ["Example", "load_examples", "merge_duplicates"]
 
 Kind = Literal["manifest", "folder", "inat21"]
 
@@ -41,25 +43,6 @@ class Example:
     label: str
     target: int
     sha256: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row of a source, before its label is looked up.
-
-    Attributes:
-        image: The image's name as the source writes it.
-        file: The image file.
-        label: The label as the source writes it.
-        where: The row, for messages ("row 12").
-        references: What to look up on the taxonomy, a label or a path of labels, the first that is there counts.
-    """
-
-    image: str
-    file: Path
-    label: str
-    where: str
-    references: tuple[str | tuple[str, ...], ...]
 
 
 def load_examples(
@@ -102,8 +85,6 @@ def load_examples(
             names), or an image has two labels.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    from taxtune.data import folder, inat21, manifests
-
     path = Path(path)
     note = on_note if on_note is not None else _warn
     root = None if images is None else Path(images)

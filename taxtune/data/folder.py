@@ -7,13 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.source import Record
 from taxtune.errors import DataError
-
-if TYPE_CHECKING:
-    from taxtune.data.examples import Record
 
 __all__ = ["read_folder"]
 
@@ -34,8 +31,6 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
     Raises:
         DataError: If the folder is missing, or images lie in no class folder.
     """
-    from taxtune.data.examples import Record
-
     if not path.is_dir():
         raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
     records: list[Record] = []

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from taxtune.data.source import Record
 from taxtune.errors import DataError
-
-if TYPE_CHECKING:
-    from taxtune.data.examples import Record
 
 __all__ = ["read_inat21"]
 
@@ -35,8 +33,6 @@ def read_inat21(path: Path, *, images: Path | None = None, on_note: Callable[[st
         DataError: If the file is missing or malformed, an annotation refers to what is not there, or an image has
             annotations of two categories.
     """
-    from taxtune.data.examples import Record
-
     data = _read_json(path)
     folder = path.parent if images is None else images
     try:

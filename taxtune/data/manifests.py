@@ -6,13 +6,10 @@ import difflib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from taxtune.data.source import Record
 from taxtune.errors import DataError, shortened
 from taxtune.taxonomy.readers.text import column_key, parse_table, read_text
-
-if TYPE_CHECKING:
-    from taxtune.data.examples import Record
 
 __all__ = ["read_manifest"]
 
@@ -39,8 +36,6 @@ def read_manifest(
     Raises:
         DataError: If the file is missing, malformed, lacks a column, or rows lack a value (all are listed).
     """
-    from taxtune.data.examples import Record
-
     folder = path.parent if images is None else images
     text = read_text(path, error=DataError, what="manifest")
     suffix = path.suffix.lower()

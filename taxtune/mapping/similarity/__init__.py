@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from taxtune.mapping.similarity.base import Similarity, make_similarity
+from taxtune.mapping.similarity.base import Similarity
+from taxtune.mapping.similarity.make import make_similarity
 
 __all__ = ["Similarity", "make_similarity"]
