@@ -114,11 +114,14 @@ class Progress:
         self._line(self._summary(record))
         if self._bars is not None and self._iterations is not None and self._answers is not None:
             self._bars.update(self._iterations, completed=self._seen, note=self._left())
-            self._bars.update(self._answers, completed=0, total=self._images, note="")
+            # A finished bar keeps its time until it is reset.
+            self._bars.reset(self._answers, total=self._images, note="")
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """Shows how many held-out images a template has been asked about."""
         if self._bars is not None and self._answers is not None:
+            if name not in self._heldout_said:
+                self._bars.reset(self._answers, total=total)
             self._bars.update(self._answers, description=f"held-out: {name}", completed=done, total=total, note="")
         elif name not in self._heldout_said:
             self._line(f"held-out split: {name}, {total} images")

@@ -62,12 +62,18 @@ def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
         if not (folder / "config.json").is_file():
             raise VLMError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
         if revision is not None:
-            raise VLMError("A built-in model has no revisions.", value=revision, remedy="Leave out `revision`.")
+            raise VLMError(
+                "A built-in model has no revisions.",
+                value=revision,
+                remedy="Leave out `revision`, or --set vlm.revision=null.",
+            )
         return _local(model, folder)
     folder = Path(model).expanduser()
     if folder.is_dir():
         if revision is not None:
-            raise VLMError("A folder has no revisions.", value=revision, remedy="Leave out `revision`.")
+            raise VLMError(
+                "A folder has no revisions.", value=revision, remedy="Leave out `revision`, or --set vlm.revision=null."
+            )
         return _local(folder.resolve().name, folder)
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
         raise VLMError("The folder of the model does not exist.", value=model, remedy="Check the path.")
