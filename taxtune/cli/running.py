@@ -62,7 +62,9 @@ def announce(session: Session, *, quiet: bool) -> Iterator[ProgressListener]:
 
     Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
     """
-    made = [folder for folder in (session.folder, *session.folder.parents) if not folder.exists()]
+    made: list[Path] = []
+    with suppress(OSError):  # what is wrong with the name is told when the folder is made
+        made = [folder for folder in (session.folder, *session.folder.parents) if not folder.exists()]
     make_folder(session.folder)
     try:
         with Progress(quiet=quiet) as progress:
@@ -191,7 +193,9 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
 
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
-    return any(next(folder.glob(name), None) for name in ("history.db", "*/history.db", "answers.db"))
+    with suppress(OSError):
+        return any(next(folder.glob(name), None) for name in ("history.db", "*/history.db", "answers.db"))
+    return False
 
 
 # -- what came out ----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Proposal, Trial
 from taxtune.tuning.records import IterationRecord
 
-__all__ = ["Claim", "History", "as_trials", "best"]
+__all__ = ["Claim", "History", "as_trials", "best", "check_unused"]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
@@ -84,11 +84,8 @@ class History:
         self._locks = folder / ".locks"
         self._worker = uuid.uuid4().hex
         self._made_folder = not folder.exists()
-        if self._database.exists() and not resume:
-            raise ResumeError(
-                f"The folder {str(folder)!r} already holds a tuning run.",
-                remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
-            )
+        if not resume:
+            check_unused(folder)
         made = False
         try:
             self._locks.mkdir(parents=True, exist_ok=True)
@@ -284,6 +281,19 @@ class History:
                 return False
         except Timeout:
             return True
+
+
+def check_unused(folder: Path) -> None:
+    """Checks that a folder holds no tuning run yet.
+
+    Raises:
+        ResumeError: If it does.
+    """
+    if (folder / "history.db").exists():
+        raise ResumeError(
+            f"The folder {str(folder)!r} already holds a tuning run.",
+            remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
+        )
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from taxtune.errors import TaxtuneError, TemplateError, VLMError
+from taxtune.errors import TaxtuneError, VLMError
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.heldout import judge
-from taxtune.tuning.history import Claim, History, as_trials, best
+from taxtune.tuning.history import Claim, History, as_trials, best, check_unused
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import IterationRecord, TuneResult, Usage
@@ -86,17 +86,16 @@ class Tuner:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
-        session, recipe = self.session, self.session.recipe
-        try:
-            session.check(recipe.prompt.baseline)
-        except TemplateError as error:
-            raise TemplateError(f"prompt.baseline: {error.message}", file=recipe.source, remedy=error.remedy) from None
+        session = self.session
+        if not self.resume:
+            check_unused(self.folder)  # before images are read, which may take minutes
+        session.check_baseline()
         self.objective = session.objective(self.kind)
         if not (self.folder / "history.db").exists():
             session.check_models()
         self.history = History(
             self.folder,
-            recipe.name,
+            session.recipe.name,
             session.identity(self.objective),
             resume=self.resume,
             details=session.details(),

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from taxtune.atomic import check_folder
-from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.errors import TaxtuneError
 from taxtune.recipe import LLMProposerSettings
 from taxtune.tracking.store import check_store
+from taxtune.tuning.history import check_unused
 from taxtune.tuning.objective import ObjectiveKind
 from taxtune.tuning.session import Session
 
@@ -84,7 +85,7 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
     splits = attempt(lambda: session.splits) if examples is not None else None
     trivial = attempt(lambda: session.trivial) if splits is not None else None
     if splits is not None:
-        attempt(lambda: session.check(recipe.prompt.baseline))
+        attempt(session.check_baseline)
     if taxonomy is not None:
         attempt(lambda: session.mapper)
     vlm = attempt(lambda: session.vlm)
@@ -123,8 +124,5 @@ def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: b
     check_folder(session.folder)
     folders = [session.folder / kind for kind in kinds] or [session.folder]
     for folder in folders:
-        if not resume and (folder / "history.db").exists():
-            raise ResumeError(
-                f"The folder {str(folder)!r} already holds a tuning run.",
-                remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
-            )
+        if not resume:
+            check_unused(folder)

@@ -15,7 +15,7 @@ import numpy as np
 
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import Splits, split
-from taxtune.errors import RecipeError
+from taxtune.errors import RecipeError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.recipe import (
     FieldGuideData,
@@ -178,6 +178,18 @@ class Session:
             TemplateError: With a reason fit for the proposer.
         """
         check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
+
+    def check_baseline(self) -> None:
+        """Checks the template that the recipe begins with.
+
+        Raises:
+            TemplateError: Naming the recipe and the key.
+        """
+        recipe = self.recipe
+        try:
+            self.check(recipe.prompt.baseline)
+        except TemplateError as error:
+            raise TemplateError(f"prompt.baseline: {error.message}", file=recipe.source, remedy=error.remedy) from None
 
     def goal(self, objective: Objective) -> Goal:
         """Returns what the proposer is told."""

@@ -1,0 +1,818 @@
+"""Bad input, as a user meets it: every command through the command line's own entry, with its exit code and words.
+
+Whatever is wrong is one message that names file, row, value and remedy and exit code 2; there is no traceback, and
+nothing that the command had begun to write is left behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.cli import main
+from tests import servers
+from tests.servers import OpenAIServer
+from tests.tuning.toy import make_files
+
+START = [sys.executable, "-c", "from taxtune.cli import main; main()"]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command line in an empty folder; what tests write lies in `in`, and `--out out` is where it may."""
+    for name in os.environ:
+        if name.startswith(("MLFLOW_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr(sys, "argv", ["taxtune", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        said = capsys.readouterr()
+        return Done(code, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A folder with a recipe for coloured squares and a model behind an API at which nothing listens."""
+    return make_inputs(tmp_path / "in")
+
+
+def make_inputs(folder: Path) -> Path:
+    recipe = make_files(folder)
+    lines = recipe.read_text().splitlines()
+    api = "vlm: {kind: api, model: openai/test, api_base: 'http://127.0.0.1:1/v1', max_retries: 0, timeout: 5}"
+    recipe.write_text("\n".join(api if line.startswith("vlm:") else line for line in lines) + "\n")
+    return folder
+
+
+def refused(done: Done, *words: str, out: Path | None = None) -> None:
+    """The command said what is wrong, in one message, and left nothing behind."""
+    said = done.err + done.out
+    assert done.code == 2, said
+    assert "Traceback" not in said
+    missing = [word for word in words if word not in said]
+    assert not missing, f"{missing} not in: {said}"
+    if out is not None:
+        assert not out.exists(), sorted(map(str, out.rglob("*")))
+
+
+def answer(request: dict[str, Any]) -> servers.Reply:
+    """Looks at the image, as a model would; gives a new template where there is none."""
+    content = request["messages"][-1]["content"]
+    if isinstance(content, str):
+        return servers.text(f"Name the {{{{ domain }}}} that you see. {zlib.crc32(json.dumps(request).encode())}")
+    url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
+    image = Image.open(io.BytesIO(base64.b64decode(url.split(",", 1)[1]))).convert("RGB")
+    red, _, blue = image.getpixel((0, 0))
+    return servers.text("A: scarlet." if red > blue else "A: azure.")
+
+
+# -- recipes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["bad.yaml", "The recipe is empty"]),
+        (b"name: [1,\n  b", ["bad.yaml:2", "no valid YAML"]),
+        (b"\x1f\x8b\x08\x00\xff", ["bad.yaml:1", "not UTF-8", "Save it as UTF-8"]),
+        (b"just words\n", ["bad.yaml", "must be a mapping"]),
+        (b"- a\n- b\n", ["bad.yaml", "must be a mapping"]),
+        (b"[" * 3000, ["bad.yaml", "nested too deeply"]),
+        (b"!!python/object/apply:os.system ['touch out']\n", ["bad.yaml:1", "no valid YAML"]),
+        (b"name: a\nname: b\n", ["bad.yaml:2", "'name' stands here again, first in line 1"]),
+    ],
+    ids=["empty", "yaml", "binary", "words", "list", "deep", "code", "twice"],
+)
+def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, words: list[str]) -> None:
+    (tmp_path / "bad.yaml").write_bytes(content)
+    refused(taxtune("tune", "bad.yaml", "--out", "out"), *words, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("tuning: 8", "tunning: 8", [":4", "unknown key 'data.tunning'; did you mean 'tuning'?"]),
+        ("iterations: 5", "iteration: 5", [":9", "unknown key 'iteration'; did you mean 'iterations'?"]),
+        ("kind: manifest", "kind: manifst", [":4", "unknown data.kind 'manifst'; did you mean 'manifest'?"]),
+        ("tuning: 8", "tuning: -8", [":4", "data.tuning: must be at least 1 (got -8)"]),
+        ("tuning: 8", "tuning: yes", [":4", "data.tuning: must be a whole number (got True)"]),
+        ("seed: 3", "seed: -3", [":2", "seed: must be at least 0 (got -3)"]),
+        ("name: toy", "name: to/y ü", [":1", "since it names a folder (got 'to/y ü')"]),
+        ("name: toy", "name: " + 300 * "a", [":1", "at most 100"]),
+        ("path: tree.csv", "path: gone.csv", ["gone.csv", "There is no such taxonomy file"]),
+        ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
+        ("path: tree.csv", 'path: "tr\\0ee.csv"', ["NUL"]),
+        ("path: manifest.csv", "path: gone.csv", ["gone.csv", "no such manifest"]),
+        ("tuning: 8", "tuning: 80", ["need 92 different images, and there are 20", "at most 20"]),
+        ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
+        ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
+        ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
+        ("model: openai/test", "model: test", ["knows no provider", "openai/gpt-4o"]),
+        ("model: openai/test", "model: openai/test, api_key_env: NO_SUCH_KEY", ["NO_SUCH_KEY", "export"]),
+    ],
+)
+def test_wrong_keys_and_values(
+    taxtune: Run, inputs: Path, tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
+    recipe = inputs / "recipe.yaml"
+    text = recipe.read_text()
+    assert old in text
+    recipe.write_text(text.replace(old, new))
+    refused(taxtune("tune", recipe, "--out", "out"), *words, out=tmp_path / "out")
+    if not words[0].startswith(":"):
+        refused(taxtune("tune", recipe, "--out", "out", "--dry-run"), *words, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("iteration=5", ["--set iteration=5: unknown key", "did you mean 'iterations'?"]),
+        ("data.tuning=-1", ["--set data.tuning=-1: data.tuning: must be at least 1"]),
+        ("data.tuning", ["KEY=VALUE", "(got 'data.tuning')"]),
+        ("=5", ["KEY=VALUE"]),
+        ("name.a=5", ["'name' is a value, not a group of keys"]),
+        ("prompt.baseline={{ x }}", ["no valid YAML", "in quotes of its own"]),
+        ("vlm.timeout=.inf", ["must be a finite number"]),
+        ("mapper.similarity=word2vec", ["'lexical', 'sentence:MODEL' or 'clip:MODEL'"]),
+    ],
+)
+def test_wrong_settings_of_the_command_line(
+    taxtune: Run, inputs: Path, tmp_path: Path, setting: str, words: list[str]
+) -> None:
+    done = taxtune("tune", inputs / "recipe.yaml", "--set", setting, "--out", "out")
+    refused(done, *words, out=tmp_path / "out")
+
+
+def test_recipes_that_are_not_there(taxtune: Run, tmp_path: Path) -> None:
+    refused(taxtune("tune", "fieldgude", "--out", "out"), "no such recipe", "Did you mean 'fieldguide'?")
+    refused(taxtune("tune", "x" * 5000, "--out", "out"), "no such recipe")
+    refused(taxtune("tune", tmp_path, "--out", "out"), "This is a folder, not a recipe", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("objectives", [["hp"], ["hp", "hp"], ["hp", "hf", "hp"]], ids=" ".join)
+def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Path, objectives: list[str]) -> None:
+    given = [part for name in objectives for part in ("--objective", name)]
+    for more in ([], ["--dry-run"]):
+        done = taxtune("compare", inputs / "recipe.yaml", *given, *more, "--out", "out")
+        refused(done, "two or more different objectives", out=tmp_path / "out")
+
+
+def test_options_that_do_not_exist(taxtune: Run, inputs: Path) -> None:
+    refused(taxtune("compare", inputs / "recipe.yaml", "--objective", "hpp"), "'hpp'", "'hf'")
+    refused(taxtune("evaluate", inputs / "recipe.yaml", "--template", "x", "--split", "test"), "'test'", "'heldout'")
+    refused(taxtune("tun", inputs / "recipe.yaml"), "No such command")
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey PNG that says it has so many pixels, and has one row of them."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(width + 1))) + chunk(b"IEND", b"")
+
+
+def noise(kind: str) -> bytes:
+    stream = io.BytesIO()
+    Image.effect_noise((64, 64), 60).convert("RGB").save(stream, kind)
+    return stream.getvalue()
+
+
+def broken(data: bytes) -> bytes:
+    return data[:300] + bytes(200) + data[500:]
+
+
+BAD_IMAGES: dict[str, tuple[bytes | None, str]] = {
+    "missing.png": (None, "does not exist"),
+    "zero.png": (b"", "is empty (0 bytes)"),
+    "corrupt.png": (broken(noise("PNG")), "corrupt or truncated"),
+    "truncated.png": (noise("PNG")[:3000], "corrupt or truncated"),
+    "truncated.jpg": (noise("JPEG")[:900], "corrupt or truncated"),
+    "tiny.png": (png(1, 1), "1 × 1 pixels"),
+    "huge.png": (png(30_000, 30_000), "too large: 900,000,000 pixels"),
+    "page.jpg": (b"<html>Sign in</html>", "no image"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_IMAGES)
+def test_bad_images_are_named_with_their_row(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+    content, words = BAD_IMAGES[name]
+    if content is not None:
+        (inputs / name).write_bytes(content)
+    with (inputs / "manifest.csv").open("a") as manifest:
+        manifest.write(f"{name},scarlet\n")
+    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out")
+    refused(done, str(inputs / name), words, "manifest.csv, row 22", out=tmp_path / "out")
+
+
+def test_all_bad_images_are_named_at_once(taxtune: Run, inputs: Path, tmp_path: Path) -> None:
+    for name, (content, _) in BAD_IMAGES.items():
+        if content is not None:
+            (inputs / name).write_bytes(content)
+    with (inputs / "manifest.csv").open("a") as manifest:
+        manifest.writelines(f"{name},scarlet\n" for name in BAD_IMAGES)
+    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out")
+    refused(done, f"{len(BAD_IMAGES)} of 28 images cannot be used", *BAD_IMAGES, out=tmp_path / "out")
+
+
+# -- manifests ---------------------------------------------------------------------------------------------------------
+
+
+def change(text: str, *, add: str = "", **replaced: str) -> str:
+    return text.replace(replaced.get("old", "\0"), replaced.get("new", "")) + add
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda text: change(text, add="navy9.png,nayv\n"), ["'nayv' (row 22)", "did you mean 'navy'?"]),
+        (lambda text: change(text, old="image,label", new="img,label"), ["manifest.csv:1", "Did you mean 'img'?"]),
+        (lambda text: change(text, add="navy0.png,azure\n"), ["two labels", "'navy'", "'azure'"]),
+        (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill them in"]),
+        (lambda text: change(text, add="navy0.png,navy,blue\n"), ["manifest.csv:22", "more than the 2 columns"]),
+        (lambda text: change(text, add='"navy0.png,navy\n'), ["manifest.csv:22", "Close its quotes"]),
+        (lambda text: change(text, add='"na\nvy.png",navy\n'), ["na\nvy.png", "does not exist", "row 22"]),
+        (lambda text: change(text, add=f"{'x' * 300}.png,navy\n"), ["too long", "row 22"]),
+        (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv:22", "NUL"]),
+        (lambda text: change(text, old="image,label", new="image,label,label"), ["manifest.csv:1", "the same name"]),
+        (lambda text: "image,label\n", ["a header and no rows"]),
+        (lambda text: "", ["manifest.csv", "is empty"]),
+        (lambda text: " \n\n", ["manifest.csv", "is empty"]),
+        (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
+        (lambda text: bytes(range(256)), ["manifest.csv", "not UTF-8"]),
+    ],
+    ids=[
+        *("label", "column", "conflict", "short", "long", "quote", "line-break", "name", "nul", "column-twice"),
+        *("no-rows", "empty", "blank", "latin-1", "binary"),
+    ],
+)
+def test_manifests_that_do_not_do(
+    taxtune: Run, inputs: Path, tmp_path: Path, make: Callable[[str], str | bytes], words: list[str]
+) -> None:
+    manifest = inputs / "manifest.csv"
+    content = make(manifest.read_text())
+    manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(taxtune("tune", inputs / "recipe.yaml", "--out", "out"), *words, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\n\n"),
+        lambda text: text.replace(",", ";"),
+        lambda text: text.replace("image,label", "Image, Label"),
+        lambda text: text + text.splitlines()[1] + "\n",
+        lambda text: text.encode("utf-16"),
+    ],
+    ids=["bom", "crlf", "blank-lines", "semicolons", "capitals", "duplicate-row", "utf-16"],
+)
+def test_manifests_as_people_save_them(taxtune: Run, inputs: Path, make: Callable[[str], str | bytes]) -> None:
+    manifest = inputs / "manifest.csv"
+    content = make(manifest.read_text())
+    manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out", "--dry-run")
+    assert done.code == 0, done.out + done.err
+    assert "20 labelled" in done.out
+
+
+def test_labels_and_images_by_the_hundred_thousand_are_a_message_that_ends(
+    taxtune: Run, inputs: Path, tmp_path: Path
+) -> None:
+    rows = "".join(f"n{i}.png,nothing {i}\n" for i in range(30_000))
+    (inputs / "manifest.csv").write_text("image,label\n" + rows)
+    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out")
+    refused(done, "30000 labels", "and 20,000 more", "Correct the labels", out=tmp_path / "out")
+
+
+# -- taxonomies --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("child,parent\nroot,\na,b\nb,a\n", [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"]),
+        ("child,parent\nr,\ns,\na,r\n", [":3", "second root beside 'r'"]),
+        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 states a node with this label"]),
+        ("child,parent\nr,\n,r\n", [":3", "names no child"]),
+        ("path\nr/a\nr//b\n", [":3", "Name 2 of the path is empty"]),
+        ("child,parent\nr,\na,gone\n", [":3", "'gone' is in no row"]),
+        ("foo,bar\n1,2\n", [":1", "header is that of no taxonomy", "child and parent"]),
+        ("child,parent\n", [":1", "a header and no rows"]),
+        ("", ["is empty"]),
+        ('{"categories": [', [":1", "not valid JSON"]),
+    ],
+    ids=["cycle", "two-roots", "siblings", "no-name", "no-part", "dangling", "header", "no-rows", "empty", "json"],
+)
+def test_taxonomies_that_are_no_trees(
+    taxtune: Run, inputs: Path, tmp_path: Path, content: str, words: list[str]
+) -> None:
+    tree = inputs / "tree.csv"
+    tree.write_text(content)
+    named = [f"tree.csv{words[0]}", *words[1:]] if words[0].startswith(":") else ["tree.csv", *words]
+    for command in (
+        ["taxonomy", "check", tree],
+        ["tune", inputs / "recipe.yaml", "--out", "out"],
+        ["place", "-t", tree],
+    ):
+        refused(taxtune(*command, stdin=b"navy\n"), *named, out=tmp_path / "out")
+
+
+# -- templates ---------------------------------------------------------------------------------------------------------
+
+TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
+    "syntax": ("{% if %}", "Syntax error in line 1"),
+    "variable": ("What\n{{ nope }}?", "Line 2: unknown variable 'nope'. The variables are question"),
+    "dunder": ("{{ ''.__class__ }}", "the attribute access .__class__ is not allowed"),
+    "range": ("{% for i in range(10**9) %}x{% endfor %}", "the call range(...) is not allowed"),
+    "label": ("Is it scarlet?", "'scarlet' is a ground-truth label"),
+    "include": ("{% include '/etc/passwd' %}", "{% include %} is not allowed"),
+    "long": ("x" * 100_000, "more than 8,000"),
+    "nothing": (" \n", "The template is empty"),
+    "binary": (b"What\n\xff?", "template.j2:2: The template is not UTF-8"),
+    "gone": (None, "No such file"),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+    content, words = TEMPLATES[name]
+    file = tmp_path / "template.j2"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = taxtune("evaluate", inputs / "recipe.yaml", "--template", file, "--out", "out")
+    refused(done, "template.j2", words, out=tmp_path / "out")
+
+
+def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(
+    taxtune: Run, inputs: Path, tmp_path: Path
+) -> None:
+    order = ["syntax", "variable", "dunder", "range", "label", "include"]
+    replies = iter([str(TEMPLATES[name][0]) for name in order] + ["What  is this?", "", "I'm sorry, I can't help."])
+
+    def reply(request: dict[str, Any]) -> servers.Reply:
+        asked = isinstance(request["messages"][-1]["content"], str)
+        return servers.text(next(replies)) if asked else answer(request)
+
+    with OpenAIServer(reply) as server:
+        settings = [f"vlm.api_base={server.api_base}", "iterations=3"]
+        llm = f"proposer={{kind: llm, model: openai/test, api_base: '{server.api_base}', max_retries: 0}}"
+        given = [part for setting in (*settings, llm) for part in ("--set", setting)]
+        done = taxtune("tune", inputs / "recipe.yaml", *given, "--out", "out")
+    assert done.code == 0, done.err
+    records = [json.loads(line) for line in (tmp_path / "out/history.jsonl").read_text().splitlines()]
+    assert [record["state"] for record in records] == ["complete", "failed", "failed", "failed"]
+    for record, names in zip(records[1:], (order[:3], order[3:]), strict=False):
+        assert [template for template, _ in record["rejected"]] == [TEMPLATES[name][0] for name in names]
+        for (_, reason), name in zip(record["rejected"], names, strict=True):
+            assert TEMPLATES[name][1] in reason
+            assert reason in record["reason"]
+            assert reason in done.err
+    assert all(word in records[3]["reason"] for word in ("repeats", "empty", "refusal"))
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
+    "401": (servers.status(401), ["refuses the key", "(401)", "Check OPENAI_API_KEY"]),
+    "404": (servers.status(404), ["was not found", "Check the model's name and `api_base`"]),
+    "429": (servers.status(429), ["over its rate limit", "--resume"]),
+    "429-for-an-hour": (servers.status(429, retry_after=3600), ["it asks to wait 3600 s", "--resume"]),
+    "500": (servers.status(500), ["failed (500)", "--resume"]),
+    "hangs": (servers.slow(60), ["did not answer in time", "--resume"]),
+    "empty-body": (servers.empty_body(), ["replied with nothing", "--resume"]),
+    "html": (servers.html(), ["a web page in place of an answer", "api_base"]),
+    "dropped": (servers.dropped(), ["cannot be reached", "--resume"]),
+}
+#: What a proposer's reply may be too: there it is a bad template, and the iteration fails.
+VLM_TROUBLE = {
+    **TROUBLE,
+    "empty-text": (servers.empty_text(), ["gave an empty answer", "change prompt.baseline"]),
+    "refusal": (servers.model_refusal(), ["refused: I can't assist", "change prompt.baseline"]),
+    "filter": (servers.content_filter(), ["content filter", "change prompt.baseline"]),
+}
+
+
+@pytest.mark.parametrize("name", VLM_TROUBLE)
+def test_a_model_that_does_not_answer_leaves_nothing(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+    reply, words = VLM_TROUBLE[name]
+    with OpenAIServer(then=reply) as server:
+        given = ["--set", f"vlm.api_base={server.api_base}", "--set", "vlm.timeout=0.4", "--out", "deep/out"]
+        done = taxtune("tune", inputs / "recipe.yaml", *given)
+    refused(done, *words, "'openai/test'", out=tmp_path / "deep")
+
+
+def test_a_model_that_is_not_there_is_tried_again_and_said(taxtune: Run, inputs: Path, tmp_path: Path) -> None:
+    recipe = inputs / "recipe.yaml"
+    done = taxtune("tune", recipe, "--set", "vlm.max_retries=1", "--out", "out")
+    refused(done, "cannot be reached", "trying again in 1 s (attempt 2 of 2)", "--resume", out=tmp_path / "out")
+    (tmp_path / "t.j2").write_text("Which one?")
+    done = taxtune("evaluate", recipe, "--template", "t.j2", "--out", "out")
+    refused(done, "cannot be reached", out=tmp_path / "out")
+    refused(taxtune("compare", recipe, "--out", "out"), "cannot be reached", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
+    taxtune: Run, inputs: Path, tmp_path: Path, name: str
+) -> None:
+    trouble, words = TROUBLE[name]
+    well = False
+
+    def reply(request: dict[str, Any]) -> servers.Reply:
+        asked = isinstance(request["messages"][-1]["content"], str)
+        return trouble if asked and not well else answer(request)
+
+    with OpenAIServer(reply) as server:
+        llm = f"proposer={{kind: llm, model: openai/test, api_base: '{server.api_base}', max_retries: 0, timeout: 0.4}}"
+        settings = (f"vlm.api_base={server.api_base}", "iterations=1", llm)
+        command = ["tune", inputs / "recipe.yaml", *(p for s in settings for p in ("--set", s)), "--out", "out"]
+        done = taxtune(*command)
+        refused(done, "The proposer's model 'openai/test'", *words)
+        assert "What is done is kept. Go on with: taxtune tune" in done.err
+        assert [json.loads(line)["iteration"] for line in (tmp_path / "out/history.jsonl").open()] == [0]
+        assert not (tmp_path / "out/result.json").exists()
+        refused(taxtune(*command), "already holds a tuning run", "--resume")
+        if name == "401":
+            well, asked = True, len(server.chats)
+            assert taxtune(*command, "--resume").code == 0
+            held_out = 12 * 2
+            assert len(server.chats) - asked <= 1 + 8 + held_out, "the baseline's answers are kept"
+
+
+def test_keys_that_are_missing_are_told_before_anything_is_asked(taxtune: Run, inputs: Path, tmp_path: Path) -> None:
+    with OpenAIServer(answer) as server:
+        given = ["--set", f"vlm.api_base={server.api_base}", "--out", "out"]
+        done = taxtune("tune", inputs / "recipe.yaml", *given, "--set", "proposer={kind: llm, model: openai/gpt-4o}")
+        refused(done, "needs a key: OPENAI_API_KEY is not set", "export OPENAI_API_KEY", out=tmp_path / "out")
+        assert server.chats == []
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    file = tmp_path / "t.j2"
+    file.write_text("Which one?")
+    return file
+
+
+def commands(inputs: Path, template: Path) -> list[list[object]]:
+    recipe = inputs / "recipe.yaml"
+    return [
+        ["tune", recipe],
+        ["tune", recipe, "--dry-run"],
+        ["compare", recipe],
+        ["evaluate", recipe, "--template", template],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("file", "file"),
+        ("file/below", "A part of the path is a file"),
+        ("x" * 300, "too long"),
+        ("/dev/null/x", "A part of the path is a file"),
+    ],
+)
+def test_output_that_cannot_be_a_folder(
+    taxtune: Run, inputs: Path, template: Path, tmp_path: Path, where: str, words: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    for command in commands(inputs, template):
+        refused(taxtune(*command, "--out", where), words, "--out" if len(where) < 300 else "shorter")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+Mount = Callable[[str], Path]
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    """Mounts a file system of one's own with the options given; the test is skipped where that is not allowed."""
+    mounted: list[Path] = []
+
+    def make(options: str) -> Path:
+        folder = tmp_path / f"mount{len(mounted)}"
+        folder.mkdir()
+        tool = shutil.which("mount")
+        if (
+            tool is None
+            or subprocess.run([tool, "-t", "tmpfs", "-o", options, "tmpfs", folder], check=False).returncode
+        ):
+            pytest.skip("file systems cannot be mounted here")
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_read_only_output(taxtune: Run, inputs: Path, template: Path, mount: Mount) -> None:
+    folder = mount("ro")
+    for command in commands(inputs, template):
+        refused(taxtune(*command, "--out", folder / "out"), "read-only", "choose another folder with --out")
+
+
+def test_a_disk_that_is_full_from_the_start(taxtune: Run, inputs: Path, template: Path, mount: Mount) -> None:
+    with OpenAIServer(answer) as server:
+        for command in commands(inputs, template):
+            if "--dry-run" in command:
+                continue
+            folder = mount("size=16k")
+            given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
+            refused(taxtune(*command, *given), "ull", "--out" if command[0] != "evaluate" else "Make room")
+            assert list(folder.iterdir()) == [], "nothing half-written"
+
+
+def test_a_disk_that_fills_up_keeps_what_is_done_and_the_run_goes_on(taxtune: Run, inputs: Path, mount: Mount) -> None:
+    folder = mount("size=200k")
+    with OpenAIServer(answer) as server:
+        given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
+        command = ["tune", inputs / "recipe.yaml", *given]
+        done = taxtune(*command)
+        refused(done, "full", "What is done is kept. Go on with: taxtune tune")
+        assert not (folder / "out/result.json").exists()
+        assert not list(folder.rglob("*.tmp"))
+        kept = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
+        assert kept, "at least the baseline"
+        subprocess.run(["mount", "-o", "remount,size=20m", folder], check=True)
+        assert taxtune(*command, "--resume").code == 0
+        records = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
+    assert [record["iteration"] for record in records] == list(range(6))
+    assert records[: len(kept)] == kept
+
+
+@pytest.mark.parametrize("name", ["history.db", "answers.db"])
+def test_databases_that_are_none(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_bytes(b"garbage" * 1000)
+    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out", "--resume")
+    refused(done, str(Path("out") / name), "file is not a database")
+    assert "SQL:" not in done.err
+    assert (tmp_path / "out" / name).read_bytes() == b"garbage" * 1000
+
+
+# -- resuming ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with inputs in `in` and a finished run in `out`; to be copied, not to be touched."""
+    folder = tmp_path_factory.mktemp("finished")
+    inputs = make_inputs(folder / "in")
+    with OpenAIServer(answer) as server:
+        recipe = inputs / "recipe.yaml"
+        recipe.write_text(recipe.read_text().replace("http://127.0.0.1:1/v1", server.api_base))
+        arguments = ["tune", str(recipe), "--set", "iterations=1", "--out", str(folder / "out")]
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            patch.setattr(sys, "argv", ["taxtune", *arguments])
+            with pytest.raises(SystemExit) as end:
+                main()
+    assert not end.value.code
+    return folder
+
+
+def edit(file: str, old: str, new: str) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new))
+
+    return apply
+
+
+def repaint(folder: Path) -> None:
+    for file in folder.glob("navy*.png"):
+        Image.new("RGB", (16, 16), (9, 9, 9 + int(file.stem[-1]))).save(file)
+
+
+@pytest.mark.parametrize(
+    ("apply", "words"),
+    [
+        (edit("recipe.yaml", "seed: 3", "seed: 4"), ["recipe.seed: was 3, is 4"]),
+        (edit("recipe.yaml", "name: toy", "name: another"), ['recipe.name: was "toy", is "another"']),
+        (edit("recipe.yaml", "kind: hp", "kind: hf"), ['objective: was "hp", is "hf"']),
+        (edit("recipe.yaml", "model: openai/test", "model: openai/tests"), ['recipe.vlm.model: was "openai/test"']),
+        (edit("recipe.yaml", "tuning: 8", "tuning: 7"), ["recipe.data.tuning: was 8, is 7", "tuning images: 1 gone: "]),
+        (
+            edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
+            ['navy0.png: label was "colour/bluish/navy", is "colour/bluish/azure"'],
+        ),
+        (repaint, ["navy0.png: another content"]),
+        (edit("tree.csv", "azure,bluish", "azure,reddish"), ["taxonomy: the content has changed"]),
+        (edit("toy.yaml", "Be careful", "Take care"), ["proposer.fragments_digest: the content has changed"]),
+    ],
+    ids=["seed", "name", "objective", "model", "split", "label", "image", "taxonomy", "fragments"],
+)
+def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
+    taxtune: Run, finished: Path, tmp_path: Path, apply: Callable[[Path], None], words: list[str]
+) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    apply(tmp_path / "in")
+    history = (tmp_path / "out/history.jsonl").read_bytes()
+    done = taxtune("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
+    refused(done, "made from another recipe or other data", *words, "--out DIR")
+    assert (tmp_path / "out/history.jsonl").read_bytes() == history
+
+
+def test_a_finished_run_is_not_overwritten_unasked(taxtune: Run, finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    for more in ([], ["--dry-run"]):
+        done = taxtune("tune", "in/recipe.yaml", "--out", "out", *more)
+        refused(done, "already holds a tuning run", "--resume", "--out DIR")
+    refused(taxtune("tune", "in/recipe.yaml", "--out", "out", "--set", "data.path=gone.csv"), "already holds")
+    assert "kept" not in taxtune("tune", "in/recipe.yaml", "--out", "out").err, "that was another command"
+
+
+# -- tracking ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("http://127.0.0.1:1", ["http://127.0.0.1:1", "nothing listens there"]),
+        ("nonsense://x", ["nonsense://x", "unsupported URI"]),
+    ],
+)
+def test_a_tracking_server_that_is_not_there(
+    taxtune: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, words: list[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    command = ["tune", inputs / "recipe.yaml", "--set", "tracking.mlflow=true", "--out", "out"]
+    for more in ([], ["--dry-run"]):
+        refused(taxtune(*command, *more), "MLflow", *words, "MLFLOW_TRACKING_URI", out=tmp_path / "out")
+
+
+# -- place and score ---------------------------------------------------------------------------------------------------
+
+
+def test_answers_of_any_kind_are_placed(taxtune: Run, inputs: Path) -> None:
+    long = "blah " * 200_000
+    text = f"כחול navy 🐦\n👩‍👩‍👧‍👦\n\u202enavy\nnavy\0blue\n{long}\n{'x' * 1_000_000}\n"
+    done = taxtune("place", "-t", inputs / "tree.csv", "-", "--json", stdin=text.encode())
+    assert done.code == 0, done.err
+    records = [json.loads(line) for line in done.out.splitlines()]
+    assert [record["answer"] for record in records] == text.splitlines()
+    assert [record["label"] for record in records[:3]] == ["navy", "colour", "navy"]
+    done = taxtune(
+        "place", "-t", inputs / "tree.csv", "--input", "jsonl", "--json", stdin=b'{"answer": "\\ud800 navy"}'
+    )
+    assert json.loads(done.out)["answer"] == "\ud800 navy"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"id,text\n1,navy\n", ["a.csv:1", "no column 'answer'"]),
+        ("a.csv", b"", ["a.csv:1", "no column 'answer'"]),
+        ("a.jsonl", b'{"answer": "navy"}\n{"answer": na\n', ["a.jsonl:2", "not JSON"]),
+        ("a.jsonl", b"[" * 100_000, ["a.jsonl:1", "not JSON"]),
+        ("a.txt", b"navy\n\xff\xfe\n", ["a.txt:2", "not UTF-8"]),
+    ],
+)
+def test_answers_that_cannot_be_read(
+    taxtune: Run, inputs: Path, tmp_path: Path, name: str, content: bytes, words: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = taxtune("place", "-t", inputs / "tree.csv", name)
+    refused(done, *words)
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("s.csv", "predicted,target\nnavy,NaN\n", ["row 2: target: 'NaN' is not on the taxonomy"]),
+        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is empty"]),
+        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is empty", "--empty abstain"]),
+        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is empty"]),
+        ("s.csv", "predicted,target\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
+        ("s.csv", "predicted\nnavy\n", ["s.csv:1", "needs the column target"]),
+        ("s.csv", "", ["s.csv", "is empty"]),
+        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is no label"]),
+        ("s.jsonl", '{"predicted": "navy"}\n', ["needs the column target"]),
+    ],
+)
+def test_predictions_that_cannot_be_scored(
+    taxtune: Run, inputs: Path, tmp_path: Path, name: str, content: str, words: list[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    done = taxtune("score", "-t", inputs / "tree.csv", name)
+    refused(done, *words)
+    assert done.out == ""
+
+
+def test_a_bootstrap_beyond_measure(taxtune: Run, inputs: Path) -> None:
+    done = taxtune("score", "-t", inputs / "tree.csv", "s.csv", "--resamples", 10**9)
+    refused(done, "--resamples")
+
+
+# -- streams and signals, which need a process of their own ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [1, 3_000], ids=["short", "long"])
+def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp_path: Path, lines: int) -> None:
+    (tmp_path / "a.txt").write_text("navy\n" * lines)
+    process = subprocess.Popen(
+        [*START, "place", "-t", inputs / "tree.csv", tmp_path / "a.txt"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait() == 1
+    assert "Traceback" not in said
+    assert "Error" not in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_standard_output_that_is_full(inputs: Path) -> None:
+    for command in (["--help"], ["taxonomy", "show", inputs / "tree.csv"], ["place", "-t", inputs / "tree.csv"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False)
+        assert done.returncode == 2
+        assert b"The output cannot be written: No space left" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
+    taxtune: Run, inputs: Path, tmp_path: Path
+) -> None:
+    def slow(request: dict[str, Any]) -> servers.Reply:
+        time.sleep(0.05)
+        return answer(request)
+
+    with OpenAIServer(slow) as server:
+        given = ["--set", f"vlm.api_base={server.api_base}", "--set", "tracking.mlflow=true", "--out", "out"]
+        command = ["tune", "in/recipe.yaml", *given]
+        process = subprocess.Popen([*START, *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not (tmp_path / "out/history.jsonl").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert b"stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in said
+        assert b"Traceback" not in said
+        assert not (tmp_path / "out/result.json").exists()
+        assert "KILLED" in statuses(tmp_path / "out/mlflow.db")
+        assert "RUNNING" not in statuses(tmp_path / "out/mlflow.db")
+        done = taxtune(*command, "--resume")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out/result.json").exists()
+    assert set(statuses(tmp_path / "out/mlflow.db")) == {"FINISHED"}
+
+
+def statuses(file: Path) -> list[str]:
+    with sqlite3.connect(file) as database:
+        rows = database.execute("SELECT status FROM runs WHERE lifecycle_stage = 'active'").fetchall()
+    return [status for (status,) in rows]
