@@ -47,10 +47,11 @@ class SentenceSimilarity:
         try:
             self._model: Any = SentenceTransformer(model, device=choose_device(device))
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
+            said = " ".join(str(error).split()).rstrip(".")
             raise MapperError(
-                f"The sentence model cannot be loaded: {error}",
+                f"The sentence model cannot be loaded: {said if len(said) <= 200 else said[:199] + '…'}.",
                 value=model,
-                remedy="Give a model's name or its folder.",
+                remedy="Give a model's name or its folder; without a connection its folder, or use 'lexical'.",
             ) from error
         self._identity = {"kind": "sentence", "model": model, "version": _version(model, self._model)}
         self._names: FloatMatrix | None = None
