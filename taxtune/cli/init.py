@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +49,8 @@ proposer:
 iterations: 30
 """
 
+_MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
+
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
@@ -68,7 +72,11 @@ def init(
         raise RecipeError("The file exists.", file=file, remedy="Name another, or write over it with --force.")
     for path, option in ((data, "--data"), (taxonomy, "--taxonomy")):
         if not path.exists():
-            raise RecipeError(f"There is no such file or folder for {option}.", file=path)
+            raise RecipeError(f"There is no such file or folder for {option}.", file=path, remedy="Check the path.")
+    if data.is_file() and data.suffix.lower() not in _MANIFESTS:
+        raise RecipeError(
+            "This is no manifest.", file=data, remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}."
+        )
     tree = read_taxonomy(taxonomy)
     # The ranks in the order of their mean depth, without the root's.
     depths: dict[str, list[int]] = {}
@@ -76,10 +84,11 @@ def init(
         if (rank := tree.ranks[node]) is not None:
             depths.setdefault(rank, []).append(int(tree.depth[node]))
     ranks = sorted(depths, key=lambda rank: sum(depths[rank]) / len(depths[rank]))[:32]
-    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in file.stem).strip("._-") or "mine"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"
     kind = "folder" if data.is_dir() else "manifest"
+    shown = shlex.quote(str(file))
     text = _RECIPE.format(
-        file=file,
+        file=" ".join(shown.split()),
         name=json.dumps(name),
         taxonomy=_quoted(taxonomy, file),
         kind=kind,
@@ -92,7 +101,7 @@ def init(
         model=json.dumps(model.removeprefix("api:"), ensure_ascii=False),
     )
     write_text(file, text)
-    typer.echo(f"Wrote {file}. Next: taxtune tune {file} --dry-run", err=True)
+    typer.echo(f"Wrote {file}. Next: taxtune tune {shown} --dry-run", err=True)
 
 
 def _quoted(path: Path, recipe: Path) -> str:

@@ -49,6 +49,21 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     assert path.read_text() != before
 
 
+@pytest.mark.parametrize("file", ["ü.yaml", "a'b\nc: d.yaml", ".-.yaml", "x" * 200 + ".yaml"])
+def test_files_of_any_name_hold_a_valid_recipe(tmp_path, file):
+    make_files(tmp_path)
+    result = runner.invoke(app, arguments(tmp_path, file=file))
+    assert result.exit_code == 0, result.output
+    assert load_recipe(tmp_path / file).taxonomy.path == "tree.csv"
+
+
+def test_what_is_no_data_is_refused_before_anything_is_written(tmp_path):
+    make_files(tmp_path)
+    with pytest.raises(RecipeError, match="no manifest"):
+        runner.invoke(app, arguments(tmp_path, data="navy0.png"), catch_exceptions=False)
+    assert not (tmp_path / "birds of mine.yaml").exists()
+
+
 def test_what_is_not_there_is_named(tmp_path):
     make_files(tmp_path)
     with pytest.raises(RecipeError, match="nothing"):
