@@ -46,6 +46,9 @@ class Checkpoint:
     weight_bytes: int
 
 
+_NO_REVISION = "Leave out `revision`, or --set vlm.revision=null."
+
+
 def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     """Finds a checkpoint and checks that it is a vision-language model.
 

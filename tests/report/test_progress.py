@@ -96,16 +96,18 @@ def test_the_answers_clock_starts_anew_with_each_iteration(monkeypatch: pytest.M
 
     with Progress(stream=Terminal()) as bar:
         bar.start(1, 4)
-        assert bar._bars is not None and bar._answers is not None
+        assert bar._bars is not None
         task = next(task for task in bar._bars.tasks if task.id == bar._answers)
         bar.on_answers(4, 0)
         assert task.finished
         record = samples.iteration(0)
         bar.on_iteration(record, record)
-        assert not task.finished and task.completed == 0
+        assert not task.finished
+        assert task.completed == 0
         bar.on_answers(4, 0)
         bar.on_heldout("baseline", 1, 8)
-        assert not task.finished and (task.completed, task.total) == (1, 8)
+        assert not task.finished
+        assert (task.completed, task.total) == (1, 8)
 
 
 def test_methods_do_no_harm_outside_the_context() -> None:

@@ -1,0 +1,296 @@
+"""`taxtune tune`, `evaluate` and `compare` as a user runs them: processes, files, the embedded field guide."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import OpenAIServer
+
+pytestmark = pytest.mark.slow
+
+START = "from taxtune.cli import main; main()"
+# Small enough for a test, and batches small enough for a run to be stopped in the middle of an iteration.
+SMALL = {
+    "data.count": 120,
+    "data.tuning": 16,
+    "data.heldout": 60,
+    "iterations": 4,
+    "vlm.batch_size": 4,
+}
+
+
+def command(*arguments: object, settings: dict[str, object] | None = None) -> list[str]:
+    sets = [part for key, value in {**SMALL, **(settings or {})}.items() for part in ("--set", f"{key}={value}")]
+    return [sys.executable, "-c", START, *map(str, arguments), *sets]
+
+
+def environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "OPENAI_"))}
+    return {**kept, "OMP_NUM_THREADS": "1"}
+
+
+def taxtune(
+    *arguments: object, settings: dict[str, object] | None = None, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(*arguments, settings=settings), capture_output=True, text=True, cwd=folder, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def query(file: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Reads a database that another process is writing; nothing where it is not there yet."""
+    if not file.exists():
+        return []
+    try:
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as connection:
+            return connection.execute(sql).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def answered(folder: Path) -> list[tuple[Any, ...]]:
+    return query(folder / "answers.db", "SELECT key, answer, created FROM answers ORDER BY key")
+
+
+def stored(folder: Path, what: str) -> int:
+    return len(query(folder / "history.db", f"SELECT 1 FROM trial_user_attributes WHERE key = '{what}'"))
+
+
+def kill(folder: Path, arguments: list[str], due: Callable[[], bool]) -> None:
+    """Starts taxtune and kills it when it is due."""
+    process = subprocess.Popen(
+        arguments, cwd=folder, env=environment(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    while not due():
+        assert process.poll() is None, f"it ended before it could be stopped: {process.communicate()[1]}"
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The history without what depends on the clock and on what the store already knew."""
+    records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    for record in records:
+        del record["usage"]
+        for row in record["rows"]:
+            del row["from_store"]
+    return records
+
+
+def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
+    """The parent and the nested runs of the MLflow store in a folder."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    runs = list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
+    nested = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
+    return [run for run in runs if run not in nested], sorted(nested, key=lambda run: str(run.info.run_name))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A whole comparison, and its result as the command printed it."""
+    folder = tmp_path_factory.mktemp("compared")
+    done = taxtune("compare", "fieldguide", "--out", "out", "--json", folder=folder)
+    return folder / "out", json.loads(done.stdout)
+
+
+def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, result = compared
+    assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
+    names = ["report.html", "figure6.png", "figure6.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"]
+    for name in names:
+        assert (out / name).stat().st_size > 0, name
+    assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
+    for kind in ("hp", "accuracy"):
+        for name in ("history.jsonl", "result.json", "winner.j2", "report.html", "figure6.png", "figure6.svg"):
+            assert (out / kind / name).stat().st_size > 0, name
+        assert [record["iteration"] for record in history(out / kind)] == [0, 1, 2, 3, 4]
+    assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, "the same baseline"
+
+
+def test_the_winners_are_good_at_what_they_were_tuned_for(compared: tuple[Path, dict[str, Any]]) -> None:
+    _, result = compared
+    held = {entry["name"]: entry["scores"] for entry in result["heldout"]}
+    assert held["hp"]["hp"] > held["baseline"]["hp"]
+    assert held["hp"]["hp"] > held["accuracy"]["hp"]
+    assert held["accuracy"]["accuracy"] > held["hp"]["accuracy"]
+    difference = result["differences"]["hp - baseline"]["hp"]
+    assert difference["low"] <= difference["difference"] <= difference["high"]
+    assert difference["difference"] == pytest.approx(held["hp"]["hp"] - held["baseline"]["hp"])
+
+
+def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, result = compared
+    templates = {kind: {r["template"] for r in history(out / kind)} for kind in ("hp", "accuracy")}
+    held = {entry["template"] for entry in result["heldout"]}
+    assert len(answered(out)) == 16 * len(templates["hp"] | templates["accuracy"]) + 60 * len(held)
+    # The accuracy run finds the baseline, and whatever the other run has asked, in the store.
+    usage = result["runs"][1]["iterations"][0]["usage"]
+    assert (usage["asked"], usage["from_store"]) == (0, 16)
+
+
+def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, result = compared
+    before = answered(out)
+    arguments = ("evaluate", "fieldguide", "--template", out / "winner-hp.j2", "--out", out)
+    again = json.loads(taxtune(*arguments, "--json", folder=out).stdout)
+    held = {entry["name"]: entry["scores"] for entry in result["heldout"]}
+    assert {entry["name"]: entry["scores"] for entry in again["heldout"]} == {
+        "baseline": held["baseline"],
+        "template": held["hp"],
+    }
+    assert answered(out) == before
+    shown = taxtune(*arguments, "--split", "tuning", folder=out).stdout
+    assert "tuning split, 16 images" in shown
+
+
+def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
+    plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).stdout)
+    # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
+    assert plan["vlm_calls"] == 16 * (1 + 4 + 4) + 60 * 3
+    assert (plan["llm_calls"], plan["problems"]) == (0, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+POINTS: list[Callable[[Path], bool]] = [
+    lambda out: 4 <= len(answered(out)) < 16,  # within the baseline
+    lambda out: stored(out, "proposal") == 3,  # between propose and ask
+    lambda out: stored(out, "record") == 4,  # between two iterations
+    lambda out: stored(out, "record") == 5 and len(answered(out)) >= 16 * 5 + 8,  # within the held-out split
+]
+
+
+def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
+    compared: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = [*command("tune", "fieldguide", "--out", out), "--resume"]
+    before: set[tuple[Any, ...]] = set()
+    for due in POINTS:
+        kill(tmp_path, arguments, partial(due, out))
+        # What was answered is there unchanged, so it was not asked again.
+        assert before <= set(answered(out))
+        before = set(answered(out))
+    parent = [run.info.run_id for run in recorded(out)[0]]
+    done = taxtune("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path)
+    result = json.loads(done.stdout)
+    # The hP run of the comparison is the same run, uninterrupted.
+    assert history(out) == history(compared[0] / "hp")
+    assert result["heldout"][1]["scores"] == compared[1]["runs"][0]["heldout"][1]["scores"]
+    assert before <= set(answered(out))
+    assert len(answered(out)) == 16 * 5 + 60 * len({entry["template"] for entry in result["heldout"]})
+    parents, nested = recorded(out)
+    assert [run.info.run_id for run in parents] == parent
+    assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
+    assert {run.info.status for run in parents + nested} == {"FINISHED"}
+
+
+def test_two_processes_share_a_run(compared: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = [*command("tune", "fieldguide", "--out", out), "--resume", "--json"]
+    pipes = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    workers = [subprocess.Popen(arguments, cwd=tmp_path, env=environment(), **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    said = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], said
+    results = [json.loads(text) for text, _ in said]
+    assert results[0]["iterations"] == results[1]["iterations"]
+    assert results[0]["winner"] == results[1]["winner"]
+    records = history(out)
+    assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4]
+    assert len({record["template"] for record in records}) == 5
+    assert all(record["state"] == "complete" for record in records)
+    parents, nested = recorded(out)
+    assert [run.info.status for run in parents] == ["FINISHED"]
+    assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
+
+
+# -- the chat model as proposer ---------------------------------------------------------------------------------------
+
+
+def chat(server: OpenAIServer, **settings: object) -> dict[str, object]:
+    return {
+        "proposer.kind": "llm",
+        "proposer.model": "openai/gpt-4o",
+        "proposer.api_base": server.api_base,
+        "data.heldout": 20,
+        "iterations": 2,
+        **settings,
+    }
+
+
+CAREFUL = "What bird is this? If you are not sure, name the broader group it belongs to."
+
+
+def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
+    with OpenAIServer("no braces {{ match", "{{ secret }}", "x" * 9_000, f"```\n{CAREFUL}\n```") as server:
+        done = taxtune("tune", "fieldguide", "--out", "out", "--json", settings=chat(server), folder=tmp_path)
+        first, *others, last = server.chats
+        text = json.dumps(first.messages)
+        baseline = json.loads(done.stdout)["iterations"][0]
+        assert baseline["template"] in json.loads(text)[1]["content"]
+        assert f"hP {baseline['scores']['hp']:.3f}, hR {baseline['scores']['hr']:.3f}" in text
+        assert "hierarchical precision" in text
+        # The second and third try are told what was wrong with the one before; the next iteration hears of all three.
+        assert len(others) == 2
+        assert "'secret'" in json.dumps(others[1].messages[-1])
+        assert "Refused:" in last.messages[1]["content"]
+        asked = len(server.chats)
+        result = json.loads(done.stdout)
+        failed, complete = result["iterations"][1:]
+        assert (failed["state"], failed["template"], len(failed["rejected"])) == ("failed", None, 3)
+        assert all(reason in failed["reason"] for _, reason in failed["rejected"])
+        assert failed["usage"]["proposer_prompt_tokens"] == 33
+        assert failed["usage"]["proposer_completion_tokens"] == 21
+        assert failed["usage"]["proposer_cost_usd"] > 0
+        assert (complete["state"], complete["template"], complete["usage"]["proposer_prompt_tokens"]) == (
+            "complete",
+            CAREFUL,
+            11,
+        )
+        # Everything is there: going on asks the chat model nothing.
+        again = taxtune(
+            "tune", "fieldguide", "--out", "out", "--resume", "--json", settings=chat(server), folder=tmp_path
+        )
+        assert len(server.chats) == asked
+        assert json.loads(again.stdout)["iterations"] == result["iterations"]
+    _, nested = recorded(tmp_path / "out")
+    assert [run.info.status for run in nested] == ["FINISHED", "FAILED", "FINISHED"]
+    assert nested[1].data.metrics["proposer_prompt_tokens"] == 33
+
+
+def test_a_stored_proposal_is_not_asked_for_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
+        settings = chat(server, **{"iterations": 1, "tracking.mlflow": "false"})
+        arguments = command("tune", "fieldguide", "--out", out, settings=settings)
+        kill(tmp_path, arguments, lambda: stored(out, "proposal") == 2)
+        taxtune("tune", "fieldguide", "--out", out, "--resume", settings=settings, folder=tmp_path)
+        assert len(server.chats) == 1
+    assert [record["template"] for record in history(out)][1] == CAREFUL
+
+
+def test_accuracy_asks_the_chat_model_for_something_else(tmp_path: Path) -> None:
+    told = []
+    for kind in ("hp", "accuracy"):
+        with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
+            settings = chat(server, **{"iterations": 1, "objective.kind": kind, "tracking.mlflow": "false"})
+            taxtune("tune", "fieldguide", "--out", kind, settings=settings, folder=tmp_path)
+            told.append(json.dumps(server.chats[0].messages))
+    assert "back off" in told[0]
+    assert "accuracy" in told[1]
+    assert not any(word in told[1] for word in ("back off", "hR", "hP"))
