@@ -167,10 +167,11 @@ def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+# A point that is missed by a moment is a later point, which must do as well.
 POINTS: list[Callable[[Path], bool]] = [
-    lambda out: 4 <= len(answered(out)) < 16,  # within the baseline
-    lambda out: stored(out, "proposal") == 3,  # between propose and ask
-    lambda out: stored(out, "record") == 4,  # between two iterations
+    lambda out: len(answered(out)) >= 4,  # within the baseline
+    lambda out: stored(out, "proposal") >= 3,  # between propose and ask
+    lambda out: stored(out, "record") >= 4,  # between two iterations
     lambda out: stored(out, "record") == 5 and len(answered(out)) >= 16 * 5 + 8,  # within the held-out split
 ]
 
@@ -278,7 +279,7 @@ def test_a_stored_proposal_is_not_asked_for_again(tmp_path: Path) -> None:
     with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
         settings = chat(server, **{"iterations": 1, "tracking.mlflow": "false"})
         arguments = command("tune", "fieldguide", "--out", out, settings=settings)
-        kill(tmp_path, arguments, lambda: stored(out, "proposal") == 2)
+        kill(tmp_path, arguments, lambda: stored(out, "proposal") >= 2)
         taxtune("tune", "fieldguide", "--out", out, "--resume", settings=settings, folder=tmp_path)
         assert len(server.chats) == 1
     assert [record["template"] for record in history(out)][1] == CAREFUL
