@@ -14,6 +14,7 @@ __all__ = [
     "ImageError",
     "MapperError",
     "MissingExtraError",
+    "ModelError",
     "ProposerError",
     "RecipeError",
     "ResumeError",
@@ -105,7 +106,11 @@ class ProposerError(TaxtuneError):
 
 
 class MapperError(TaxtuneError):
-    """A similarity model cannot be loaded, or a mapper setting is out of range."""
+    """A similarity does not exist or lacks what it compares, or a mapper setting is out of range."""
+
+
+class ModelError(TaxtuneError):
+    """A model behind a measure or a similarity (an encoder, a judge) cannot be loaded or run."""
 
 
 class MissingExtraError(TaxtuneError):

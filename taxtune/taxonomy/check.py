@@ -71,17 +71,19 @@ class TaxonomyReport:
         }
 
 
-def check_taxonomy(path: str | Path, format: str = "auto") -> TaxonomyReport:
+def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:
     """Returns the size, the ranks and every defect of a taxonomy file, whether or not it is a tree.
 
     Args:
-        path: A file, or "builtin:fieldguide".
+        path: A file, folder or zip file, or "builtin:fieldguide".
         format: One of `taxtune.taxonomy.FORMATS`.
+        root_label: The label of the root where the format adds one.
 
     Raises:
-        TaxonomyError: If the file cannot be read, or is in none of the formats.
+        TaxonomyError: If the file cannot be read, is in none of the formats, or has a root of its own and a label is
+            given for one that is added.
     """
-    raw = parse_taxonomy(path, format=format)
+    raw = parse_taxonomy(path, format=format, root_label=root_label)
     taxonomy, defects = build_tree(raw)
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))

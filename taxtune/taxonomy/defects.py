@@ -10,18 +10,23 @@ from taxtune.errors import TaxonomyError
 __all__ = ["Defect", "DefectKind"]
 
 DefectKind = Literal[
+    "added root",
     "conflicting rows",
     "cycle",
     "dangling parent",
     "duplicate row",
     "duplicate sibling",
     "empty name",
+    "left out",
+    "provisional",
     "ragged row",
+    "renamed",
     "second root",
     "several parents",
     "shared alias",
     "shared label",
     "similar siblings",
+    "synonyms",
 ]
 
 

@@ -65,7 +65,8 @@ class _Graph:
                     message += "a root." if first.parent is None else "a child; here it is a root."
                 else:
                     message = f"The node is under {node.parent!r} here and under {first.parent!r} in row {first.row}."
-                yield self._defect("several parents", message, node, "Keep one parent.")
+                remedy = "Keep one parent, or let `taxtune taxonomy build` choose."
+                yield self._defect("several parents", message, node, remedy)
             if node.parent is not None and node.parent not in self.nodes:
                 yield self._defect(
                     "dangling parent",
@@ -221,6 +222,7 @@ class _Graph:
             aliases=[node.aliases for node in order],
             ranks=[node.rank for node in order],
             source=self.file,
+            ids=[node.key if isinstance(node.key, str) else None for node in order],
         )
 
 

@@ -93,9 +93,9 @@ class PathCollector:
             key = full[: level + 1]
             if key not in self._nodes:
                 self._nodes[key] = RawNode(key, key[:-1] or None, key[-1], (), ranks[level - offset], row)
-        stub = self._nodes[full]
-        rank = ranks[-1] if ranks and ranks[-1] is not None else stub.rank
-        self._nodes[full] = RawNode(full, stub.parent, stub.label, aliases, rank, row)
+        known = self._nodes[full]
+        rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
+        self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row)
 
     def _repeat(self, row: int, path: tuple[str, ...], statement: object) -> None:
         first, stated = self._stated[path]

@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
 
-__all__ = ["Node", "Taxonomy"]
+__all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
 
 IntArray = NDArray[np.int64]
 
-# Entries of the table of ancestors: 2 GB, enough for ten million nodes of depth 24.
-_MAX_LINEAGE = 250_000_000
+#: The most entries of the table of ancestors: 2 GB, enough for ten million nodes of depth 24.
+MAX_LINEAGE = 250_000_000
 # Names below this ratio are no suggestion; of all names at most so many are compared in full for one.
 _NEAR = 0.6
 _COMPARED = 4000
@@ -67,6 +67,7 @@ class Taxonomy:
         aliases: Other names of each node, the preferred common name first.
         ranks: The rank of each node, or None.
         source: Where the taxonomy was read from, for messages.
+        ids: What identifies each node in its source ("Q42", "n01440764"), each once, or None.
 
     Raises:
         TaxonomyError: If the arrays do not form a rooted tree, a label is empty, or two siblings share a label.
@@ -80,6 +81,7 @@ class Taxonomy:
         aliases: Sequence[Sequence[str]] | None = None,
         ranks: Sequence[str | None] | None = None,
         source: str | None = None,
+        ids: Sequence[str | None] | None = None,
     ) -> None:
         n = len(labels)
         if n == 0:
@@ -90,9 +92,10 @@ class Taxonomy:
             tuple(tuple(a) for a in aliases) if aliases is not None else ((),) * n
         )
         self.ranks: tuple[str | None, ...] = tuple(ranks) if ranks is not None else (None,) * n
+        self.ids: tuple[str | None, ...] = tuple(ids) if ids is not None else (None,) * n
         self.parents: IntArray = np.asarray(parents, dtype=np.int64)
-        if not (len(self.aliases) == len(self.ranks) == len(self.parents) == n):
-            raise ValueError("labels, parents, aliases and ranks must have the same length")
+        if not (len(self.aliases) == len(self.ranks) == len(self.ids) == len(self.parents) == n):
+            raise ValueError("labels, parents, aliases, ranks and ids must have the same length")
         if self.parents[0] != -1 or (
             n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
         ):
@@ -113,7 +116,7 @@ class Taxonomy:
         for i in range(1, n):
             depth[i] = depth[self.parents[i]] + 1
         height = int(depth.max())
-        if n * (height + 1) > _MAX_LINEAGE:
+        if n * (height + 1) > MAX_LINEAGE:
             raise TaxonomyError(
                 f"The tree is too deep for its size: {n} nodes, {height} levels below the root.",
                 file=source,
@@ -275,6 +278,11 @@ class Taxonomy:
                     return self._by_path[key]
         return None
 
+    @cached_property
+    def by_id(self) -> dict[str, int]:
+        """The number of each node that has an id, by that id."""
+        return {key: i for i, key in enumerate(self.ids) if key is not None}
+
     def find(self, name: str) -> list[int]:
         """Returns every node whose label or alias is `name`, upper and lower case alike."""
         return list(self._by_name.get(name.strip().casefold(), ()))
@@ -285,7 +293,8 @@ class Taxonomy:
         Args:
             reference: A path as a sequence of labels or as text with slashes ("life/Animalia/Chordata/Aves"); the root
                 may be left out. Or a label or alias. A label beats an alias, and the exact spelling one that differs
-                in upper and lower case; of several nodes with the same label none is chosen.
+                in upper and lower case; of several nodes with the same label none is chosen. An id of the source is
+                the last resort.
 
         Raises:
             TaxonomyError: If there is no such node (the message suggests the nearest names) or several.
@@ -312,6 +321,8 @@ class Taxonomy:
             node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
             if node is not None:
                 return node
+        if name in self.by_id:
+            return self.by_id[name]
         near = self.nearest_names(name.rsplit("/", 1)[-1])
         raise TaxonomyError(
             f"{reference!r} is not on the taxonomy.",
@@ -367,4 +378,5 @@ class Taxonomy:
             aliases=[self.aliases[i] for i in keep],
             ranks=[self.ranks[i] for i in keep],
             source=self.source,
+            ids=[self.ids[i] for i in keep],
         )

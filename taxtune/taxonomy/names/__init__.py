@@ -64,7 +64,8 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
     A row belongs to the nodes with its rank and label (and its `within` among their ancestors); rows for which the tree
     has no such node are left aside, and so is the whole tree when its nodes have no ranks. Names that a node already
     has, upper and lower case alike, are not added twice, and an alias that the tree itself gives to a group is left to
-    it: on a tree that calls Fringillidae "finch", Passeriformes does not become one too.
+    it: on a tree that calls Fringillidae "finch", Passeriformes does not become one too. So is the label of a leaf:
+    where "marigold" is a class of its own, it is not all of Asteraceae.
     """
     by_key: dict[tuple[str, str], list[int]] = {}
     for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
@@ -75,15 +76,23 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
 
     leaves = set(taxonomy.leaves.tolist())
     # Aliases only: the Latin label "Geranium" does not keep "geranium", in English, from the whole family.
-    groups = {name.casefold() for v in range(len(taxonomy)) if v not in leaves for name in taxonomy.aliases[v]}
+    taken = {name.casefold() for v in range(len(taxonomy)) if v not in leaves for name in taxonomy.aliases[v]}
+    taken |= {taxonomy.labels[v].casefold() for v in leaves}
     aliases = [list(names) for names in taxonomy.aliases]
     for row in read_english_names():
         for node in by_key.get((row.rank.casefold(), row.name.casefold()), ()):
             if row.within and row.within not in taxonomy.path(node):
                 continue
             known = {name.casefold() for name in (taxonomy.labels[node], *aliases[node])}
-            aliases[node].extend(name for name in row.english if name.casefold() not in known | groups)
-    return Taxonomy(taxonomy.labels, taxonomy.parents, aliases=aliases, ranks=taxonomy.ranks, source=taxonomy.source)
+            aliases[node].extend(name for name in row.english if name.casefold() not in known | taken)
+    return Taxonomy(
+        taxonomy.labels,
+        taxonomy.parents,
+        aliases=aliases,
+        ranks=taxonomy.ranks,
+        source=taxonomy.source,
+        ids=taxonomy.ids,
+    )
 
 
 def _rows() -> Iterator[EnglishNames]:

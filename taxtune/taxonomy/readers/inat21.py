@@ -1,7 +1,8 @@
 """Readers of iNaturalist 2021: the `categories` of its COCO-style JSON, and CSV tables with a column for each rank.
 
-Both state a species with the names of its ranks. The root is called "life", the species' label is its full Latin name,
-and its common name, where it has one, is its first alias. Any of the rank columns may be missing altogether.
+Both state a species with the names of its ranks. The root is called "life" unless another label is asked for, the
+species' label is its full Latin name, and its common name, where it has one, is its first alias. Any of the rank
+columns may be missing altogether.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def is_rank_table(header: tuple[str, ...]) -> bool:
     return ranks >= 2 or (ranks >= 1 and bool({"name", "species"} & set(header)))
 
 
-def parse_inat21_csv(table: Table) -> RawTaxonomy:
+def parse_inat21_csv(table: Table, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of a CSV with columns among kingdom … genus, species, name, specific_epithet, common_name, id.
 
     The columns may stand in any order and others are ignored. A row whose lower ranks are empty states a node of a
@@ -45,10 +46,10 @@ def parse_inat21_csv(table: Table) -> RawTaxonomy:
             row=table.header_line,
             value=",".join(table.header),
         )
-    return _parse(table.file, "inat21-csv", table.header, _csv_records(table))
+    return _parse(table.file, "inat21-csv", table.header, _csv_records(table), root)
 
 
-def parse_inat21_json(text: str, file: str) -> RawTaxonomy:
+def parse_inat21_json(text: str, file: str, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of iNat21's JSON: an object with the list `categories`, or that list itself.
 
     Rows are positions in `categories`, counted from 1.
@@ -84,7 +85,7 @@ def parse_inat21_json(text: str, file: str) -> RawTaxonomy:
             value=categories[0],
             remedy="Give a CSV of edges or paths instead.",
         )
-    return _parse(file, "inat21-json", header, _json_records(categories, header, file))
+    return _parse(file, "inat21-json", header, _json_records(categories, header, file), root)
 
 
 def _csv_records(table: Table) -> Iterator[tuple[int, Mapping[str, str]] | Defect]:
@@ -134,9 +135,10 @@ def _parse(
     format: str,
     header: tuple[str, ...],
     records: Iterator[tuple[int, Mapping[str, str]] | Defect],
+    root: str | None,
 ) -> RawTaxonomy:
     ranks = [rank for rank in RANKS if rank in header]
-    collector = PathCollector(file, format, ROOT)
+    collector = PathCollector(file, format, root or ROOT)
     for record in records:
         if isinstance(record, Defect):
             collector.raw.defects.append(record)

@@ -98,7 +98,9 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
     except FileNotFoundError:
         raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
-        raise error(f"This is a folder, not a {what} file.", file=path, remedy="Give the file in it.") from None
+        raise error(
+            f"This is a folder, not {_article(what)} {what} file.", file=path, remedy="Give the file in it."
+        ) from None
     except OSError as problem:
         raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
@@ -127,15 +129,16 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
         text: The text.
         file: Its file's name, for messages.
         error: The error to raise.
-        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included.
+        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included, and may
+            be of any length: an answer can be of a megabyte, a name cannot.
 
     Raises:
-        TaxtuneError: As `error`, if a quote is never closed, a field is larger than 128 KiB, two columns share a name
-            or there is no row below the header.
+        TaxtuneError: As `error`, if a quote is never closed, a tidy table's field is larger than 128 KiB, two columns
+            share a name or there is no row below the header.
     """
     first = next(line for line in text.splitlines() if line.strip())
     delimiter = csv_delimiter(first)
-    records = _records(text, file, delimiter, error)
+    records = _records(text, file, delimiter, error, longest=None if tidy else len(text))
     if not records:
         raise error("The file has no header.", file=file, row=1)
     header_line, cells = records[0]
@@ -151,12 +154,21 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
     return Table(file, header, header_line, rows)
 
 
-def _records(text: str, file: str, delimiter: str, error: type[TaxtuneError]) -> list[tuple[int, Sequence[str]]]:
+def _article(noun: str) -> str:
+    return "an" if noun[:1] in "aeiou" else "a"
+
+
+def _records(
+    text: str, file: str, delimiter: str, error: type[TaxtuneError], *, longest: int | None
+) -> list[tuple[int, Sequence[str]]]:
     # newline="" keeps line ends inside quotes; the csv module takes LF, CRLF and CR itself.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     records: list[tuple[int, Sequence[str]]] = []
     start = 1
+    # The limit is one of the whole process.
+    limit = csv.field_size_limit()
     try:
+        csv.field_size_limit(max(limit, longest or 0))
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 records.append((start, cells))
@@ -168,4 +180,6 @@ def _records(text: str, file: str, delimiter: str, error: type[TaxtuneError]) ->
             row=start,
             remedy="Close its quotes, and double a quote that is part of a name.",
         ) from None
+    finally:
+        csv.field_size_limit(limit)
     return records

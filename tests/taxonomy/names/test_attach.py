@@ -58,3 +58,16 @@ def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
     named = attach_english_names(tree)
     assert named.find("finch") == [2]
     assert named.find("songbird") == [1]
+
+
+def test_a_leaf_of_that_name_keeps_it() -> None:
+    """Curated, "marigold" is all of Asteraceae; a tree with a class "marigold" means that class."""
+    tree = Taxonomy(
+        ["flower", "Asteraceae", "marigold", "oxeye daisy"],
+        [-1, 0, 1, 1],
+        ranks=[None, "family", "kind", "kind"],
+    )
+    without = Taxonomy(["flower", "Asteraceae", "oxeye daisy"], [-1, 0, 1], ranks=[None, "family", "kind"])
+    assert attach_english_names(without).find("marigold") == [1]
+    assert attach_english_names(tree).find("marigold") == [2]
+    assert attach_english_names(tree).find("sunflower family") == attach_english_names(without).find("sunflower family")

@@ -1,0 +1,31 @@
+"""Writing a built tree as an edge list, which `read_taxonomy` reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from taxtune import atomic
+from taxtune.taxonomy.building.build import BuiltTree
+from taxtune.taxonomy.building.naming import Names
+
+__all__ = ["write_tree"]
+
+
+def write_tree(path: Path, built: BuiltTree, names: Names) -> Path:
+    """Writes a tree as CSV with the columns child, parent, label and aliases, depth first; returns the path.
+
+    Nodes are told apart by their ids (the columns child and parent), so that any number may share a label.
+
+    Raises:
+        TaxtuneError: If the file cannot be written.
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("child", "parent", "label", "aliases"))
+    for node in built.order.tolist():
+        parent = built.parent_of(node)
+        above = "" if parent < 0 else built.ids[parent]
+        table.writerow((built.ids[node], above, names.labels[node], "; ".join(names.aliases.get(node, ()))))
+    return atomic.write_text(path, text.getvalue())

@@ -1,0 +1,106 @@
+"""A domain: the part of a taxonomy below one node, which becomes the root, and the way back to the whole.
+
+What the root is changes the metrics: on birds alone the answer "bird" shares one node with a species, on all of life
+four, so that hP and hR of the same placement differ. A run that is restricted to a domain is scored on the domain's
+tree, and its placements are scored on the whole tree too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["Domain", "restrict"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A part of a taxonomy.
+
+    Attributes:
+        full: The whole taxonomy.
+        tree: The part below and including `root`, which is its root.
+        root: The number of the part's root on the whole taxonomy.
+        numbers: The number on the whole taxonomy of each node of the part, ascending.
+    """
+
+    full: Taxonomy
+    tree: Taxonomy
+    root: int
+    numbers: IntArray = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """The label of the part's root."""
+        return self.tree.labels[0]
+
+    @property
+    def full_label(self) -> str:
+        """The label of the whole taxonomy's root."""
+        return self.full.labels[0]
+
+    def on_full(self, nodes: ArrayLike) -> IntArray:
+        """Returns the numbers on the whole taxonomy of nodes of the part."""
+        return self.numbers[np.asarray(nodes, dtype=np.int64)]
+
+    def inside(self, node: int) -> int | None:
+        """Returns the number in the part of a node of the whole taxonomy; None where it lies outside."""
+        at = int(np.searchsorted(self.numbers, node))
+        return at if at < len(self.numbers) and self.numbers[at] == node else None
+
+    def locate(self, reference: str | Sequence[str]) -> int | None:
+        """Returns the node of the part that a label, alias, id or path refers to, or None where it lies outside.
+
+        A name that the part has is looked for nowhere else, though the whole taxonomy may have it several times. Paths
+        may begin at the part's root or at that of the whole taxonomy.
+
+        Raises:
+            TaxonomyError: If it is on neither, or the part has several nodes of that name.
+        """
+        name = reference if isinstance(reference, str) else None
+        if name is not None and (self.tree.find(name) or name in self.tree.by_id):
+            return self.tree.resolve(name)
+        path = [part.strip() for part in name.split("/") if part.strip()] if name is not None else list(reference)
+        if name is None or len(path) > 1:
+            with suppress(TaxonomyError):
+                return self.tree.resolve(path)
+        # On the whole tree only what is there is looked up: to suggest the nearest of many names takes long.
+        known = name is not None and bool(self.full.find(name))
+        if name is None or len(path) > 1 or known or name in self.full.by_id:
+            try:
+                return self.inside(self.full.resolve(path if name is None else name))
+            except TaxonomyError:
+                if known:
+                    return None  # several nodes, and none of them in the part
+        return self.tree.resolve(reference)  # says what is wrong, with the nearest names
+
+
+def restrict(taxonomy: Taxonomy, root: str) -> Domain:
+    """Returns the part of a taxonomy below a node.
+
+    Args:
+        taxonomy: The whole taxonomy.
+        root: A label, alias or path of the node.
+
+    Raises:
+        TaxonomyError: If there is no such node, or several, or nothing is below it.
+    """
+    node = taxonomy.resolve(root)
+    below = taxonomy.descendants(node)
+    if len(below) == 1:
+        raise TaxonomyError(
+            "There is nothing below this node, so it is no domain.",
+            file=taxonomy.source,
+            value=root,
+            remedy="Name a node that has others below it.",
+        )
+    return Domain(taxonomy, taxonomy.subtree(node), node, below)

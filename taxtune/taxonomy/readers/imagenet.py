@@ -1,0 +1,55 @@
+"""Reader of ImageNet as a strict tree: a JSON object of synsets by id, each with its name and the id of its parent.
+
+The file is `simple_imagenet_hierarchy_with_labels.json` of lmb-freiburg/ovqa. A node's label is its name; its aliases
+are the labels that benchmarks give the class, then the synset's lemmas.
+"""
+
+from __future__ import annotations
+
+import json
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
+from taxtune.taxonomy.readers.text import clean
+
+__all__ = ["is_synset_tree", "parse_imagenet_json"]
+
+
+def is_synset_tree(text: str) -> bool:
+    """Tells whether a JSON text looks like an object of synsets; it is not parsed for that."""
+    beginning = text.lstrip()[:4096]
+    return beginning.startswith("{") and '"parent_id"' in beginning
+
+
+def parse_imagenet_json(text: str, name: str) -> RawTaxonomy:
+    """Returns the nodes of a JSON object of synsets. Rows are positions in it, counted from 1.
+
+    Raises:
+        TaxonomyError: If the text is no JSON, or an entry is no synset.
+    """
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as problem:
+        row = getattr(problem, "lineno", None)
+        raise TaxonomyError(
+            "The file is not valid JSON.", file=name, row=row, remedy="It may have been cut off; fetch it again."
+        ) from None
+    if not isinstance(data, dict) or not data:
+        raise TaxonomyError("The JSON is no object of synsets.", file=name)
+    raw = RawTaxonomy(name, "imagenet-json")
+    for row, (key, synset) in enumerate(data.items(), start=1):
+        if not isinstance(synset, dict) or not isinstance(synset.get("name"), str) or not synset["name"].strip():
+            raise TaxonomyError("The synset has no name.", file=name, row=row, value=key)
+        parent = synset.get("parent_id")
+        if parent is not None and not isinstance(parent, str):
+            raise TaxonomyError("The id of the parent is no text.", file=name, row=row, value=parent)
+        label = clean(synset["name"])
+        others = {
+            clean(other): None
+            for field in ("labels", "lemmas")
+            for other in synset.get(field) or ()
+            if isinstance(other, str) and clean(other)
+        }
+        others.pop(label, None)
+        raw.nodes.append(RawNode(key, parent, label, tuple(others), row=row))
+    return raw

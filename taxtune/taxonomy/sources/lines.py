@@ -1,0 +1,103 @@
+"""Lines of text files as they come, plain or packed, one at a time, with their numbers.
+
+Packing is told by content and not by name. Bytes are counted as they lie in the file, so that a progress bar over a
+packed file moves evenly.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from taxtune.errors import TaxonomyError
+
+__all__ = ["OnBytes", "first_lines", "lines"]
+
+#: Called with how many bytes of a file were read and how many it has.
+OnBytes = Callable[[int, int], None]
+
+_STEP = 1 << 14  # lines between two calls
+
+
+def lines(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[tuple[int, str]]:
+    """Yields the 1-based number and the text of each line of a UTF-8 file, without its end.
+
+    Args:
+        path: A text file, or one packed with gzip, bzip2 or xz.
+        on_bytes: Hears of progress.
+
+    Raises:
+        TaxonomyError: If the file cannot be read, is cut off, or is not UTF-8 text.
+    """
+    number = 0
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as raw, _unpacked(raw) as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+                    line = line[3:]
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError as problem:
+                    bad = line[problem.start : problem.start + 8]
+                    raise TaxonomyError(
+                        "The file is not UTF-8 text.", file=path, row=number, value=bad, remedy="Save it as UTF-8."
+                    ) from None
+                yield number, text.rstrip("\r\n")
+                if on_bytes is not None and number % _STEP == 0:
+                    on_bytes(raw.tell(), size)
+            if on_bytes is not None:
+                on_bytes(size, size)
+    except FileNotFoundError:
+        raise TaxonomyError("There is no such file.", file=path, remedy="Check the path.") from None
+    except IsADirectoryError:
+        raise TaxonomyError("This is a folder, not a file.", file=path, remedy="Give the file in it.") from None
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
+        raise _cut_off(path, number, problem) from None
+    except OSError as problem:
+        if problem.errno is None:  # how bz2 says that the data are bad
+            raise _cut_off(path, number, problem) from None
+        raise TaxonomyError(f"The file cannot be read: {problem.strerror or problem}.", file=path) from None
+
+
+def first_lines(path: Path, count: int = 5) -> list[str]:
+    """Returns the first lines of a file that are not blank, to see what it is.
+
+    Raises:
+        TaxonomyError: If there is none, or as `lines`.
+    """
+    found = []
+    for _, text in lines(path):
+        if text.strip():
+            found.append(text)
+            if len(found) == count:
+                break
+    if not found:
+        raise TaxonomyError("The file is empty.", file=path)
+    return found
+
+
+def _unpacked(raw: IO[bytes]) -> IO[bytes]:
+    start = raw.read(6)
+    raw.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    if start.startswith(b"\xfd7zXZ\x00"):
+        return cast("IO[bytes]", lzma.LZMAFile(raw))
+    return raw
+
+
+def _cut_off(path: Path, row: int, problem: Exception) -> TaxonomyError:
+    return TaxonomyError(
+        f"The packed data end or break off after this line: {problem}.",
+        file=path,
+        row=row or None,
+        remedy="Fetch the file again.",
+    )

@@ -1,0 +1,119 @@
+"""The part of a taxonomy below a node, and scores on it and on the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from taxtune.errors import TaxonomyError
+from taxtune.metrics.hierarchical import precision_recall
+from taxtune.taxonomy import Taxonomy, restrict
+from tests.trees import trees
+
+
+def ancestors(tree: Taxonomy, node: int) -> set[int]:
+    """The node and everything above it, by walking up the parents."""
+    found = set()
+    while node >= 0:
+        found.add(node)
+        node = int(tree.parents[node])
+    return found
+
+
+@given(trees(), st.data())
+def test_both_values_of_a_placement_agree_with_sets_of_ancestors(tree: Taxonomy, data: st.DataObject) -> None:
+    tops = [i for i in range(len(tree)) if len(tree.children(i))]
+    assume(tops)
+    top = data.draw(st.sampled_from(tops))
+    domain = restrict(tree, "/".join(tree.path(top)))
+    assert domain.root == top
+    below = [i for i in range(len(tree)) if top in ancestors(tree, i)]
+    assert domain.numbers.tolist() == below
+    nodes = st.integers(0, len(domain.tree) - 1)
+    pairs = data.draw(st.lists(st.tuples(nodes, nodes), min_size=1, max_size=8))
+    predicted, target = (np.array(side) for side in zip(*pairs, strict=True))
+    full_hp, full_hr = precision_recall(tree, domain.on_full(predicted), domain.on_full(target))
+    hp, hr = precision_recall(domain.tree, predicted, target)
+    for i, (p, t) in enumerate(pairs):
+        above_p, above_t = ancestors(tree, below[p]), ancestors(tree, below[t])
+        shared = len(above_p & above_t)
+        assert full_hp[i] == pytest.approx(shared / len(above_p))
+        assert full_hr[i] == pytest.approx(shared / len(above_t))
+        # Within the domain the ancestors of its root are not counted, on either side.
+        lost = len(ancestors(tree, top)) - 1
+        assert hp[i] == pytest.approx((shared - lost) / (len(above_p) - lost))
+        assert hr[i] == pytest.approx((shared - lost) / (len(above_t) - lost))
+        assert full_hp[i] >= hp[i] - 1e-12
+
+
+@given(trees(), st.data())
+def test_numbers_go_there_and_back(tree: Taxonomy, data: st.DataObject) -> None:
+    tops = [i for i in range(len(tree)) if len(tree.children(i))]
+    assume(tops)
+    domain = restrict(tree, "/".join(tree.path(data.draw(st.sampled_from(tops)))))
+    for node in range(len(tree)):
+        inside = domain.inside(node)
+        assert (inside is not None) == (domain.root in ancestors(tree, node))
+        if inside is not None:
+            assert int(domain.on_full(inside)) == node
+            assert domain.tree.labels[inside] == tree.labels[node]
+        # Every node of the whole tree is found by its path from the very root, or is outside.
+        assert domain.locate(tree.path(node)) == inside
+
+
+@pytest.fixture
+def life() -> Taxonomy:
+    return Taxonomy(
+        ["life", "bird", "duck", "robin", "insect", "robin", "plant", "robin", "fern"],
+        [-1, 0, 1, 1, 0, 4, 0, 6, 6],
+        aliases=[(), ("Aves",), ("drake",), (), (), (), (), (), ()],
+        ids=[None, "q1", "q2", None, "q4", None, None, None, "q8"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "label"),
+    [
+        ("duck", "duck"),
+        ("Drake", "duck"),
+        ("q2", "duck"),
+        ("robin", "robin"),  # life has three; birds have one
+        ("bird", "bird"),
+        ("life/bird/duck", "duck"),
+        ("bird / duck", "duck"),
+        (("bird", "duck"), "duck"),
+        (("life", "bird", "duck"), "duck"),
+        ("life", None),
+        ("fern", None),
+        ("q8", None),
+        ("plant/robin", None),
+        (("life", "insect"), None),
+    ],
+)
+def test_labels_are_found_in_the_domain_or_known_to_be_outside(
+    life: Taxonomy, reference: str | Sequence[str], label: str | None
+) -> None:
+    birds = restrict(life, "Aves")
+    assert (birds.label, birds.full_label) == ("bird", "life")
+    found = birds.locate(reference)
+    assert (None if found is None else birds.tree.labels[found]) == label
+
+
+def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(life: Taxonomy) -> None:
+    with pytest.raises(TaxonomyError, match=r"'ducc' is not on the taxonomy.*'duck'"):
+        restrict(life, "bird").locate("ducc")
+    with pytest.raises(TaxonomyError, match="No node has this path"):
+        restrict(life, "bird").locate(("bird", "goose"))
+    with pytest.raises(TaxonomyError, match="3 nodes are called 'robin'"):
+        restrict(life, "life").locate("robin")
+    assert restrict(life, "plant").locate("duck") is None
+    with pytest.raises(TaxonomyError, match="3 nodes are called 'robin'"):
+        restrict(life, "robin")
+    with pytest.raises(TaxonomyError, match=r"nothing below this node.*'duck'"):
+        restrict(life, "duck")
+    # Several outside, none inside.
+    assert restrict(Taxonomy(["a", "b", "c", "d", "x", "x"], [-1, 0, 1, 0, 3, 0]), "b").locate("x") is None
