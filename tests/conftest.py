@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("taxtune", deadline=None)
+settings.load_profile("taxtune")
 
 
 @pytest.fixture(scope="session", autouse=True)

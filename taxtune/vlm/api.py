@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -13,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
-from taxtune.vlm.api_calls import find_key, price, read_completion
+from taxtune.vlm.api_calls import Effort, Patience, call_model, find_key, price, read_completion, side_by_side
 from taxtune.vlm.api_errors import (
     RetryNotes,
     Verdict,
     judge,
     load_litellm,
     needed_keys,
-    retry_after,
     without_credentials,
-    worth_waiting_for,
 )
 from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
 
 if TYPE_CHECKING:
-    import tenacity
     from PIL import Image
 
 __all__ = ["ApiVLM", "data_url"]
@@ -165,86 +160,35 @@ class ApiVLM:
             return []
         litellm = load_litellm()
         key = self._key(litellm)
-        stop, effort = threading.Event(), _Effort()
-        open_places: queue.SimpleQueue[int] = queue.SimpleQueue()
-        finished: queue.SimpleQueue[tuple[int, Reply | BaseException]] = queue.SimpleQueue()
-        for place in range(len(questions)):
-            open_places.put(place)
 
-        def work() -> None:
-            while not stop.is_set():
-                try:
-                    place = open_places.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    finished.put((place, self._answer_one(litellm, key, questions[place], stop, effort)))
-                except BaseException as error:
-                    finished.put((place, error))
+        def answer_one(question: Question, effort: Effort) -> Reply:
+            return self._answer_one(litellm, key, question, effort)
 
-        replies: list[Reply | None] = [None] * len(questions)
-        # Daemons, so that Ctrl-C does not have to wait for a server that does not answer.
-        for _ in range(min(self.concurrency, len(questions))):
-            threading.Thread(target=work, name="taxtune-vlm", daemon=True).start()
-        try:
-            for _ in questions:
-                place, reply = finished.get()
-                if isinstance(reply, BaseException):
-                    raise reply
-                replies[place] = reply
-        finally:
-            stop.set()
-        return [reply for reply in replies if reply is not None]
+        return side_by_side(questions, answer_one, self.concurrency, name="taxtune-vlm")
 
-    def _answer_one(
-        self, litellm: ModuleType, key: str | None, question: Question, stop: threading.Event, effort: _Effort
-    ) -> Reply:
-        import tenacity
-
+    def _answer_one(self, litellm: ModuleType, key: str | None, question: Question, effort: Effort) -> Reply:
         started = time.perf_counter()
         try:
             image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256 or None)
         except ImageError as error:
             return Failure(str(error), retryable=False)
-        messages = self._messages(question.prompt, data_url(image, self.max_image_side))
-
-        def attempt() -> Any:
-            return litellm.completion(
-                model=self.model,
-                messages=messages,
-                api_base=self.api_base,
-                api_key=key,
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                timeout=self.timeout,
-                # tenacity alone repeats a call; two layers of retries would multiply.
-                num_retries=0,
-                max_retries=0,
-                # A model that takes no temperature is not sent one.
-                drop_params=True,
-            )
-
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self.max_retries + 1),
-                tenacity.stop_when_event_set(stop),
-                tenacity.stop_when_event_set(effort.vain),
-            ),
-            wait=self._wait,
-            sleep=tenacity.sleep_using_event(stop),
-            retry=tenacity.retry_if_exception(lambda error: worth_waiting_for(error, self.longest_wait)),
-            before_sleep=self._notes,
-            reraise=True,
-        )
-        try:
-            response = retrying(attempt)
-        except Exception as error:
-            verdict = judge(error, secrets=(key, self._api_key))
+        arguments = {
+            "model": self.model,
+            "messages": self._messages(question.prompt, data_url(image, self.max_image_side)),
+            "api_base": self.api_base,
+            "api_key": key,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+        }
+        patience = Patience(self.max_retries, self.first_wait, self.longest_wait, self.timeout)
+        called = call_model(litellm, arguments, patience, notes=self._notes, effort=effort)
+        if called.error is not None:
+            verdict = judge(called.error, secrets=(key, self._api_key))
             if verdict.passing:
                 effort.failed()
-            return self._lost(verdict, int(retrying.statistics.get("attempt_number", 1)))
+            return self._lost(verdict, called.attempts)
         effort.succeeded()
-        return self._read(litellm, response, time.perf_counter() - started)
+        return self._read(litellm, called.response, time.perf_counter() - started)
 
     def _messages(self, prompt: str, image: str) -> list[dict[str, Any]]:
         user = {
@@ -255,14 +199,6 @@ class ApiVLM:
             ],
         }
         return [user] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}, user]
-
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        import random
-
-        doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
-        error = state.outcome.exception() if state.outcome is not None else None
-        # Without the jitter, calls that were refused together would come back together.
-        return min(max(doubled * random.uniform(0.75, 1.25), retry_after(error)), self.longest_wait)
 
     def _where(self) -> str:
         return f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
@@ -307,31 +243,6 @@ class ApiVLM:
             whose="the model",
             error=VLMError,
         )
-
-
-class _Effort:
-    """Whether it is worth trying calls again, told from those made side by side.
-
-    Where a call has failed to its last attempt and none has succeeded, the server is down for all of them, and to wait
-    as long for each would only keep the user waiting.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._answered = False
-        self.vain = threading.Event()
-
-    def failed(self) -> None:
-        """Takes note of a call that failed to its last attempt."""
-        with self._lock:
-            if not self._answered:
-                self.vain.set()
-
-    def succeeded(self) -> None:
-        """Takes note of a call that was answered."""
-        with self._lock:
-            self._answered = True
-            self.vain.clear()
 
 
 def data_url(image: Image.Image, max_side: int | None) -> str:

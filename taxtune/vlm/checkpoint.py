@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from taxtune.errors import VLMError
 
@@ -21,6 +21,7 @@ BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "field
 # Files that decide what a local checkpoint answers.
 _SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
 _CHUNK = 16 * 1024 * 1024
+Task = Literal["image-text-to-text", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class Checkpoint:
 _NO_REVISION = "Leave out `revision`, or --set vlm.revision=null."
 
 
-def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
-    """Finds a checkpoint and checks that it is a vision-language model.
+def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "image-text-to-text") -> Checkpoint:
+    """Finds a checkpoint and checks that it is made for a task.
 
     Of a model on Hugging Face only the configuration is fetched.
 
     Raises:
-        VLMError: If the model is missing, needs a licence, cannot be reached, or is no image-text-to-text model; the
+        VLMError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
             message says how to get it.
     """
     if model.startswith("builtin:"):
@@ -70,27 +71,27 @@ def find_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
                 value=revision,
                 remedy="Leave out `revision`, or --set vlm.revision=null.",
             )
-        return _local(model, folder)
+        return _local(model, folder, task)
     folder = Path(model).expanduser()
     if folder.is_dir():
         if revision is not None:
             raise VLMError(
                 "A folder has no revisions.", value=revision, remedy="Leave out `revision`, or --set vlm.revision=null."
             )
-        return _local(folder.resolve().name, folder)
+        return _local(folder.resolve().name, folder, task)
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
         raise VLMError("The folder of the model does not exist.", value=model, remedy="Check the path.")
-    return _hub(model, revision)
+    return _hub(model, revision, task)
 
 
-def _local(name: str, folder: Path) -> Checkpoint:
+def _local(name: str, folder: Path, task: Task) -> Checkpoint:
     if not (folder / "config.json").is_file():
         raise VLMError(
             "The folder holds no config.json, so it is no checkpoint.",
             file=folder,
             remedy="Give the folder that `save_pretrained` wrote.",
         )
-    model_type = _check_architecture(name, _load_config(name, str(folder), None))
+    model_type = _check_architecture(name, _load_config(name, str(folder), None), task)
     weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
     if not weights:
         raise VLMError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
@@ -122,7 +123,7 @@ def _hash_folder(folder: Path) -> str:
     return total.hexdigest()
 
 
-def _hub(model: str, revision: str | None) -> Checkpoint:
+def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     from huggingface_hub import constants
 
     pinned = _commit(model, revision)
@@ -138,7 +139,7 @@ def _hub(model: str, revision: str | None) -> Checkpoint:
         source=model,
         revision=pinned,
         load_revision=pinned,
-        model_type=_check_architecture(model, config),
+        model_type=_check_architecture(model, config, task),
         complete=size is not None,
         weight_bytes=size or 0,
     )
@@ -189,13 +190,19 @@ def _load_config(name: str, source: str, revision: str | None) -> Any:
         raise explain_load_error(name, error, "configuration") from error
 
 
-def _check_architecture(name: str, config: Any) -> str:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+def _check_architecture(name: str, config: Any, task: Task) -> str:
+    from transformers.models.auto import modeling_auto as auto
 
-    if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+    if task == "text":
+        known = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING]
+        does, instead = "read and write text", "a language model, such as meta-llama/Llama-3.2-3B-Instruct"
+    else:
+        known = [auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING]
+        does = "take an image and text and give text"
+        instead = "a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct"
+    if not any(type(config) in mapping for mapping in known):
         raise VLMError(
-            f"The model {name!r} (of the type {config.model_type!r}) does not take an image and text and give text.",
-            remedy="Choose a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct.",
+            f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
     return str(config.model_type)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
 from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
 from taxtune.vlm.checkpoint import Checkpoint, explain_load_error, find_checkpoint, quiet_progress
+from taxtune.vlm.hardware import find_device, in_shrinking_batches, is_out_of_memory, number_format
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -95,34 +95,12 @@ class LocalVLM:
         Raises:
             VLMError: If the device that was asked for is not there.
         """
-        import torch
-
-        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-        if self._asked_device == "auto":
-            return "cuda" if cuda else "mps" if mps else "cpu"
-        try:
-            device = torch.device(self._asked_device)
-        except RuntimeError:
-            raise VLMError(
-                "There is no such device.", value=self._asked_device, remedy="Use auto, cpu, cuda, cuda:N or mps."
-            ) from None
-        there = {"cpu": True, "mps": mps, "cuda": cuda and (device.index or 0) < torch.cuda.device_count()}
-        if not there.get(device.type, False):
-            raise VLMError(f"The device {self._asked_device!r} is not available here.", remedy="Use device: auto.")
-        return self._asked_device
+        return find_device(self._asked_device, VLMError)
 
     @cached_property
     def dtype(self) -> str:
         """The number format that the model computes in."""
-        import torch
-
-        if self._asked_dtype != "auto":
-            return self._asked_dtype
-        kind = torch.device(self.device).type
-        if kind == "cuda":
-            # Older cards emulate bfloat16, slowly.
-            return "bfloat16" if torch.cuda.get_device_capability(self.device)[0] >= 8 else "float16"
-        return "float16" if kind == "mps" else "float32"
+        return number_format(self._asked_dtype, self.device)
 
     @property
     def identity(self) -> Identity:
@@ -210,7 +188,7 @@ class LocalVLM:
                 )
             return network.to(self.device).eval()
         except Exception as error:
-            if _is_out_of_memory(error):
+            if is_out_of_memory(error):
                 raise self._too_big() from error
             raise explain_load_error(self.checkpoint.name, error, "weights") from error
 
@@ -241,18 +219,9 @@ class LocalVLM:
         Raises:
             VLMError: If the model cannot be loaded, or one question alone does not fit into the device's memory.
         """
-        replies: list[Reply] = []
-        while len(replies) < len(questions):
-            chunk = questions[len(replies) : len(replies) + self.batch_size]
-            result = self._answer_chunk(chunk)
-            if result is not None:
-                replies += result
-                continue
-            # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
-            self._free_memory()
-            if len(chunk) == 1:
-                raise self._too_big()
-            self.batch_size = len(chunk) // 2
+        replies, self.batch_size = in_shrinking_batches(
+            questions, self.batch_size, self._answer_chunk, device=self.device, too_big=self._too_big
+        )
         return replies
 
     def _answer_chunk(self, questions: Sequence[Question]) -> list[Reply] | None:
@@ -366,7 +335,7 @@ class LocalVLM:
                     torch.manual_seed(self._batch_seed(questions))
                 output = network.generate(**inputs, generation_config=config)
         except Exception as error:
-            if _is_out_of_memory(error):
+            if is_out_of_memory(error):
                 return None
             raise VLMError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
         read = inputs["attention_mask"].sum(dim=1).tolist()
@@ -384,26 +353,8 @@ class LocalVLM:
         text = "\0".join(f"{q.prompt}\0{q.image_sha256}" for q in questions)
         return int.from_bytes(sha256(f"{self.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()[:7], "big")
 
-    def _free_memory(self) -> None:
-        import torch
-
-        gc.collect()
-        if self.device.startswith("cuda"):
-            torch.cuda.empty_cache()
-        elif self.device == "mps":
-            torch.mps.empty_cache()
-
     def _too_big(self) -> VLMError:
         return VLMError(
             f"The model {self.checkpoint.name!r} does not fit into the memory of the device {self.device!r}.",
             remedy="Use a smaller model, dtype: bfloat16, or another device.",
         )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    import torch
-
-    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)

@@ -17,6 +17,7 @@ from taxtune.data import content_hash, load_image
 from taxtune.errors import VLMError
 from taxtune.vlm import VLM, Answer, AnswerStore, Failure, Question, Reply, ask
 from taxtune.vlm.api import ApiVLM, data_url
+from taxtune.vlm.api_calls import Patience
 from taxtune.vlm.api_errors import load_litellm, without_credentials
 from tests import servers
 from tests.servers import OpenAIServer
@@ -228,13 +229,13 @@ def test_trying_again_is_told_once_for_all_calls_that_fail_together(question: Qu
 def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     import tenacity
 
-    model = ApiVLM("openai/gpt-4o", first_wait=1.0, longest_wait=6.0)
+    patience = Patience(max_retries=5, first_wait=1.0, longest_wait=6.0, timeout=1.0)
     monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
     waits = []
     for attempt in range(1, 6):
         state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
         state.attempt_number = attempt
-        waits.append(model._wait(state))
+        waits.append(patience.wait(state))
     assert waits == [1, 2, 4, 6, 6]
 
 

@@ -1,0 +1,81 @@
+"""What an encoder is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.errors import ModelError
+
+__all__ = ["FloatMatrix", "TextEncoder", "choose_device", "how_to_get", "is_lost_folder", "well_formed"]
+
+FloatMatrix = NDArray[np.float32]
+
+
+@runtime_checkable
+class TextEncoder(Protocol):
+    """Turns texts into unit vectors.
+
+    Attributes:
+        name: Its specification, as in "sentence:all-MiniLM-L6-v2".
+        identity: Everything about the model that can change a vector.
+    """
+
+    name: str
+    identity: dict[str, str | int | None]
+
+    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns a unit vector for each text, shape (texts, dimensions)."""
+        ...
+
+    def stored(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns the same, from disk where this list of texts was encoded before."""
+        ...
+
+
+def choose_device(device: str) -> str:
+    """Returns the device itself, or for "auto" the best one that this machine has.
+
+    Raises:
+        ModelError: If there is no such device on this machine.
+    """
+    import torch
+
+    if device != "auto":
+        try:
+            torch.empty(1, device=device).cpu()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # as the backends have it
+            said = " ".join(str(error).split()).rstrip(".")
+            raise ModelError(
+                f"The device cannot be used: {said if len(said) <= 200 else said[:199] + '…'}.",
+                value=device,
+                remedy="Take --device cpu, or auto for the best that this machine has.",
+            ) from error
+        return device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def well_formed(texts: Sequence[str]) -> list[str]:
+    """Returns texts that every tokenizer takes: halves of surrogate pairs, as broken JSON has, are question marks."""
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+
+
+def is_lost_folder(model: str) -> bool:
+    """Tells whether a model's name can only be that of a folder, and there is none."""
+    return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).expanduser().is_dir()
+
+
+def how_to_get(model: str) -> str:
+    """Returns the sentence that says how the weights of a model of Hugging Face come onto this machine."""
+    name = model.removeprefix("hf-hub:")
+    if model.startswith((".", "/", "~", "local-dir:")) or name.count("/") > 1 or "@" in name:
+        return "Check the path, and that the folder is complete."
+    if "/" not in name:
+        name = f"sentence-transformers/{name}"
+    return f"With a connection run `hf download {name}` once, or give the folder of a copy."

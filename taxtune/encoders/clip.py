@@ -1,0 +1,128 @@
+"""CLIP models: texts and images in one space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.encoders.base import FloatMatrix, choose_device, how_to_get, well_formed
+from taxtune.encoders.store import stored_embeddings
+from taxtune.errors import MissingExtraError, ModelError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["ClipEncoder"]
+
+
+class ClipEncoder:
+    """A CLIP model (open_clip; extra `clip`).
+
+    Args:
+        model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's), "local-dir:FOLDER", or
+            "ViT-B-32@TAG" with the tag or file of its weights behind the @.
+        device: "auto", "cpu", "cuda", ...
+        cache_dir: Where `stored` keeps embeddings; None is the user's cache folder.
+        batch_size: Texts or images encoded at once, at least 1.
+
+    Attributes:
+        name: "clip:MODEL".
+        identity: Everything about the model that can change a vector.
+        context_length: Tokens of a text that the model reads.
+
+    Raises:
+        MissingExtraError: If open_clip is not installed.
+        ModelError: If the model cannot be loaded, or the device is not there.
+    """
+
+    def __init__(
+        self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
+    ) -> None:
+        try:
+            import open_clip
+        except ImportError as error:
+            raise MissingExtraError("open_clip_torch", "clip", f"The CLIP model {model}") from error
+        self.name = f"clip:{model}"
+        self.cache_dir, self.batch_size = cache_dir, batch_size
+        self._device = choose_device(device)
+        architecture, _, weights = model.partition("@")
+        try:
+            self._model, _, self._preprocess = open_clip.create_model_and_transforms(
+                architecture, pretrained=weights or None, device=self._device
+            )
+            self._tokenizer = open_clip.get_tokenizer(architecture)
+        except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
+            raise ModelError(
+                # Shortened, as open_clip lists every architecture that it knows.
+                f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",
+                value=model,
+                remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS."
+                + (f" {how_to_get(model)}" if model.startswith("hf-hub:") else ""),
+            ) from error
+        self._model.eval()
+        self.context_length = int(getattr(self._tokenizer, "context_length", None) or 77)
+        self.identity: dict[str, str | int | None] = {
+            "kind": "clip",
+            "model": model,
+            "weights": _weights_digest(self._model),
+        }
+
+    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
+        return self._in_batches(
+            texts, lambda batch: self._model.encode_text(self._tokenizer(well_formed(batch)).to(self._device))
+        )
+
+    def stored(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns the same, from disk where this list of texts was encoded before."""
+        return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
+
+    def images(self, images: Sequence[Image]) -> FloatMatrix:
+        """Returns a unit vector for each image, shape (images, dimensions)."""
+        import torch
+
+        def encode(batch: list[Image]) -> Any:
+            pixels = torch.stack([self._preprocess(image.convert("RGB")) for image in batch])
+            return self._model.encode_image(pixels.to(self._device))
+
+        return self._in_batches(images, encode)
+
+    def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Tells, for each text, whether it fills the context, so that its end may not have been read."""
+        flags = np.zeros(len(texts), dtype=bool)
+        for start in range(0, len(texts), self.batch_size):
+            tokens = self._tokenizer(well_formed(texts[start : start + self.batch_size]))
+            # Shorter texts end in padding, whatever its token; a full row has an end token or a word there.
+            flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
+        return flags
+
+    def _in_batches(self, items: Sequence[Any], encode: Any) -> FloatMatrix:
+        import torch
+
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(items), self.batch_size):
+                vectors = encode(list(items[start : start + self.batch_size])).float()
+                parts.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
+        return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
+
+
+def _padding(tokenizer: Any) -> int:
+    """Returns the padding token: the last one of an empty text, which no context is too short for."""
+    return int(tokenizer([""])[0, -1])
+
+
+def _weights_digest(model: Any) -> str:
+    """Returns a hash of a few values of every parameter: what tells two sets of weights of one name apart."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name, parameter in model.state_dict().items():
+        sample = parameter.detach().flatten()[:64].float().cpu().numpy()
+        digest.update(name.encode() + str(tuple(parameter.shape)).encode() + sample.tobytes())
+    return digest.hexdigest()

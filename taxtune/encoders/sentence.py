@@ -1,0 +1,105 @@
+"""Sentence-BERT models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.encoders.base import FloatMatrix, choose_device, how_to_get, is_lost_folder, well_formed
+from taxtune.encoders.store import folder_digest, stored_embeddings
+from taxtune.errors import MissingExtraError, ModelError
+
+__all__ = ["SentenceEncoder"]
+
+
+class SentenceEncoder:
+    """A sentence encoder (sentence-transformers; extra `sentence`).
+
+    Args:
+        model: A model by name ("all-MiniLM-L6-v2") or the folder of one.
+        device: "auto", "cpu", "cuda", ...
+        cache_dir: Where `stored` keeps embeddings; None is the user's cache folder.
+        batch_size: Texts encoded at once, at least 1.
+
+    Attributes:
+        name: "sentence:MODEL".
+        identity: Everything about the model that can change a vector.
+        token_limit: Tokens of a text that the model reads, special tokens included; None where it knows no limit.
+
+    Raises:
+        MissingExtraError: If sentence-transformers is not installed.
+        ModelError: If the model cannot be loaded, or the device is not there.
+    """
+
+    def __init__(
+        self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
+    ) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingExtraError("sentence-transformers", "sentence", f"The sentence encoder {model}") from error
+        self.name = f"sentence:{model}"
+        self.cache_dir, self.batch_size = cache_dir, batch_size
+        if is_lost_folder(model):
+            raise ModelError(
+                "The sentence model cannot be loaded: no such folder.", value=model, remedy="Check the path."
+            )
+        where = choose_device(device)
+        from taxtune.vlm.checkpoint import quiet_progress
+
+        try:
+            # What is on this machine is loaded at once; only a download deserves a bar.
+            with quiet_progress() if Path(model).expanduser().is_dir() else nullcontext():
+                self._model: Any = SentenceTransformer(str(Path(model).expanduser()), device=where)
+        except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
+            said = " ".join(str(error).split()).rstrip(".")
+            raise ModelError(
+                f"The sentence model cannot be loaded: {said if len(said) <= 200 else said[:199] + '…'}.",
+                value=model,
+                remedy=f"Give a model's name or its folder. {how_to_get(model)}",
+            ) from error
+        self.identity: dict[str, str | int | None] = {
+            "kind": "sentence",
+            "model": model,
+            "version": _version(model, self._model),
+        }
+        limit = getattr(self._model, "max_seq_length", None)
+        self.token_limit: int | None = None if limit is None else int(limit)
+
+    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns a unit vector for each text, shape (texts, dimensions); what exceeds the model's length is cut."""
+        vectors = self._model.encode(
+            well_formed(texts), batch_size=self.batch_size, normalize_embeddings=True, show_progress_bar=False
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+    def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Tells, for each text, whether it has more tokens than the model reads."""
+        flags = np.zeros(len(texts), dtype=bool)
+        if self.token_limit is None:
+            return flags
+        for i, text in enumerate(texts):
+            # A token has at least a byte of the text, but for letters that are normalised to several.
+            if len(text.encode("utf-8", "replace")) > self.token_limit // 2:
+                tokens = self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
+                flags[i] = len(tokens) > self.token_limit
+        return flags
+
+    def stored(self, texts: Sequence[str]) -> FloatMatrix:
+        """Returns the same, from disk where this list of texts was encoded before."""
+        return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
+
+
+def _version(model: str, loaded: Any) -> str | None:
+    """Returns what tells apart two models of one name: the folder's content, or the hub's commit."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder_digest(folder)
+    config = getattr(getattr(loaded[0], "auto_model", None), "config", None)
+    commit = getattr(config, "_commit_hash", None)
+    return None if commit is None else str(commit)
