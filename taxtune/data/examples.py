@@ -15,11 +15,15 @@ from taxtune.data import folder, inat21, manifests
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.data.source import Record
 from taxtune.errors import DataError, TaxonomyError, shortened
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Example", "load_examples", "merge_duplicates"]
 
 Kind = Literal["manifest", "folder", "inat21"]
+
+# In place of a node: the label is on the whole tree, outside the part that counts.
+_OUTSIDE = "outside"
 
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
@@ -54,6 +58,7 @@ def load_examples(
     image_column: str = "image",
     label_column: str = "label",
     domain: int | None = None,
+    part: Domain | None = None,
     check: Literal["all", "drawn"] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     on_note: Callable[[str], None] | None = None,
@@ -70,6 +75,7 @@ def load_examples(
         image_column: Column of the image's name in a manifest.
         label_column: Column of the label in a manifest.
         domain: Keep only examples whose node is this one or below it.
+        part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
         check: "all" reads every image to its end at once, so that all unreadable ones are named; "drawn" leaves that to
             `taxtune.data.splits.split`, for those it draws. By default "drawn" for "inat21" and "all" otherwise.
         max_pixels: Largest width times height of an image.
@@ -103,7 +109,7 @@ def load_examples(
     if not records:
         raise DataError("There are no images in the data.", file=path)
 
-    examples = _place(records, taxonomy, source=path)
+    examples = _place(records, taxonomy, part, source=path, note=note)
     if domain is not None:
         examples = _below(examples, taxonomy, domain, source=path, note=note)
     if check is None:
@@ -153,23 +159,53 @@ def merge_duplicates(
     return kept
 
 
-def _place(records: Sequence[Record], taxonomy: Taxonomy, *, source: Path) -> list[Example]:
+def _place(
+    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: Path, note: Callable[[str], None]
+) -> list[Example]:
     nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
+    outside: dict[str, int] = {}
     rows: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
     examples: list[Example] = []
     for record in records:
         node = nodes.get(record.references)
         if node is None:
-            node = nodes[record.references] = _lookup(record.references, taxonomy)
-        if isinstance(node, str):
+            node = _lookup(record.references, taxonomy)
+            if node == "" and part is not None:
+                node = _lookup_on_whole(record.references, part)
+            nodes[record.references] = node
+        if node == _OUTSIDE:
+            outside[record.label] = outside.get(record.label, 0) + 1
+        elif isinstance(node, str):
             rows.setdefault(record.label, []).append(record.where)
             reasons[record.label] = node
         else:
             examples.append(Example(record.image, record.file, record.label, node))
     if rows:
         raise _unknown_labels(rows, reasons, taxonomy, source)
+    if outside and part is not None:
+        left_out = sum(outside.values())
+        if not examples:
+            raise DataError(
+                f"None of the {left_out} images shows anything below {part.label!r}, the root that the taxonomy is "
+                "restricted to.",
+                file=source,
+                remedy="Choose another root.",
+            )
+        note(
+            f"{left_out} of {len(records)} images lie outside {part.label!r} and cannot be scored on it; they are left "
+            f"out: {_some(sorted(outside))}."
+        )
     return examples
+
+
+def _lookup_on_whole(references: tuple[str | tuple[str, ...], ...], part: Domain) -> int | str:
+    """Returns the node in the part of a reference that the whole tree has, or `_OUTSIDE`, or "" if it has none."""
+    node = _lookup(references, part.full)
+    if node == "":
+        return ""
+    inside = part.inside(node) if isinstance(node, int) else None
+    return _OUTSIDE if inside is None else inside
 
 
 def _lookup(references: tuple[str | tuple[str, ...], ...], taxonomy: Taxonomy) -> int | str:
@@ -182,8 +218,13 @@ def _lookup(references: tuple[str | tuple[str, ...], ...], taxonomy: Taxonomy) -
             try:
                 return taxonomy.resolve(reference)
             except TaxonomyError as error:  # several nodes have this name; the error lists their paths
+                leaf = _leaf_of_its_group(reference, taxonomy)
+                if leaf is not None:
+                    return leaf
                 reason = reason or f"{error.message} {error.remedy or ''}".strip()
                 continue
+        elif reference in taxonomy.by_id:
+            return taxonomy.by_id[reference]
         else:
             parts = tuple(part.strip() for part in reference.split("/") if part.strip())
             paths = [parts] if len(parts) > 1 else []
@@ -193,6 +234,15 @@ def _lookup(references: tuple[str | tuple[str, ...], ...], taxonomy: Taxonomy) -
             except TaxonomyError:
                 continue
     return reason
+
+
+def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
+    """Returns the leaf called so if all other nodes called so are above it: the class "pizza" in the group "pizza"."""
+    nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
+    lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
+    if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():
+        return None
+    return lowest
 
 
 def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonomy: Taxonomy, source: Path) -> DataError:

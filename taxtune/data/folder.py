@@ -18,8 +18,9 @@ __all__ = ["read_folder"]
 def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
     """Finds the images of a folder a class.
 
-    The name of a class folder is a node's label, alias or, in nested folders, path. Underscores may stand for spaces,
-    and a leading number ("012.Black_footed_Albatross") is passed over, if the name as written is on no node.
+    The name of a class folder is a node's label, alias, id or, in nested folders, path. If the name as written is on no
+    node, underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id
+    may be filled up with zeros ("0817" for "817", as NABirds has it).
 
     Args:
         path: The folder that holds the class folders.
@@ -71,4 +72,5 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
 def _references(label: str) -> tuple[str, ...]:
     spaced = label.replace("_", " ").strip()
     bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
-    return tuple(dict.fromkeys((label, spaced, bare)))
+    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
+    return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.errors import DataError, TaxonomyError
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.readers.text import parse_table, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["EMPTY", "Predictions", "read_predictions"]
+__all__ = ["EMPTY", "Predictions", "read_predictions", "read_records"]
 
 #: What to do with an answer that is not there: refuse the file, place it on the root, or leave the row out and say so.
 EMPTY = ("error", "abstain", "leave-out")
 
 _LISTED = 20
+# No number of a node: what is named lies outside the part of the taxonomy that is scored.
+_OUTSIDE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Predictions:
         predicted: The predicted node of each row; empty where `kind` is "answer".
         answers: The answer of each row; empty where `kind` is "predicted".
         left_out: Lines of rows without an answer that are left out.
+        outside: Lines of rows whose target lies outside the part of the taxonomy that is scored; they are left out.
         notes: What else the user should know.
     """
 
@@ -47,9 +51,12 @@ class Predictions:
     answers: tuple[str, ...]
     left_out: tuple[int, ...]
     notes: tuple[str, ...]
+    outside: tuple[int, ...] = ()
 
 
-def read_predictions(path: str | Path, taxonomy: Taxonomy, *, empty: str = "error") -> Predictions:
+def read_predictions(
+    path: str | Path, taxonomy: Taxonomy, *, empty: str = "error", part: Domain | None = None
+) -> Predictions:
     """Reads answers or predicted nodes, and their targets.
 
     Args:
@@ -57,14 +64,15 @@ def read_predictions(path: str | Path, taxonomy: Taxonomy, *, empty: str = "erro
         taxonomy: The tree that the nodes are on.
         empty: One of `EMPTY`: what to do where a CSV cell `answer` is empty or a JSONL `answer` is null, since it may
             mean an empty answer or a failed call. (An `answer` of "" in JSONL is an empty answer.)
+        part: What `taxonomy` is a part of. Rows whose target is elsewhere on the whole tree are left out.
 
     Raises:
         DataError: If the file cannot be read, lacks a column, or has rows that cannot be used; one message names them
-            all, up to 20, with the nearest names for labels that are not on the taxonomy.
+            all, up to 20, with the nearest names for labels that are not on the taxonomy. A predicted node outside the
+            part is such a row: it shares no node with the target there, and no hP can be given for it.
     """
     file = str(path)
-    text = read_text(Path(path), error=DataError, what="predictions")
-    records = _json_lines(text, file) if text.lstrip()[0] in "{[" else _csv_records(text, file)
+    records = read_records(path, what="predictions")
     columns = {name for _, record in records for name in record}
     if "target" not in columns or not columns & {"answer", "predicted"}:
         raise DataError(
@@ -75,17 +83,24 @@ def read_predictions(path: str | Path, taxonomy: Taxonomy, *, empty: str = "erro
     if {"answer", "predicted"} <= columns:
         notes = ("The column predicted is scored; the column answer beside it is not used.",)
     problems: list[tuple[int, str]] = []
-    resolve = _resolver(taxonomy)
+    resolve = _resolver(taxonomy, part)
     rows: list[int] = []
     targets: list[int] = []
     predicted: list[int] = []
     answers: list[str] = []
     left_out: list[int] = []
+    outside: list[int] = []
     for line, record in records:
         target = _node(record.get("target"), "target", resolve, line, problems)
+        if target == _OUTSIDE:
+            outside.append(line)
+            continue
         if kind == "predicted":
             node = _node(record.get("predicted"), "predicted", resolve, line, problems)
             if target is None or node is None:
+                continue
+            if node == _OUTSIDE and part is not None:
+                problems.append((line, f"predicted: {record['predicted']!r} lies outside {part.label!r}"))
                 continue
             predicted.append(node)
         else:
@@ -106,11 +121,40 @@ def read_predictions(path: str | Path, taxonomy: Taxonomy, *, empty: str = "erro
         targets.append(target)
     if problems:
         raise _listed(problems, file, len(records))
+    if not rows and outside and part is not None:
+        raise DataError(
+            f"No target lies below {part.label!r}, so there is nothing to score.", file=file, remedy="Check the root."
+        )
     if not rows:
         raise DataError("No row has an answer, so there is nothing to score.", file=file)
     return Predictions(
-        file, kind, tuple(rows), tuple(targets), tuple(predicted), tuple(answers), tuple(left_out), notes
+        file,
+        kind,
+        tuple(rows),
+        tuple(targets),
+        tuple(predicted),
+        tuple(answers),
+        tuple(left_out),
+        notes,
+        tuple(outside),
     )
+
+
+def read_records(path: str | Path, *, what: str) -> list[tuple[int, dict[str, Any]]]:
+    """Reads a CSV file, or a JSONL file with an object a line: the 1-based line of each record, and the record.
+
+    Args:
+        path: The file.
+        what: What it holds, for messages.
+
+    Raises:
+        DataError: If the file cannot be read or a line is no record. (A cell of a CSV file that is empty is None.)
+    """
+    file = str(path)
+    text = read_text(Path(path), error=DataError, what=what)
+    # The name decides, so that a JSONL file with a spoilt first line is not taken for a table; else the content does.
+    named = Path(path).suffix.lower() in (".jsonl", ".ndjson")
+    return _json_lines(text, file) if named or text.lstrip()[0] in "{[" else _csv_records(text, file)
 
 
 def _csv_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
@@ -153,14 +197,15 @@ def _json_lines(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
     return records
 
 
-def _resolver(taxonomy: Taxonomy) -> Callable[[str | tuple[str, ...]], int | str]:
-    """Returns a function from a reference to its node, or to what is wrong with it, that looks each up once."""
+def _resolver(taxonomy: Taxonomy, part: Domain | None) -> Callable[[str | tuple[str, ...]], int | str]:
+    """Returns a function from a reference to its node, `_OUTSIDE` or what is wrong with it, that looks each up once."""
     known: dict[str | tuple[str, ...], int | str] = {}
 
     def resolve(reference: str | tuple[str, ...]) -> int | str:
         if reference not in known:
             try:
-                known[reference] = taxonomy.resolve(reference)
+                node = taxonomy.resolve(reference) if part is None else part.locate(reference)
+                known[reference] = _OUTSIDE if node is None else node
             except TaxonomyError as error:
                 known[reference] = f"{error.message} {error.remedy or ''}".strip()
         return known[reference]

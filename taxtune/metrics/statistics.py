@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.metrics.hierarchical import check_nodes
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["METRICS", "Interval", "PairedDifference", "bootstrap_scores", "paired_bootstrap"]
+__all__ = [
+    "METRICS",
+    "Interval",
+    "PairedDifference",
+    "bootstrap_mean",
+    "bootstrap_scores",
+    "paired_bootstrap",
+    "paired_mean",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -155,11 +163,64 @@ def paired_bootstrap(
     moved = counts @ differing
     result = {}
     for i, name in enumerate(METRICS):
-        at_most, at_least = (differences[:, i] <= _TIE).sum(), (differences[:, i] >= -_TIE).sum()
-        p_value = min(1.0, 2 * (1 + int(min(at_most, at_least))) / (resamples + 1))
-        p_value = max(p_value, min(1.0, 2.0 ** (1 - min(int(moved[i]), 1000))))
+        p_value = _p_value(differences[:, i], int(moved[i]))
         result[name] = PairedDifference(float(estimate[i]), float(low[i]), float(high[i]), p_value)
     return result
+
+
+def bootstrap_mean(values: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Returns the mean of scores with a percentile bootstrap interval, as `bootstrap_scores` does for hP.
+
+    Args:
+        values: Scores, shape (n,), n ≥ 1, without NaN.
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the interval, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Raises:
+        ValueError: If there are no scores or a setting is out of range.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    _check_settings(given.size, resamples, confidence)
+    kinds, counts = np.unique(given, return_counts=True)
+    low, high = _percentiles(_resampled_means(kinds[:, np.newaxis], counts, resamples, seed), confidence)
+    return Interval(float(given.mean()), float(low[0]), float(high[0]))
+
+
+def paired_mean(
+    values_a: ArrayLike,
+    values_b: ArrayLike,
+    *,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> PairedDifference:
+    """Returns the difference of two means over the same examples, as `paired_bootstrap` does for hP.
+
+    Args:
+        values_a: Scores, shape (n,), n ≥ 1, without NaN.
+        values_b: The other scores of the same examples, shape (n,).
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the interval, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Raises:
+        ValueError: If there are no scores, the shapes differ or a setting is out of range.
+    """
+    change = np.asarray(values_a, dtype=np.float64) - np.asarray(values_b, dtype=np.float64)
+    _check_settings(change.size, resamples, confidence)
+    kinds, counts = np.unique(change, return_counts=True)
+    differences = _resampled_means(kinds[:, np.newaxis], counts, resamples, seed)[:, 0]
+    low, high = _percentiles(differences[:, np.newaxis], confidence)
+    p_value = _p_value(differences, int((np.abs(change) > _TIE).sum()))
+    return PairedDifference(float(change.mean()), float(low[0]), float(high[0]), p_value)
+
+
+def _p_value(differences: FloatArray, moved: int) -> float:
+    """Returns the two-sided p-value of resampled differences; see `paired_bootstrap`."""
+    at_most, at_least = (differences <= _TIE).sum(), (differences >= -_TIE).sum()
+    p_value = min(1.0, 2 * (1 + int(min(at_most, at_least))) / (len(differences) + 1))
+    return max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
 
 
 def _check_settings(n: int, resamples: int, confidence: float) -> None:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from taxtune.data import Example, content_hash, load_examples
 from taxtune.errors import DataError, ImageError
+from taxtune.taxonomy import read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
 TREE = Taxonomy(
@@ -251,6 +252,24 @@ def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path) -> N
     notes: list[str] = []
     assert len(load_examples("folder", tmp_path / "birds", TREE, on_note=notes.append)) == 1
     assert notes == ["2 files are left out because they are no images: 1 × .txt, 1 × no ending."]
+
+
+def test_folders_may_be_ids_filled_up_with_zeros(paint: Paint, tmp_path: Path) -> None:
+    """As NABirds has them: images/0817/….jpg, and "817" in hierarchy.txt."""
+    (tmp_path / "hierarchy.txt").write_text("1 0\n817 1\n818 1\n")
+    (tmp_path / "classes.txt").write_text("0 Birds\n1 Ducks\n817 Mallard (Female)\n818 Mallard\n")
+    tree = read_taxonomy(tmp_path, names=False)
+    for name in ("0817/a.png", "0818/b.png", "0001/c.png", "0000/d.png"):
+        paint(f"images/{name}")
+    examples = load_examples("folder", tmp_path / "images", tree)
+    shown = {example.id: tree.labels[example.target] for example in examples}
+    assert shown == {
+        "0817/a.png": "Mallard (Female)", "0818/b.png": "Mallard", "0001/c.png": "Ducks", "0000/d.png": "Birds"
+    }  # fmt: skip
+    # Only ids: a number in front of a name is no id.
+    paint("numbered/0817.Wood_Duck/a.png")
+    with pytest.raises(DataError, match=r"'0817\.Wood_Duck'"):
+        load_examples("folder", tmp_path / "numbered", tree)
 
 
 def test_images_without_a_class_folder_are_refused(paint: Paint, tmp_path: Path) -> None:

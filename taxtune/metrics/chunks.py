@@ -1,0 +1,274 @@
+"""Cutting an answer into the things it names: with spaCy (paper 2), or by rules where spaCy's model is not at hand."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+from taxtune.errors import MissingExtraError, ModelError
+
+__all__ = ["DEFAULT_SPACY_MODEL", "MAX_CHARACTERS", "Chunker", "RuleChunker", "SpacyChunker", "make_chunker"]
+
+#: The pipeline that "spacy" stands for.
+DEFAULT_SPACY_MODEL = "en_core_web_sm"
+#: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
+MAX_CHARACTERS = 20_000
+
+
+class Chunker(Protocol):
+    """Cuts texts into the phrases that name things.
+
+    Attributes:
+        identity: Everything that can change a chunk.
+    """
+
+    identity: dict[str, str | int | None]
+
+    def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Returns the chunks of each text in order, each once; of a text past `MAX_CHARACTERS` those of its start."""
+        ...
+
+
+def make_chunker(spec: str) -> Chunker:
+    """Returns the chunker that an option names.
+
+    Args:
+        spec: "spacy" (the pipeline en_core_web_sm), "spacy:MODEL" (an installed pipeline or the folder of one) or
+            "rules".
+
+    Raises:
+        ModelError: If there is no such chunker, or spaCy's pipeline is not there or finds no noun chunks.
+        MissingExtraError: If spaCy is not installed.
+    """
+    kind, colon, model = spec.partition(":")
+    if spec == "rules":
+        return RuleChunker()
+    if kind == "spacy" and (model or not colon):
+        return SpacyChunker(model or DEFAULT_SPACY_MODEL)
+    raise ModelError("There is no such chunker.", value=spec, remedy="Take spacy, spacy:MODEL or rules.")
+
+
+class SpacyChunker:
+    """Noun chunks and named entities, as a spaCy pipeline finds them (extra `measures`).
+
+    Args:
+        model: An installed pipeline ("en_core_web_sm") or the folder of one.
+
+    Raises:
+        MissingExtraError: If spaCy is not installed.
+        ModelError: If the pipeline is not there, or cannot find noun chunks.
+    """
+
+    def __init__(self, model: str = DEFAULT_SPACY_MODEL) -> None:
+        try:
+            import spacy
+        except ImportError as error:
+            raise MissingExtraError("spacy", "measures", "Concept similarity with the chunker 'spacy'") from error
+        try:
+            self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
+        except (OSError, ValueError, ImportError) as error:
+            missing = "E050" in str(error)
+            how = f"python -m spacy download {model}" if missing and "/" not in model else "a complete pipeline"
+            raise ModelError(
+                f"spaCy's pipeline {model!r} is not installed."
+                if missing
+                else f"spaCy's pipeline {model!r} cannot be loaded: {' '.join(str(error).split())[:200]}",
+                remedy=(f"Get it with `{how}`, " if missing and "/" not in model else f"Give the folder of {how}, ")
+                + "or choose the chunker 'rules' (--chunker rules, or concept:@rules), which needs no model.",
+            ) from error
+        self._check(model)
+        meta = self._nlp.meta
+        self.identity: dict[str, str | int | None] = {
+            "chunker": "spacy",
+            "pipeline": f"{meta['lang']}_{meta['name']}",
+            "pipeline_version": str(meta["version"]),
+            "spacy": ".".join(spacy.__version__.split(".")[:2]),
+            "max_characters": MAX_CHARACTERS,
+        }
+
+    def _check(self, model: str) -> None:
+        """Tries the pipeline on a sentence: one without a parser finds no chunk in any."""
+        try:
+            next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
+        except (ValueError, NotImplementedError) as error:
+            raise ModelError(
+                f"spaCy's pipeline {model!r} finds no noun chunks: it has no parser, or its language has no rules.",
+                remedy=f"Take a pipeline with a parser such as {DEFAULT_SPACY_MODEL}, or the chunker 'rules'.",
+            ) from error
+
+    def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Returns the noun chunks and the named entities of each text in order, each once.
+
+        They are taken as the pipeline gives them, determiners included ("a field sparrow").
+        """
+        found = []
+        for document in self._nlp.pipe((_start(text) for text in texts), batch_size=64):
+            spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
+            found.append(_distinct(" ".join(str(span.text).split()) for span in spans))
+        return found
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# English words of closed classes. A chunk ends where one of these stands.
+_BREAKS = _words(
+    """
+    and or but nor yet versus vs plus while whereas although though because since if then than so as whether either
+    neither both about above across after against along among amid around at atop before behind below beneath beside
+    besides between beyond by despite down during for from in inside into like near off on onto opposite out outside
+    over past per through throughout to toward towards under underneath until up upon via with within without am is
+    are was were be been being has have had having do does did may might must shall should will would could cannot
+    appear appears appeared seem seems seemed look looks looked show shows shown showing depict depicts depicted
+    depicting display displays displayed feature features featuring contain contains containing include includes
+    including belong belongs belonging resemble resembles resembling represent represents call calls called know
+    known name named identify identifies identified see sees seen perch perched perching sit sits sitting stand
+    stands standing hold holding holds wear wearing eat eating swim swimming lie lying rest resting fly flying think
+    believe guess say says suggest suggests indicate indicates consist consists characterized based i you he she it
+    we they me him her us them who whom which what that there here where when why how one something anything someone
+    it's that's there's i'm not no never also very quite rather just only perhaps maybe possibly probably likely
+    apparently clearly commonly typically usually often generally sometimes mostly specifically scientifically
+    especially certainly definitely most more less too again sure yes etc
+    """
+)
+# A determiner ends a chunk before it, begins another, and is no part of either.
+_DETERMINERS = _words(
+    "a an the this these those some any each every all several many few its their his your our my another such"
+)
+# Heads of of-phrases that name nothing by themselves: "a kind of bird" is about a bird.
+_EMPTY_HEADS = _words(
+    """
+    kind kinds type types sort sorts species variety varieties form forms member members example examples image
+    images picture pictures photo photos photograph photographs close-up closeup view pair group number lot piece
+    part front back side top middle background shot drawing illustration painting specimen instance breed genus
+    family order class
+    """
+)
+# What follows "can" where it is a verb; otherwise it is the thing, as in "trash can".
+_AFTER_CAN = _words("be also not only have grow reach often live fly see you we i it they")
+# Inside a word: apostrophes, hyphens, the middle dot, the hybrid sign, the zero-width (non-)joiner.
+_JOINERS = frozenset("'’-\u2010\u2011·_×\u200c\u200d")
+
+
+class RuleChunker:
+    """Phrases between punctuation and words of closed classes, in plain Python.
+
+    A text is cut at punctuation and symbols, at line breaks and list marks, at conjunctions, prepositions other than
+    "of", pronouns, auxiliaries and some fifty verbs and adverbs of descriptions, and before determiners, which are left
+    out. Of a phrase with "of" the whole and its parts are given, except for heads that name nothing ("a species of
+    sparrow": "species of sparrow" and "sparrow"). A run of capitalised words within a longer phrase is given too
+    ("small Blue Jay": also "Blue Jay").
+
+    What it cannot do: it knows no parts of speech, so a verb or adverb outside its lists stays in the phrase ("sparrow
+    quickly hopping"), and a name that holds a listed word is cut ("Forget-me-not" is not, "Jack in the pulpit" is). The
+    lists are English: of other languages only the punctuation is seen, and what is written without spaces between words
+    is cut at punctuation alone.
+    """
+
+    identity: dict[str, str | int | None] = {  # noqa: RUF012 -- one for all, as the class has no settings
+        "chunker": "rules",
+        "rules_version": 1,
+        "max_characters": MAX_CHARACTERS,
+    }
+
+    def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Returns the phrases of each text in order, each once."""
+        return [_distinct(_phrases(_start(text))) for text in texts]
+
+
+def _start(text: str) -> str:
+    """Returns the text up to the last blank before the limit."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    head = text[:MAX_CHARACTERS]
+    cut = re.match(r"(?s).*\s", head)
+    return head[: cut.end()] if cut else head
+
+
+def _distinct(phrases: Iterator[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
+
+
+def _phrases(text: str) -> Iterator[str]:
+    for run in _runs(text):
+        phrase: list[str] = []
+        for place, word in enumerate(run):
+            folded = word.casefold().replace("’", "'")
+            following = run[place + 1].casefold() if place + 1 < len(run) else ""
+            modal = folded == "can" and following in _AFTER_CAN
+            if folded in _DETERMINERS and phrase and phrase[-1].casefold() == "of":
+                continue  # "leaf of a maple" is one phrase
+            if folded in _BREAKS or folded in _DETERMINERS or modal:
+                yield from _with_parts(phrase)
+                phrase = []
+            else:
+                phrase.append(word)
+        yield from _with_parts(phrase)
+
+
+def _with_parts(phrase: list[str]) -> Iterator[str]:
+    """Yields a phrase, the parts of its of-phrase and the runs of capitalised words in it."""
+    while phrase and phrase[0].casefold() == "of":
+        phrase = phrase[1:]
+    while phrase and phrase[-1].casefold() == "of":
+        phrase = phrase[:-1]
+    letters = [character for word in phrase for character in word if character.isalpha()]
+    if not letters or (len(letters) == 1 and letters[0].isascii()):  # a number; a list's "b)"; half of "e.g."
+        return
+    yield " ".join(phrase)
+    cuts = [-1, *(place for place, word in enumerate(phrase) if word.casefold() == "of"), len(phrase)]
+    for left, right in pairwise(cuts):
+        part = phrase[left + 1 : right]
+        if not part or (right < len(phrase) and part[-1].casefold() in _EMPTY_HEADS):
+            continue
+        if len(cuts) > 2:
+            yield " ".join(part)
+        yield from _capitalised(part)
+
+
+def _capitalised(words: list[str]) -> Iterator[str]:
+    """Yields the runs of capitalised words, not all of the words and not the first alone, which may open a sentence."""
+    run: list[str] = []
+    for word in [*words, ""]:
+        if word[:1].isupper():
+            run.append(word)
+            continue
+        if run and len(run) < len(words) and (len(run) > 1 or words[0] != run[0]):
+            yield " ".join(run)
+        run = []
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    """Yields the words between two marks of punctuation, symbols or line breaks."""
+    words: list[str] = []
+    word = ""
+    for place, character in enumerate(text):
+        kind = unicodedata.category(character)
+        # Marks belong to words: without them, words of Hindi or Thai would fall apart.
+        inside = kind[0] in "LNM" or (character in _JOINERS and _joins(text, place))
+        if inside:
+            word += character
+            continue
+        if word:
+            words.append(word)
+            word = ""
+        if kind[0] != "Z" and character != "\t" and words:  # anything but a blank cuts
+            yield words
+            words = []
+    if word:
+        words.append(word)
+    if words:
+        yield words
+
+
+def _joins(text: str, place: int) -> bool:
+    """Tells whether a joiner has a letter on its right, and on its left unless it is the hybrid sign."""
+
+    def is_letter(at: int) -> bool:
+        return 0 <= at < len(text) and unicodedata.category(text[at])[0] in "LNM"
+
+    return is_letter(place + 1) and (text[place] == "×" or is_letter(place - 1))

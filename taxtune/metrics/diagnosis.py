@@ -1,0 +1,374 @@
+"""What kind of mistake an answer is, and what each kind costs in hP and hR.
+
+Two views. From the *placements*, since there is a tree: an answer is correct, too general, too specific, a sibling of
+the truth, in the wrong branch (and from which rank on), an abstention, or one whose placement is itself doubtful. From
+the *measures*, as paper 2 does without a tree: an inclusion verdict and a concept similarity together tell an answer
+that is too general from one that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.metrics.hierarchical import check_nodes, precision_recall
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = [
+    "Clade",
+    "ErrorType",
+    "MeasuredType",
+    "TypeCost",
+    "classify",
+    "classify_by_measures",
+    "costs",
+    "worst_clades",
+    "wrong_from",
+]
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+
+class ErrorType(StrEnum):
+    """What an answer's placement is to its target."""
+
+    CORRECT = "correct"
+    TOO_GENERAL = "too general"
+    TOO_SPECIFIC = "too specific"
+    SIBLING = "sibling"
+    WRONG_BRANCH = "wrong branch"
+    DOUBTFUL = "mapper doubtful"
+    ABSTAINED = "abstained"
+
+
+class MeasuredType(StrEnum):
+    """What two measures together say of an answer (paper 2, error analysis)."""
+
+    CORRECT = "correct"
+    TOO_GENERAL = "too general"
+    NEAR = "wrong but near"
+    WRONG = "wrong branch"
+    AMBIGUOUS = "multi-label or ambiguous"
+    UNSCORED = "unscored"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCost:
+    """How often a type occurs and what it costs.
+
+    Attributes:
+        type: The type, as text.
+        count: Answers of this type.
+        share: Of all answers, in [0, 1].
+        hp: Mean hP of its answers; NaN where there is none.
+        hr: Mean hR of its answers; NaN where there is none.
+        hp_cost: What it takes from the mean hP of all answers, in [0, 1]; the costs of all types add up to 1 − hP.
+        hr_cost: What it takes from the mean hR.
+        hp_low: Lower end of the 95 % bootstrap interval of `hp_cost`.
+        hp_high: Its upper end.
+        hr_low: Lower end of the interval of `hr_cost`.
+        hr_high: Its upper end.
+    """
+
+    type: str
+    count: int
+    share: float
+    hp: float
+    hr: float
+    hp_cost: float
+    hr_cost: float
+    hp_low: float
+    hp_high: float
+    hr_low: float
+    hr_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clade:
+    """A node of the tree and how the answers about what is below it fare.
+
+    Attributes:
+        node: The node.
+        count: Answers whose target is this node or below it.
+        hp: Their mean hP.
+        hr: Their mean hR.
+        hp_cost: What they take from the mean hP of all answers.
+        worst: Their most frequent type other than "correct", or None.
+        worst_count: How many have it.
+    """
+
+    node: int
+    count: int
+    hp: float
+    hr: float
+    hp_cost: float
+    worst: str | None
+    worst_count: int
+
+
+def classify(
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    abstained: ArrayLike | None = None,
+    doubtful: ArrayLike | None = None,
+) -> list[ErrorType]:
+    """Returns the type of each answer.
+
+    A placement on the target is correct, whatever led there. Otherwise an abstention is one, then a doubtful placement
+    is one: the mistake may be the mapper's and not the model's. What remains is told apart by the tree.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+        abstained: Whether the answer names nothing on the tree, shape (n,); none does where it is left out.
+        doubtful: Whether the mapper guessed (n-grams, vote, similarity), shape (n,); never where it is left out.
+
+    Raises:
+        ValueError: If shapes differ or a number is no node of the tree.
+    """
+    predicted, target = check_nodes(taxonomy, predicted, target)
+    silent, unsure = _flags(abstained, predicted.size), _flags(doubtful, predicted.size)
+    shared = taxonomy.shared(predicted, target)
+    size, full = taxonomy.depth[predicted] + 1, taxonomy.depth[target] + 1
+    # Each answer takes the first type whose condition holds.
+    conditions: list[tuple[ErrorType, BoolArray]] = [
+        (ErrorType.CORRECT, (predicted == target) & ~silent),
+        (ErrorType.ABSTAINED, silent),
+        (ErrorType.DOUBTFUL, unsure),
+        (ErrorType.TOO_GENERAL, shared == size),
+        (ErrorType.TOO_SPECIFIC, shared == full),
+        (ErrorType.SIBLING, (shared == size - 1) & (size == full)),
+        (ErrorType.WRONG_BRANCH, np.ones(predicted.size, dtype=bool)),
+    ]
+    kinds = list(ErrorType)
+    chosen = np.select([hit for _, hit in conditions], [kinds.index(kind) for kind, _ in conditions])
+    return [kinds[i] for i in chosen.tolist()]
+
+
+def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:
+    """Returns the rank from which each placement is wrong: that of the target's first ancestor that it does not share.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+
+    Returns:
+        The rank, or "level d" (edges from the root) where the tree names none; None where nothing of the placement is
+        wrong or it only goes on below the target.
+    """
+    predicted, target = check_nodes(taxonomy, predicted, target)
+    shared = taxonomy.shared(predicted, target).tolist()
+    found: list[str | None] = []
+    for node, truth, common in zip(predicted.tolist(), target.tolist(), shared, strict=True):
+        if common > min(taxonomy.depth[node], taxonomy.depth[truth]):
+            found.append(None)
+            continue
+        first = int(taxonomy.lineage[truth, common])
+        found.append(taxonomy.ranks[first] or f"level {common}")
+    return found
+
+
+def classify_by_measures(
+    inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7, near: float = 0.4
+) -> list[MeasuredType]:
+    """Returns what paper 2 makes of an inclusion verdict and a concept similarity, without a tree.
+
+    Included and similar is correct; included but not similar is an image with several fitting labels, or an ambiguous
+    one. Not included but similar is too general an answer. Neither is a mistake: near where the similarity is moderate,
+    else in the wrong branch. The paper names no thresholds; those here are ours, and with `taxtune diagnose` the result
+    stands beside what the tree says.
+
+    Args:
+        inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
+        similarity: Concept similarities, shape (n,); NaN is unscored.
+        high: From which similarity on two texts speak of one thing.
+        near: From which similarity on a mistake is near.
+
+    Raises:
+        ValueError: If shapes differ or `near` is above `high`.
+    """
+    verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
+    if verdict.shape != cosine.shape or verdict.ndim != 1:
+        raise ValueError(f"inclusion has shape {verdict.shape}, similarity {cosine.shape}; both must be (n,)")
+    if near > high:
+        raise ValueError(f"near ({near}) must not be above high ({high})")
+    types = []
+    for yes, score in zip(verdict.tolist(), cosine.tolist(), strict=True):
+        if np.isnan(yes) or np.isnan(score):
+            types.append(MeasuredType.UNSCORED)
+        elif yes >= 0.5:
+            types.append(MeasuredType.CORRECT if score >= high else MeasuredType.AMBIGUOUS)
+        elif score >= high:
+            types.append(MeasuredType.TOO_GENERAL)
+        else:
+            types.append(MeasuredType.NEAR if score >= near else MeasuredType.WRONG)
+    return types
+
+
+def costs(
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    types: Sequence[str],
+    *,
+    order: Sequence[str] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[TypeCost]:
+    """Returns, for each type, how often it occurs and what it takes from the mean hP and hR.
+
+    An answer's loss is 1 − hP and 1 − hR; a type's cost is the sum of its answers' losses over the number of *all*
+    answers, so that the costs of all types add up to what is missing to a perfect score.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,), n ≥ 1.
+        target: Node numbers, shape (n,).
+        types: The type of each answer, n of them.
+        order: The types to list, in this order; by default those that occur, as they first appear.
+        resamples: Bootstrap resamples for the intervals.
+        seed: Their seed.
+
+    Raises:
+        ValueError: If there is no answer, shapes differ, or a type is not in `order`.
+    """
+    hp, hr = precision_recall(taxonomy, predicted, target)
+    n = hp.size
+    if n == 0:
+        raise ValueError("there are no answers to diagnose")
+    if len(types) != n:
+        raise ValueError(f"{len(types)} types for {n} answers")
+    listed = [str(kind) for kind in (order or dict.fromkeys(types))]
+    unknown = set(map(str, types)) - set(listed)
+    if unknown:
+        raise ValueError(f"types that are not listed: {sorted(unknown)}")
+    index = np.array([listed.index(str(kind)) for kind in types])
+    losses = np.zeros((n, 2 * len(listed)))
+    losses[np.arange(n), index] = 1 - hp
+    losses[np.arange(n), len(listed) + index] = 1 - hr
+    low, high = _intervals(losses, resamples, seed)
+    means = losses.mean(axis=0)
+    found = []
+    for i, kind in enumerate(listed):
+        hit, j = index == i, len(listed) + i
+        count = int(hit.sum())
+        found.append(
+            TypeCost(
+                type=kind,
+                count=count,
+                share=count / n,
+                hp=float(hp[hit].mean()) if count else float("nan"),
+                hr=float(hr[hit].mean()) if count else float("nan"),
+                hp_cost=float(means[i]),
+                hr_cost=float(means[j]),
+                hp_low=float(low[i]),
+                hp_high=float(high[i]),
+                hr_low=float(low[j]),
+                hr_high=float(high[j]),
+            )
+        )
+    return found
+
+
+def worst_clades(
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    types: Sequence[str],
+    *,
+    least: int = 5,
+    most: int = 10,
+    explained: float = 0.9,
+) -> list[Clade]:
+    """Returns the clades that take most from the mean hP, each as deep in the tree as its losses go.
+
+    A node is left out where one child of its explains nearly all of its loss: the child is listed. The same loss may
+    count for a clade and for one above it.
+
+    Args:
+        taxonomy: The tree.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+        types: The type of each answer, n of them.
+        least: Fewest answers of a clade.
+        most: How many clades to return at most.
+        explained: The share of a node's loss from which on one child explains it.
+
+    Raises:
+        ValueError: If shapes differ.
+    """
+    predicted, target = check_nodes(taxonomy, predicted, target)
+    if len(types) != predicted.size:
+        raise ValueError(f"{len(types)} types for {predicted.size} answers")
+    hp, hr = precision_recall(taxonomy, predicted, target)
+    count, loss = np.zeros(len(taxonomy)), np.zeros(len(taxonomy))
+    np.add.at(count, target, 1)
+    np.add.at(loss, target, 1 - hp)
+    parents = np.asarray(taxonomy.parents)
+    largest = np.zeros(len(taxonomy))
+    # Children hand their sums up before their parents do.
+    for node in np.argsort(-taxonomy.depth, kind="stable").tolist():
+        parent = int(parents[node])
+        if parent >= 0:
+            count[parent] += count[node]
+            loss[parent] += loss[node]
+            if count[node] >= least:
+                largest[parent] = max(largest[parent], loss[node])
+    wanted = (count >= least) & (loss > 0) & (largest < explained * loss)
+    nodes = sorted(np.flatnonzero(wanted).tolist(), key=lambda node: (-loss[node], node))[:most]
+    return [_clade(taxonomy, node, target, hp, hr, types) for node in nodes]
+
+
+def _clade(
+    taxonomy: Taxonomy,
+    node: int,
+    target: IntArray,
+    hp: NDArray[np.float64],
+    hr: NDArray[np.float64],
+    types: Sequence[str],
+) -> Clade:
+    below = np.flatnonzero(taxonomy.is_ancestor(np.full(target.size, node), target))
+    kinds: dict[str, int] = {}
+    for i in below.tolist():
+        if types[i] != ErrorType.CORRECT:
+            kinds[str(types[i])] = kinds.get(str(types[i]), 0) + 1
+    worst = max(kinds, key=lambda kind: kinds[kind]) if kinds else None
+    return Clade(
+        node=node,
+        count=below.size,
+        hp=float(hp[below].mean()),
+        hr=float(hr[below].mean()),
+        hp_cost=float((1 - hp[below]).sum() / target.size),
+        worst=worst,
+        worst_count=kinds.get(worst, 0) if worst is not None else 0,
+    )
+
+
+def _flags(given: ArrayLike | None, n: int) -> BoolArray:
+    if given is None:
+        return np.zeros(n, dtype=bool)
+    flags = np.asarray(given, dtype=bool)
+    if flags.shape != (n,):
+        raise ValueError(f"flags have shape {flags.shape}; there are {n} answers")
+    return flags
+
+
+def _intervals(
+    losses: NDArray[np.float64], resamples: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the ends of the 95 % percentile intervals of the columns' means."""
+    # Few rows are distinct; a resample is a multinomial draw over those.
+    kinds, counts = np.unique(losses, axis=0, return_counts=True)
+    n = counts.sum()
+    draws = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples)
+    low, high = np.percentile(draws @ kinds / n, [2.5, 97.5], axis=0)
+    return low, high

@@ -1,0 +1,205 @@
+"""What the measures with a model share: pairs computed once, kept by content, counted where they cannot be scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taxtune.errors import DataError
+from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.score_store import ScoreStore
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "check_lengths", "is_empty", "whole"]
+
+Pair = tuple[str, str]
+_MAX_CHARACTERS = 100_000
+Advance = Callable[[int], None]
+
+
+def is_empty(text: str) -> bool:
+    """Tells whether a text has nothing but blanks."""
+    return not text.strip()
+
+
+def whole(text: str) -> str:
+    """Returns what a model is given of a text: well-formed, without blanks around it, at most 100,000 characters.
+
+    Halves of surrogate pairs, which no tokenizer takes, become question marks. No text model here reads more than some
+    thousand tokens, so that what lies beyond the limit cannot change a score; it would only be tokenized for nothing.
+    """
+    return text.strip()[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+
+
+def check_lengths(answers: Sequence[object], references: Sequence[object]) -> None:
+    """Raises DataError unless there are as many answers as references."""
+    if len(answers) != len(references):
+        raise DataError(
+            "Answers and references must be as many.",
+            value=f"{len(answers)} answers, {len(references)} references",
+            remedy="Give one reference for each answer.",
+        )
+
+
+class Notes:
+    """Sentences with a number in them: how often something happened, or to how many different texts."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, int] = {}
+        self._texts: dict[str, set[int]] = {}
+
+    def count(self, sentence: str, times: int = 1) -> None:
+        """Counts what happened, under a sentence with {n} where the number goes."""
+        if times:
+            self._times[sentence] = self._times.get(sentence, 0) + times
+
+    def mark(self, sentence: str, text: str) -> None:
+        """Counts a text once, however often it is met."""
+        self._texts.setdefault(sentence, set()).add(hash(text))
+
+    def told(self) -> tuple[str, ...]:
+        """Returns the sentences with their numbers."""
+        counts = {**self._times, **{sentence: len(texts) for sentence, texts in self._texts.items()}}
+        return tuple(sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items())
+
+
+class ModelMeasure(PairwiseMeasure):
+    """A measure that asks a model about pairs: subclass it, give it an `identity` and write `compute`.
+
+    Equal pairs are computed once. Scores are kept on disk by content. An empty answer says nothing and gets 0, the
+    score of unrelated texts, without asking the model; a pair with an empty reference is unscored (NaN), and so is one
+    for which the model gives no number. All are counted in `notes`.
+
+    Args:
+        name: The specification.
+        label: As the papers print it.
+        settings: Device, batches, caches.
+    """
+
+    #: Pairs computed before their scores are written to disk.
+    block = 1_000_000
+
+    def __init__(self, name: str, label: str, settings: MeasureSettings) -> None:
+        super().__init__(name, label)
+        self.settings = settings
+        self._store = ScoreStore(settings.cache_dir)
+        self._notes = Notes()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the scores made so far."""
+        return self._notes.told()
+
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        """Returns the scores of pairs, all different and without empty texts; NaN where the model gives no number.
+
+        Args:
+            pairs: What `as_pair` made of answers and references.
+            advance: To be called with how many more pairs are done.
+        """
+        raise TypeError(f"{type(self).__name__} computes nothing.")
+
+    def as_pair(self, answer: str, reference: str) -> Pair:
+        """Returns what the model is shown of an answer and its reference."""
+        return whole(answer), whole(reference)
+
+    def note_pairs(self, pairs: Sequence[Pair]) -> None:
+        """Counts what deserves a word about pairs, whether their scores are known or computed anew."""
+
+    def store_identity(self) -> Identity:
+        """Returns under what the scores are kept."""
+        return self.identity()
+
+    def scores(
+        self,
+        answers: Sequence[str],
+        references: Sequence[str],
+        images: Sequence[Image | None] | None = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """Returns the score of each answer against its reference, shape (n,); NaN is unscored.
+
+        Raises:
+            DataError: If there are not as many answers as references.
+            ModelError: If the model cannot be loaded or run.
+        """
+        check_lengths(answers, references)
+        scores = np.full(len(answers), np.nan)
+        places: dict[Pair, list[int]] = {}
+        for place, (answer, reference) in enumerate(zip(answers, references, strict=True)):
+            if not self.settle(answer, reference, scores, place):
+                places.setdefault(self.as_pair(answer, reference), []).append(place)
+        self.note_pairs(list(places))
+        unscored = self.look_up_and_compute(places, scores, self.settings.on_progress)
+        self._notes.count("Pairs for which the model gave no number; they are unscored: {n}.", unscored)
+        return scores
+
+    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
+        """Scores a pair that needs no model, and tells whether it did."""
+        if is_empty(reference):
+            self._notes.count("Pairs with an empty reference; they are unscored: {n}.")
+            return True
+        if is_empty(answer):
+            self._notes.count("Pairs with an empty answer, which says nothing and scores 0: {n}.")
+            scores[place] = 0.0
+            return True
+        return False
+
+    def look_up_and_compute(
+        self, places: dict[Pair, list[int]], scores: FloatArray, tell: Callable[[int, int], None] | None
+    ) -> int:
+        """Fills in the scores of pairs, from disk or from the model; returns how many places the model left without.
+
+        Args:
+            places: Where in `scores` each different pair stands.
+            scores: Written to.
+            tell: Called with how many scores are done and how many there are.
+        """
+        pairs = list(places)
+        identity = self.store_identity()
+        waiting: list[Pair] = []
+        done = len(scores)
+        for pair, score in zip(pairs, self._store.get(identity, pairs), strict=True):
+            if score is None:
+                waiting.append(pair)
+                done -= len(places[pair])
+            else:
+                scores[places[pair]] = score
+        progress = _Progress(tell, done, len(scores), len(waiting))
+        unscored = 0
+        for start in range(0, len(waiting), self.block):
+            block = waiting[start : start + self.block]
+            fresh = self.compute(block, progress.advance)
+            self._store.put(identity, block, fresh.tolist())
+            for pair, score in zip(block, fresh, strict=True):
+                scores[places[pair]] = score
+                if not np.isfinite(score):
+                    scores[places[pair]] = np.nan
+                    unscored += len(places[pair])
+        progress.end()
+        return unscored
+
+
+class _Progress:
+    """Speaks of all pairs, while the model is only shown the different ones that are not known."""
+
+    def __init__(self, tell: Callable[[int, int], None] | None, done: int, total: int, waiting: int) -> None:
+        self._tell, self._start, self._total = tell, done, total
+        self._waiting, self._computed, self._told = waiting, 0, -1
+        self.advance(0)
+
+    def advance(self, n: int) -> None:
+        self._computed = min(self._computed + n, self._waiting)
+        share = self._computed / self._waiting if self._waiting else 1.0
+        done = self._start + int(share * (self._total - self._start))
+        if self._tell is not None and done != self._told:
+            self._told = done
+            self._tell(done, self._total)
+
+    def end(self) -> None:
+        self.advance(self._waiting)

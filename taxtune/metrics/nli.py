@@ -1,0 +1,194 @@
+"""Textual entailment (paper 1, §10): whether what the answer says implies what the reference says, and the reverse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from taxtune.encoders import choose_device
+from taxtune.errors import ModelError
+from taxtune.metrics.batches import BatchSize
+from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
+from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
+from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
+
+__all__ = ["WORDING", "NliMeasure", "as_sentence", "entailment_label", "make_nli_backward", "make_nli_forward"]
+
+#: How names become sentences; part of the measure's identity. A change of `as_sentence` is a change of this.
+WORDING = "1: This is a(n) NAME."
+
+# A text with one of these words, or that ends a sentence, is one already.
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|has|have|shows?|depicts?|displays?|features?|contains?|appears?|seems?|looks?|belongs?)\b",
+    re.IGNORECASE,
+)
+_ENDS = tuple(".!?。！？…؟।")
+_DETERMINED = re.compile(
+    r"(?:an?|the|this|that|these|those|some|one|two|three|several|many|my|its|their)\s", re.IGNORECASE
+)
+_ENTAILS = frozenset({"entailment", "entail", "entails", "entailed"})
+
+
+def as_sentence(text: str) -> str:
+    """Returns a name as a sentence that says that something is of that name; a sentence as it is.
+
+    "field sparrow" becomes "This is a field sparrow.", "the sparrow" becomes "This is the sparrow.". A text that ends
+    as a sentence does, or has a common verb of descriptions, stays. The article goes by the first letter; plurals and
+    names in Latin get one too, which entailment models forgive.
+    """
+    text = " ".join(text.split())
+    if text.endswith(_ENDS):
+        return text
+    if _VERB.search(text):
+        return f"{text}."
+    if _DETERMINED.match(text):
+        return f"This is {text[0].lower()}{text[1:]}."
+    return f"This is {'an' if text[:1].lower() in 'aeiou' else 'a'} {text}."
+
+
+def entailment_label(labels: Mapping[int, str], model: str) -> int:
+    """Returns the number of the label that stands for entailment in a model's configuration.
+
+    Raises:
+        ModelError: If none does; the message names the labels.
+    """
+    found = [number for number, label in labels.items() if str(label).strip().lower() in _ENTAILS]
+    if len(found) != 1:
+        raise ModelError(
+            f"The model {model!r} does not say which of its labels means entailment.",
+            value=", ".join(str(label) for label in labels.values()),
+            remedy="Take a model trained on natural language inference, with a label called 'entailment'.",
+        )
+    return int(found[0])
+
+
+class NliMeasure(ModelMeasure):
+    """Probability in [0, 1] that the answer entails the reference, or the reverse.
+
+    Both are put into sentences (`as_sentence`). Forward, a more specific answer scores high ("This is a field sparrow."
+    entails "This is a bird."); backward, a more general one.
+
+    Args:
+        model: A sequence classifier with a label "entailment", by name or its folder.
+        settings: Device, batches, caches.
+        backward: Whether the reference is the premise and the answer the hypothesis.
+
+    Raises:
+        ModelError: If the model is not there, or has no label for entailment.
+    """
+
+    block = 4096
+
+    def __init__(self, model: str, settings: MeasureSettings, *, backward: bool) -> None:
+        kind, label = ("nli-backward", "NLI (back)") if backward else ("nli-forward", "NLI")
+        super().__init__(f"{kind}:{model}", label, settings)
+        self.backward = backward
+        self._model = find_text_model(model)
+        self._label = entailment_label(self._model.config.id2label, self._model.name)
+        self._batch = BatchSize(settings.batch_size, self._model.name)
+
+    def identity(self) -> Identity:
+        """Returns the direction, the model, its revision, the wording and the library's version."""
+        return {"measure": self.name.partition(":")[0], **self.store_identity()}
+
+    def store_identity(self) -> Identity:
+        """Returns the same without the direction: premise and hypothesis are kept, which serve both."""
+        import transformers
+
+        return {
+            "kind": "nli",
+            "model": self._model.name,
+            "revision": self._model.revision,
+            "label": self._label,
+            "wording": WORDING,
+            "library": version_of(transformers),
+        }
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self._model.source, revision=self._model.commit or "main")
+        except Exception as error:
+            raise load_error(self._model.source, error, "tokenizer") from error
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return tokenizer
+
+    @cached_property
+    def _limit(self) -> int:
+        return token_limit(self._tokenizer, self._model.config)
+
+    @cached_property
+    def _network(self) -> Any:
+        import torch
+        from transformers import AutoModelForSequenceClassification
+
+        device = choose_device(self.settings.device)  # before the weights are read
+        try:
+            with quiet_loading(self._model):
+                network = AutoModelForSequenceClassification.from_pretrained(
+                    self._model.source, revision=self._model.commit or "main", dtype=torch.float32
+                )
+        except Exception as error:
+            raise load_error(self._model.source, error, "weights") from error
+        if network.config.pad_token_id is None:
+            network.config.pad_token_id = self._tokenizer.pad_token_id
+        return network.to(device).eval()
+
+    def as_pair(self, answer: str, reference: str) -> Pair:
+        """Returns premise and hypothesis."""
+        premise, hypothesis = as_sentence(whole(answer)), as_sentence(whole(reference))
+        return (hypothesis, premise) if self.backward else (premise, hypothesis)
+
+    def note_pairs(self, pairs: Sequence[Pair]) -> None:
+        """Counts the pairs that are longer than the model reads."""
+        positions = getattr(self._model.config, "max_position_embeddings", None) or 512
+        for pair in pairs:
+            # A token has at least a byte of the text, but for letters that are normalised to several.
+            if sum(len(text.encode()) for text in pair) > min(positions, 512) // 2:
+                tokens = self._tokenizer(*pair, truncation=False, verbose=False)["input_ids"]
+                if len(tokens) > self._limit:
+                    self._notes.mark(
+                        f"Different pairs longer than the {self._limit} tokens that the model reads, cut in the longer "
+                        "text: {n}.",
+                        "\0".join(pair),
+                    )
+
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        """Returns the probability that each premise entails its hypothesis."""
+        encoded = self._tokenizer(
+            [premise for premise, _ in pairs],
+            [hypothesis for _, hypothesis in pairs],
+            truncation="longest_first",
+            max_length=self._limit,
+            padding=False,
+        )
+        rows = [{name: values[i] for name, values in encoded.items()} for i in range(len(pairs))]
+        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
+        scores = np.empty(len(pairs))
+        scores[order] = self._batch.map([rows[i] for i in order], self._classify, advance=advance)
+        return scores
+
+    def _classify(self, rows: Sequence[dict[str, list[int]]]) -> list[float]:
+        import torch
+
+        batch = self._tokenizer.pad(list(rows), return_tensors="pt").to(self._network.device)
+        with torch.inference_mode():
+            logits = self._network(**batch).logits.float()
+        return [float(p) for p in torch.softmax(logits, dim=-1)[:, self._label].cpu()]
+
+
+def make_nli_forward(model: str | None, settings: MeasureSettings) -> NliMeasure:
+    """Makes the measure "nli-forward" for the registry."""
+    return NliMeasure(model or "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli", settings, backward=False)
+
+
+def make_nli_backward(model: str | None, settings: MeasureSettings) -> NliMeasure:
+    """Makes the measure "nli-backward" for the registry."""
+    return NliMeasure(model or "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli", settings, backward=True)

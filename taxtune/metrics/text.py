@@ -1,0 +1,226 @@
+"""String measures: exact match, contained, BLEU-2, ROUGE-1, METEOR (paper 1, §10) and text inclusion (paper 2).
+
+All compare words as `taxtune.metrics.words` makes them. An answer without words, such as an empty one, shares nothing
+with any reference and scores 0; a reference without words can be compared with nothing, so its pairs are unscored (NaN)
+and counted in `notes`. A failed call, which gave no answer at all, is the caller's to leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.metrics.meteor import Meteor, find_wordnet
+from taxtune.metrics.overlap import bigrams, occurrences, overlap
+from taxtune.metrics.registry import Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.string_measure import StringMeasure, Words, package_version
+from taxtune.metrics.words import Glued, glued_tokens, stems
+
+__all__ = [
+    "make_bleu",
+    "make_contained",
+    "make_exact_match",
+    "make_meteor",
+    "make_rouge",
+    "make_text_inclusion",
+    "make_text_inclusion_literal",
+]
+
+FloatArray = NDArray[np.float64]
+
+# References of more words are searched for; tables of runs of words are for short ones.
+_LONGEST_RUN = 32
+
+
+class _ExactMatch(StringMeasure):
+    def _score(self, answer: str, reference: str) -> float:
+        return float(self.words(answer) == self.words(reference))
+
+    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
+        number: dict[Words, int] = {}
+        left, right = (
+            np.array([number.setdefault(self.words(text), len(number)) for text in texts], dtype=np.int64)
+            for texts in (answers, references)
+        )
+        table: FloatArray = np.equal.outer(left, right).astype(np.float64)
+        return table
+
+
+class _Inclusion(StringMeasure):
+    """Whether the reference's words stand in the answer in a row; unless stemmed, as a phrase of their own."""
+
+    def _parts(self, text: str) -> Glued:
+        if self._stemmed:
+            words = stems(text)
+            return words, (False,) * len(words)
+        return glued_tokens(text)
+
+    def _score(self, answer: str, reference: str) -> float:
+        words, glued = self._parts(answer)
+        wanted, wanted_glued = self._parts(reference)
+        return float(_includes(words, glued, wanted, wanted_glued[-1]))
+
+    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
+        table = np.zeros((len(answers), len(references)))
+        runs: dict[Words, list[tuple[int, bool]]] = {}
+        long: list[int] = []
+        for column, reference in enumerate(references):
+            words, glued = self._parts(reference)
+            if len(words) > _LONGEST_RUN:
+                long.append(column)
+            else:
+                runs.setdefault(words, []).append((column, glued[-1]))
+        lengths = sorted({len(run) for run in runs})
+        for row, answer in enumerate(answers):
+            words, glued = self._parts(answer)
+            for length in lengths:
+                for end in range(length, len(words) + 1):
+                    for column, may_be_glued in runs.get(words[end - length : end], ()):
+                        if may_be_glued or not glued[end - 1]:
+                            table[row, column] = 1.0
+            for column in long:
+                table[row, column] = self._score(answer, references[column])
+        return table
+
+
+def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: bool) -> bool:
+    """Tells whether `wanted` stands in `words`, ending at a word that is not glued to the next."""
+    text, phrase = f" {' '.join(words)} ", f" {' '.join(wanted)} "
+    place = text.find(phrase)
+    if place < 0 or may_be_glued:
+        return place >= 0
+    ends = np.cumsum([len(word) + 1 for word in words])
+    while place >= 0:
+        # The phrase ends with the space behind its last word.
+        last = int(np.searchsorted(ends, place + len(phrase) - 1))
+        if not glued[last]:
+            return True
+        place = text.find(phrase, place + 1)
+    return False
+
+
+class _LiteralInclusion(StringMeasure):
+    """The published definition: the reference is a substring of the answer, upper and lower case alike."""
+
+    def comparable(self, reference: str) -> bool:
+        return bool(reference.strip())
+
+    def _score(self, answer: str, reference: str) -> float:
+        return float(reference.strip().lower() in answer.lower())
+
+    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
+        wanted = [reference.strip().lower() for reference in references]
+        return np.array([[text in answer for text in wanted] for answer in map(str.lower, answers)], dtype=np.float64)
+
+
+class _Bleu(StringMeasure):
+    """BLEU of words and pairs of words; pairs have one added to matched and total counts (Lin and Och, 2004)."""
+
+    def identity(self) -> Identity:
+        return super().identity() | {"smoothing": "method2", "bleu": f"nltk {package_version('nltk')}"}
+
+    @cached_property
+    def _smoothing(self) -> Callable[..., Any]:
+        from nltk.translate.bleu_score import SmoothingFunction
+
+        method: Callable[..., Any] = SmoothingFunction().method2
+        return method
+
+    def _score(self, answer: str, reference: str) -> float:
+        words, wanted = self.words(answer), self.words(reference)
+        if not set(words) & set(wanted):
+            return 0.0
+        from nltk.translate.bleu_score import sentence_bleu
+
+        # An answer of one word has no pair of words: its precision is that of the word, as sacrebleu has it.
+        weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
+        return float(sentence_bleu([wanted], words, weights=weights, smoothing_function=self._smoothing))
+
+    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
+        left, right = [*map(self.words, answers)], [*map(self.words, references)]
+        single = overlap([*map(occurrences, left)], [*map(occurrences, right)]).tocoo()
+        pairs = overlap([bigrams(words) for words in left], [bigrams(words) for words in right]).tocsr()
+        length = np.array([len(words) for words in left], dtype=np.float64)[single.row]
+        wanted = np.array([len(words) for words in right], dtype=np.float64)[single.col]
+        second = np.asarray(pairs[single.row, single.col]).ravel() if single.nnz else np.zeros(0)
+        precision = np.where(length == 1, single.data, np.sqrt(single.data / length * (second + 1) / length))
+        brevity = np.where(length > wanted, 1.0, np.exp(1 - wanted / length))
+        table = np.zeros((len(answers), len(references)))
+        table[single.row, single.col] = brevity * precision
+        return table
+
+
+class _Splitter:
+    """The words of this module for rouge-score, which would drop all letters but a to z."""
+
+    def tokenize(self, text: str) -> Words:
+        return stems(text)
+
+
+class _Rouge(StringMeasure):
+    """The share of the reference's words that the answer has: recall, in words and not in kinds of words."""
+
+    def identity(self) -> Identity:
+        return super().identity() | {"rouge": f"rouge-score {package_version('rouge-score')}"}
+
+    @cached_property
+    def _scorer(self) -> Any:
+        from rouge_score.rouge_scorer import RougeScorer
+
+        return RougeScorer(["rouge1"], tokenizer=_Splitter())
+
+    def _score(self, answer: str, reference: str) -> float:
+        if not set(self.words(answer)) & set(self.words(reference)):
+            return 0.0
+        return float(self._scorer.score(reference, answer)["rouge1"].recall)
+
+    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
+        left, right = [*map(self.words, answers)], [*map(self.words, references)]
+        shared = overlap([*map(occurrences, left)], [*map(occurrences, right)])
+        table: FloatArray = shared.toarray() / np.array([len(words) for words in right])
+        return table
+
+
+def make_exact_match(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns exact match: 1 if answer and reference are the same stems in the same order, else 0."""
+    return _ExactMatch("exact-match", "EM", settings, stemmed=True)
+
+
+def make_contained(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns contained: 1 if the reference's stems stand in the answer in a row, else 0."""
+    return _Inclusion("contained", "Contained", settings, stemmed=True)
+
+
+def make_bleu(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns BLEU-2 of stems, in [0, 1], smoothed as nltk's `SmoothingFunction().method2` does."""
+    return _Bleu("bleu-2", "BLEU", settings, stemmed=True)
+
+
+def make_rouge(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns ROUGE-1 recall of stems, in [0, 1]."""
+    return _Rouge("rouge-1", "ROUGE", settings, stemmed=True)
+
+
+def make_meteor(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns METEOR, in [0, 1), with WordNet's synonyms where nltk finds them."""
+    return Meteor("meteor", "METEOR", settings, find_wordnet())
+
+
+def make_text_inclusion(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns text inclusion on word boundaries: 1 if the reference stands in the answer as a phrase of its own.
+
+    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". The phrase must not
+    qualify what is joined to it: a word in the possessive is another word, and one with a hyphen and a word behind it
+    ends no phrase, so that "can" is not in "trash can's canopy", nor "cat" in "cat-like". What grammar alone could
+    tell is not told: "can" is in "trash can" and in "can opener", and "cat" is not in "cats".
+    """
+    return _Inclusion("text-inclusion", "TI", settings)
+
+
+def make_text_inclusion_literal(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
+    """Returns text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
+    return _LiteralInclusion("text-inclusion-literal", "TI (literal)", settings)

@@ -1,0 +1,140 @@
+"""Text to words and stems, as the string measures compare them (paper 1, §11).
+
+The paper strips punctuation and white space, lowers the case and, for four of the measures, stems. What that means for
+text of any script is settled here, once for all string measures.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nltk.stem.porter import PorterStemmer
+
+__all__ = ["Glued", "glued_tokens", "stem", "stems", "tokens"]
+
+_APOSTROPHES = "'’ʼ‘`´＇"
+# Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
+_UNSPACED = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
+_IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+# A word that another hangs on: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
+_GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
+# No English word is longer; the stemmer's time grows with the square of the length for some.
+_LONGEST_STEMMED = 40
+# Of texts up to this many characters, and of few longer ones, the words are kept: a text is compared many times over.
+_KEPT_LENGTH = 1000
+
+Glued = tuple[tuple[str, ...], tuple[bool, ...]]
+
+
+def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
+
+
+class _Letters(dict[int, str]):
+    """What becomes of each character, worked out when it is first met; for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = result = self._replacement(code)
+        return result
+
+    @staticmethod
+    def _replacement(code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if character in _APOSTROPHES or category == "Cf" or 0xFE00 <= code <= 0xFE0F:
+            return ""  # formatting: direction marks, joiners, variants of an emoji
+        if category == "So" or _within(code, _IDEOGRAPHS):
+            return f" {character} "
+        if category[0] == "L" and _within(code, _UNSPACED):
+            return f" {character}"  # marks that follow stay with their letter
+        if category[0] in "PSZ" or category == "Cc":
+            return " "
+        return character
+
+
+_LETTERS = _Letters()
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Returns the words of a text: lower case, without punctuation.
+
+    Apostrophes are taken out of words ("Anna's" is one word, `annas`); all other punctuation, hyphens and slashes
+    included, parts words. Letters of every script count, with their combining marks; an emoji is a word of its own, and
+    so is each sign of a script that puts no spaces between words (Han, kana, Thai, ...). Invisible marks, such as those
+    of direction, are taken out. Accents stay.
+    """
+    return _tokens_kept(text) if len(text) <= _KEPT_LENGTH else _long_tokens_kept(text)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(unicodedata.normalize("NFC", text).lower().translate(_LETTERS).split())
+
+
+@lru_cache(maxsize=50_000)
+def _tokens_kept(text: str) -> tuple[str, ...]:
+    return _split(text)
+
+
+@lru_cache(maxsize=4)
+def _long_tokens_kept(text: str) -> tuple[str, ...]:
+    return _split(text)
+
+
+@lru_cache(maxsize=1)
+def _porter() -> PorterStemmer:
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer()
+
+
+@lru_cache(maxsize=200_000)
+def _stem_kept(word: str) -> str:
+    stemmed: str = _porter().stem(word)
+    return stemmed
+
+
+def stem(word: str) -> str:
+    """Returns the stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are.
+
+    The stemmer is made for English. Other languages pass through it too, Latin names among them, which is harmless as
+    long as both sides of a comparison do.
+    """
+    return word if len(word) > _LONGEST_STEMMED else _stem_kept(word)
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """Returns the stems of the words of a text."""
+    return _stems_kept(text) if len(text) <= _KEPT_LENGTH else _long_stems_kept(text)
+
+
+@lru_cache(maxsize=50_000)
+def _stems_kept(text: str) -> tuple[str, ...]:
+    return tuple(map(stem, _tokens_kept(text)))
+
+
+@lru_cache(maxsize=4)
+def _long_stems_kept(text: str) -> tuple[str, ...]:
+    return tuple(map(stem, _long_tokens_kept(text)))
+
+
+def glued_tokens(text: str) -> Glued:
+    """Returns the words of a text, and of each whether it only qualifies what is joined to it.
+
+    That is a word in the possessive ("can's") and one with a hyphen and another word behind it ("cat" in "cat-like",
+    "red" in "red-tailed").
+    """
+    words: list[str] = []
+    glued: list[bool] = []
+    start = 0
+    for match in _GLUE.finditer(text):
+        part = tokens(text[start : match.end()])
+        words.extend(part)
+        glued.extend([False] * (len(part) - 1) + [True] * min(1, len(part)))
+        start = match.end()
+    rest = tokens(text[start:])
+    return (*words, *rest), (*glued, *[False] * len(rest))

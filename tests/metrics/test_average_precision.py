@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    # Few distinct values, so that ties are the rule.
+    value = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0])
+    scores = draw(st.lists(value, min_size=images * labels, max_size=images * labels))
+    truth = draw(st.lists(st.booleans(), min_size=images * labels, max_size=images * labels))
+    return np.array(scores).reshape(images, labels), np.array(truth).reshape(images, labels)
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_it_is_what_scikit_learn_computes(problem: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, truth = problem
+    ours = average_precision(scores, truth)
+    for label in range(scores.shape[1]):
+        if truth[:, label].any():
+            assert ours[label] == pytest.approx(average_precision_score(truth[:, label], scores[:, label]), abs=1e-12)
+        else:
+            assert np.isnan(ours[label])
+
+
+def test_by_hand() -> None:
+    # In descending order + - + -: precision 1/1 at the first positive, 2/3 at the second.
+    assert average_precision([[0.9], [0.8], [0.7], [0.1]], [[1], [0], [1], [0]]) == pytest.approx([(1 + 2 / 3) / 2])
+    # All equal: nothing is ranked, and the AP is the share of positives.
+    assert average_precision([[0.5]] * 4, [[1], [0], [0], [0]]) == pytest.approx([0.25])
+    # Every image is positive, as for the root of a tree.
+    assert average_precision([[0.1], [0.5]], [[1], [1]]) == pytest.approx([1.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(0, 99))
+def test_a_resample_against_its_definition(problem: tuple[np.ndarray, np.ndarray], seed: int) -> None:
+    scores, truth = problem
+    counts = resample_counts(len(scores), 5, seed)
+    ours = bootstrap_average_precision(scores, truth, counts)
+    for i in range(5):
+        for label in range(scores.shape[1]):
+            drawn = [j for j in range(len(scores)) for _ in range(int(counts[j, i])) if truth[j, label]]
+            precisions = []
+            for j in drawn:
+                above = [k for k in range(len(scores)) if scores[k, label] >= scores[j, label] and k != j]
+                positive = sum(counts[k, i] for k in above if truth[k, label]) + 1
+                precisions.append(positive / (sum(counts[k, i] for k in above) + 1))
+            expected = np.mean(precisions) if precisions else np.nan
+            assert ours[label, i] == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems())
+def test_each_image_once_is_the_estimate(problem: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, truth = problem
+    once = bootstrap_average_precision(scores, truth, np.ones((len(scores), 2)))
+    assert once[:, 0] == pytest.approx(average_precision(scores, truth), abs=1e-6, nan_ok=True)
+
+
+def test_resamples_are_hardly_biased() -> None:
+    rng = np.random.default_rng(0)
+    shown = rng.integers(30, size=300)
+    scores = rng.normal(size=(300, 30))
+    scores[np.arange(300), shown] += 0.5
+    truth = np.eye(30, dtype=bool)[shown]
+    drawn = bootstrap_average_precision(scores, truth, resample_counts(300, 60, 1))
+    # With copies that help themselves the mean would lie 0.017 above.
+    assert np.nanmean(drawn) == pytest.approx(average_precision(scores, truth).mean(), abs=0.005)
+
+
+def test_large_tables_are_cut_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    scores, truth = rng.normal(size=(200, 3)), rng.random((200, 3)) < 0.2
+    counts = resample_counts(200, 30, 1)
+    whole = bootstrap_average_precision(scores, truth, counts)
+    monkeypatch.setattr("taxtune.metrics.average_precision._CHUNK", 1400)
+    assert np.array_equal(whole, bootstrap_average_precision(scores, truth, counts))
+
+
+def test_counts_are_draws_with_replacement_and_follow_the_seed() -> None:
+    counts = resample_counts(50, 20, 3)
+    assert counts.shape == (50, 20)
+    assert (counts.sum(axis=0) == 50).all()
+    assert np.array_equal(counts, resample_counts(50, 20, 3))
+    assert not np.array_equal(counts, resample_counts(50, 20, 4))
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="image 1 under label 0 is not finite"):
+        average_precision([[1.0], [np.nan]], [[1], [0]])
+    with pytest.raises(ValueError, match="one shape"):
+        average_precision([[1.0]], [[1, 0]])
+    with pytest.raises(ValueError, match="counts must have shape"):
+        bootstrap_average_precision([[1.0]], [[1]], np.ones((2, 3)))
+
+
+def test_progress_is_told_a_label_at_a_time() -> None:
+    told: list[int] = []
+    average_precision(np.zeros((3, 5)), np.zeros((3, 5)), on_progress=told.append)
+    assert told == [1] * 5

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.errors import MissingExtraError, ModelError
+from taxtune.metrics.chunks import MAX_CHARACTERS, RuleChunker, SpacyChunker, make_chunker
+
+
+def rules(text: str) -> list[str]:
+    return list(RuleChunker().chunks([text])[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        ("This is a field sparrow.", ["field sparrow"]),
+        (
+            "The image shows a small brown bird, likely a House Sparrow (Passer domesticus), perched on a branch.",
+            ["image", "small brown bird", "House Sparrow", "Passer domesticus", "branch"],
+        ),
+        ("I think it is either a cat or a dog", ["cat", "dog"]),
+        ("a species of sparrow", ["species of sparrow", "sparrow"]),
+        ("the leaf of a maple tree", ["leaf of maple tree", "leaf", "maple tree"]),
+        ("of course of", ["course"]),
+        ("1. Robin\n2. Blue Jay\n- Great tit", ["Robin", "Blue Jay", "Great tit"]),
+        ("small Blue Jay", ["small Blue Jay", "Blue Jay"]),
+        ("trash can's canopy", ["trash can's canopy"]),
+        ("A trash can", ["trash can"]),
+        ("It can be a robin", ["robin"]),
+        ("Jack-in-the-pulpit", ["Jack-in-the-pulpit"]),
+        ("Malus ×domestica", ["Malus ×domestica"]),
+        ("b) robin, e.g. a thrush", ["robin", "thrush"]),
+        ("苍鹭，一种鸟。", ["苍鹭", "一种鸟"]),
+        ("🐦 bird 🐦 robin 🐦", ["bird", "robin"]),
+        ("हिन्दी पक्षी", ["हिन्दी पक्षी"]),
+        ("طائر صغير، عصفور", ["طائر صغير", "عصفور"]),
+        ("is the a of", []),
+        ("", []),
+        ("... 42 !", []),
+    ],
+)
+def test_rules(text: str, chunks: list[str]) -> None:
+    assert rules(text) == chunks
+
+
+def test_what_the_rules_cannot_do_is_as_documented() -> None:
+    assert rules("a sparrow quickly hopping") == ["sparrow quickly hopping"]
+    assert rules("Jack in the pulpit") == ["Jack", "pulpit"]
+
+
+@given(st.text(max_size=80))
+def test_chunks_are_words_of_the_text_each_once(text: str) -> None:
+    chunks = rules(text)
+    assert len(chunks) == len(set(chunks))
+    for chunk in chunks:
+        assert chunk.strip()
+        assert all(word in text for word in chunk.split())
+
+
+def test_of_a_long_text_the_start_is_cut_into_chunks_at_a_blank() -> None:
+    (chunks,) = RuleChunker().chunks(["robin, " * MAX_CHARACTERS + "heron"])
+    assert chunks == ("robin",)
+    (chunks,) = RuleChunker().chunks(["x" * 3 * MAX_CHARACTERS])
+    assert chunks == ("x" * MAX_CHARACTERS,)
+
+
+# -- spaCy -------------------------------------------------------------------------------------------------------------
+
+# Parts of speech, heads and roles of the words of a few sentences, which a trained parser would find.
+_WORDS = {
+    "this": ("PRON", "is", "nsubj"),
+    "is": ("AUX", "is", "ROOT"),
+    "a": ("DET", "sparrow", "det"),
+    "field": ("NOUN", "sparrow", "compound"),
+    "sparrow": ("NOUN", "is", "attr"),
+    "from": ("ADP", "sparrow", "prep"),
+    "Kansas": ("PROPN", "from", "pobj"),
+}
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real spaCy pipeline with a parse by table and a ruler of entities."""
+    spacy = pytest.importorskip("spacy")
+
+    @spacy.Language.component("taxtune_test_parse")
+    def parse(document: Any) -> Any:
+        words = [token.text for token in document]
+        for token in document:
+            part, head, role = _WORDS.get(token.text, ("X", token.text, "dep"))
+            token.pos_ = part
+            token.dep_ = role
+            token.head = document[words.index(head)] if head in words else token
+        return document
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("taxtune_test_parse")
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [{"label": "GPE", "pattern": "Kansas"}, {"label": "X", "pattern": "field"}]
+    )
+    folder = tmp_path_factory.mktemp("spacy") / "en_tiny"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
+    chunker = make_chunker(f"spacy:{pipeline}")
+    first, empty, other = chunker.chunks(["this is a field sparrow from Kansas", "", "nothing \n known"])
+    # Noun chunks "this", "a field sparrow" and "Kansas"; entities "field" and "Kansas".
+    assert first == ("this", "a field sparrow", "field", "Kansas")
+    assert empty == ()
+    assert other == ()
+    assert chunker.identity["chunker"] == "spacy"
+    assert chunker.identity["pipeline"] == "en_pipeline"
+
+
+def test_spacy_reads_the_start_of_a_megabyte(pipeline: Path) -> None:
+    (chunks,) = SpacyChunker(str(pipeline)).chunks(["Kansas " * 150_000])
+    assert chunks == ("Kansas",)
+
+
+def test_a_pipeline_that_is_not_installed() -> None:
+    pytest.importorskip("spacy")
+    with pytest.raises(ModelError) as caught:
+        make_chunker("spacy:en_core_web_nowhere")
+    assert "python -m spacy download en_core_web_nowhere" in str(caught.value)
+    assert "--chunker rules" in str(caught.value)
+
+
+def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
+    pytest.importorskip("spacy")
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(ModelError, match="chunker 'rules'") as caught:
+            make_chunker(f"spacy:{folder}")
+        assert "spacy download" not in str(caught.value)
+
+
+def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    for language in ("en", "xx"):
+        spacy.blank(language).to_disk(tmp_path / language)
+        with pytest.raises(ModelError, match="no noun chunks"):
+            make_chunker(f"spacy:{tmp_path / language}")
+
+
+def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "spacy":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"taxtune\[measures\]"):
+        make_chunker("spacy")
+    assert make_chunker("rules").chunks(["a bird"]) == [("bird",)]
+
+
+@pytest.mark.parametrize("spec", ["", "spacy:", "nltk", "rules:x"])
+def test_there_is_no_such_chunker(spec: str) -> None:
+    with pytest.raises(ModelError, match="no such chunker"):
+        make_chunker(spec)

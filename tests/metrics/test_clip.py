@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.errors import DataError, ModelError
+from taxtune.metrics import clip
+from taxtune.metrics.clip import ClipImageMeasure
+from taxtune.metrics.registry import MeasureSettings, make_measure
+from tests.tiny_text_models import make_clip
+
+pytest.importorskip("open_clip")
+
+ANSWERS = ["a robin", "house sparrow", "🐦 طائر", "a robin"]
+REFERENCES = ["bird", "sparrow", "bird", "truck"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module")
+def pictures() -> list[Image.Image]:
+    noise = np.random.default_rng(0).integers(0, 255, (3, 30, 40, 3), dtype=np.uint8)
+    return [Image.fromarray(pixels) for pixels in noise]
+
+
+def by_hand(model: str, texts: Sequence[str], others: Sequence[str | Image.Image]) -> list[float]:
+    """Cosines one pair at a time, straight from open_clip."""
+    import open_clip
+    import torch
+
+    network, _, preprocess = open_clip.create_model_and_transforms(model)
+    tokenizer = open_clip.get_tokenizer(model)
+    network.eval()
+
+    def vector(item: str | Image.Image) -> np.ndarray:
+        with torch.inference_mode():
+            if isinstance(item, str):
+                found = network.encode_text(tokenizer([item]))
+            else:
+                found = network.encode_image(preprocess(item.convert("RGB"))[None])
+        return np.asarray(found[0], dtype=np.float64)
+
+    pairs = [(vector(text), vector(other)) for text, other in zip(texts, others, strict=True)]
+    return [float(a @ b / np.sqrt((a @ a) * (b @ b))) for a, b in pairs]
+
+
+def test_text_to_text(model: str, tmp_path: Path) -> None:
+    measure = make_measure(f"clip-t2t:{model}", MeasureSettings("cpu", 3, tmp_path))
+    expected = by_hand(model, ANSWERS, REFERENCES)
+    assert measure.scores(ANSWERS, REFERENCES) == pytest.approx(expected, abs=1e-5)
+    assert np.diag(measure.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
+    assert (measure.label, measure.needs_images) == ("CLIP-t2t", False)
+    assert measure.notes == ()
+    measure.scores(["so many birds " * 75_000, "a bird"], ["bird", "bird"])
+    assert measure.notes == (
+        "Different texts that fill the 24 tokens that the model reads; their ends may be lost: 1.",
+    )
+
+
+def test_image_to_text(
+    model: str, tmp_path: Path, pictures: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+    settings = MeasureSettings("cpu", 3, tmp_path, on_progress=lambda done, total: told.append((done, total)))
+    measure = make_measure(f"clip-i2t:{model}", settings)
+    images = [pictures[0], pictures[1], pictures[2], pictures[0]]
+    expected = by_hand(model, ANSWERS, images)
+    monkeypatch.setattr(clip, "_BLOCK", 3)
+    assert measure.scores(ANSWERS, REFERENCES, images) == pytest.approx(expected, abs=1e-5)
+    assert told == [(3, 4), (4, 4)]
+    # In a matrix the image stands in the answer's place.
+    table = measure.matrix(["", "", ""], ["bird", "truck", " "], pictures)
+    assert table[:, 0] == pytest.approx(by_hand(model, ["bird"] * 3, pictures), abs=1e-5)
+    assert table[:, 1] == pytest.approx(by_hand(model, ["truck"] * 3, pictures), abs=1e-5)
+    assert np.isnan(table[:, 2]).all()
+    assert (measure.label, measure.needs_images) == ("CLIP-i2t", True)
+
+
+def test_a_second_call_encodes_nothing(
+    model: str, tmp_path: Path, pictures: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = MeasureSettings("cpu", 8, tmp_path)
+    images = [pictures[0], pictures[1], pictures[2].copy(), pictures[0].copy()]
+    measure = make_measure(f"clip-i2t:{model}", settings)
+    assert isinstance(measure, ClipImageMeasure)
+    seen: list[int] = []
+    encode = measure._clip.images
+    monkeypatch.setattr(measure._clip, "images", lambda some: (seen.append(len(some)), encode(some))[1])
+    first = measure.scores(ANSWERS, REFERENCES, images)
+    assert seen == [3]  # equal pictures are one, whichever object holds them
+    again = make_measure(f"clip-i2t:{model}", settings)
+    assert isinstance(again, ClipImageMeasure)
+    monkeypatch.setattr(again._clip, "images", None)
+    monkeypatch.setattr(again._clip, "texts", None)
+    assert again.scores(ANSWERS, ["other", "names", "change", "nothing"], images).tolist() == first.tolist()
+
+
+class Opened(Sequence[Image.Image]):
+    """Opens each image when it is asked for, and lets go of the one before."""
+
+    def __init__(self, colours: Sequence[str]) -> None:
+        self.colours = colours
+
+    def __len__(self) -> int:
+        return len(self.colours)
+
+    def __getitem__(self, place: int) -> Image.Image:  # type: ignore[override]
+        return Image.new("RGB", (32, 32), self.colours[place])
+
+
+def test_images_may_be_opened_when_they_are_asked_for(model: str, tmp_path: Path) -> None:
+    colours = ["red", "green", "red", "blue", "green", "white"]
+    measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 2, tmp_path))
+    scores = measure.scores(["bird"] * 6, ["x"] * 6, Opened(colours))
+    expected = by_hand(model, ["bird"] * 6, [Image.new("RGB", (32, 32), colour) for colour in colours])
+    assert scores == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_without_an_image(model: str, tmp_path: Path, pictures: list[Image.Image]) -> None:
+    measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 8, tmp_path))
+    scores = measure.scores(["robin", "robin", ""], ["bird"] * 3, [pictures[0], None, pictures[1]])
+    np.testing.assert_array_equal(np.isnan(scores), [False, True, False])
+    assert scores[2] == 0
+    assert "Rows without an image, which are unscored (row 2): 1." in measure.notes
+    table = measure.matrix(["a", "b"], ["bird"], [None, pictures[0]])
+    np.testing.assert_array_equal(np.isnan(table[:, 0]), [True, False])
+    for images in (None, [None, None]):
+        with pytest.raises(DataError, match=r"rows 1 to 2 have none.*clip-t2t"):
+            measure.scores(["a", "b"], ["c", "d"], images)
+        with pytest.raises(DataError, match="rows 1 to 2 have none"):
+            measure.matrix(["a", "b"], ["c"], images)
+    with pytest.raises(DataError, match="1 images for 2 rows"):
+        measure.scores(["a", "b"], ["c", "d"], pictures[:1])
+    assert measure.scores([], [], []).shape == (0,)
+    assert measure.scores([], []).shape == (0,)
+
+
+def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match=r"hf download taxtune-tests/no-such-model"):
+        make_measure("clip-t2t:hf-hub:taxtune-tests/no-such-model", MeasureSettings("cpu"))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        make_measure(f"clip-i2t:local-dir:{tmp_path / 'none'}", MeasureSettings("cpu"))

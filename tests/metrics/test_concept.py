@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.errors import ModelError
+from taxtune.metrics import concept
+from taxtune.metrics.chunks import MAX_CHARACTERS, RuleChunker
+from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from tests.tiny_text_models import make_sentence_model
+
+ANSWERS = ["a robin on a red truck", "sparrow", "Ulmus, Quercus and Acer", "a robin on a red truck", "?!"]
+REFERENCES = ["robin", "bird", "oak", "truck", "bird"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers")
+    return make_sentence_model(tmp_path_factory.mktemp("sentence"))
+
+
+@pytest.fixture
+def measures(folder: Path, tmp_path: Path) -> tuple[Measure, Measure]:
+    """Concept similarity with rules, and the similarity of whole texts by the same model."""
+    settings = MeasureSettings("cpu", 4, tmp_path, chunker="rules")
+    return make_measure(f"concept:{folder}", settings), make_measure(f"sentence:{folder}", settings)
+
+
+def brute_force(whole: Measure, answers: Sequence[str], references: Sequence[str]) -> list[float]:
+    return [
+        max(whole.scores([part], [reference])[0] for part in [answer, *RuleChunker().chunks([answer])[0]])
+        for answer, reference in zip(answers, references, strict=True)
+    ]
+
+
+def test_the_largest_cosine_of_a_part_or_the_whole(
+    measures: tuple[Measure, Measure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    concepts, whole = measures
+    expected = brute_force(whole, ANSWERS, REFERENCES)
+    scores = concepts.scores(ANSWERS, REFERENCES)
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert scores[0] == pytest.approx(1, abs=1e-5)  # "robin" is one of its concepts
+    assert (scores >= whole.scores(ANSWERS, REFERENCES) - 1e-6).all()
+    monkeypatch.setattr(concept, "_CELLS", 1)  # one answer at a time
+    assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
+    monkeypatch.undo()
+    assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
+    assert concepts.label == "CS"
+
+
+def test_empty_and_endless_answers(measures: tuple[Measure, Measure]) -> None:
+    concepts, _ = measures
+    endless = "a robin, " * 120_000
+    assert len(endless) > 1_000_000
+    scores = concepts.scores(["", endless], ["robin", "robin"])
+    assert scores == pytest.approx([0, 1], abs=1e-5)
+    assert any(f"{MAX_CHARACTERS:,} characters" in note and note.endswith(": 1.") for note in concepts.notes)
+    assert concepts.matrix(["", "robin"], ["robin"])[:, 0] == pytest.approx([0, 1], abs=1e-5)
+    assert concepts.matrix([], ["robin"]).shape == (0, 1)
+
+
+def test_the_chunker_is_part_of_the_identity(measures: tuple[Measure, Measure]) -> None:
+    concepts, whole = measures
+    assert concepts.identity() == {
+        **whole.identity(),
+        **RuleChunker.identity,
+        "measure": "concept",
+    }
+    assert concepts.identity()["version"] == whole.identity()["version"]
+
+
+def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) -> None:
+    settings = MeasureSettings("cpu", 4, tmp_path)
+    named = make_measure(f"concept:{folder}@rules", settings)
+    told = make_measure(f"concept:{folder}", dataclasses.replace(settings, chunker="rules"))
+    assert named.name == f"concept:{folder}@rules"
+    assert named.identity() == told.identity()
+    assert named.scores(ANSWERS, REFERENCES).tolist() == told.scores(ANSWERS, REFERENCES).tolist()
+    with pytest.raises(ModelError, match="spaCy's pipeline 'none'"):
+        make_measure(f"concept:{folder}@spacy:none", settings)
+
+
+def test_without_spacys_model_the_error_says_how_to_get_it(folder: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    if spacy.util.is_package("en_core_web_sm"):
+        pytest.skip("en_core_web_sm is installed")
+    with pytest.raises(ModelError, match=r"spacy download en_core_web_sm.*--chunker rules"):
+        make_measure(f"concept:{folder}", MeasureSettings("cpu"))

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taxtune.metrics import precision_recall
+from taxtune.metrics.diagnosis import (
+    ErrorType,
+    MeasuredType,
+    classify,
+    classify_by_measures,
+    costs,
+    worst_clades,
+    wrong_from,
+)
+from taxtune.taxonomy import Taxonomy
+from tests.trees import trees
+
+# The nodes of the fixture `birds`: see tests/conftest.py.
+LIFE, AVES, PASSERINES, THRUSHES, MERULA, MIGRATORIUS, WATERFOWL, DUCKS, MALLARD = range(9)
+
+
+def test_every_type_by_hand(birds: Taxonomy) -> None:
+    cases = [
+        (MERULA, MERULA, ErrorType.CORRECT),
+        (AVES, MERULA, ErrorType.TOO_GENERAL),
+        (LIFE, MERULA, ErrorType.TOO_GENERAL),
+        (MERULA, THRUSHES, ErrorType.TOO_SPECIFIC),
+        (MIGRATORIUS, MERULA, ErrorType.SIBLING),
+        (WATERFOWL, PASSERINES, ErrorType.SIBLING),
+        (MALLARD, MERULA, ErrorType.WRONG_BRANCH),
+        (DUCKS, MERULA, ErrorType.WRONG_BRANCH),
+    ]
+    placed, target, expected = zip(*cases, strict=True)
+    assert classify(birds, list(placed), list(target)) == list(expected)
+
+
+def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(birds: Taxonomy) -> None:
+    types = classify(
+        birds,
+        [LIFE, LIFE, MALLARD, MERULA, LIFE],
+        [MERULA, LIFE, MERULA, MERULA, MERULA],
+        abstained=[True, True, False, False, True],
+        doubtful=[False, False, True, True, True],
+    )
+    # An abstention on a target that is the root is still no answer; a guess that hits the target is right.
+    assert types == [
+        ErrorType.ABSTAINED,
+        ErrorType.ABSTAINED,
+        ErrorType.DOUBTFUL,
+        ErrorType.CORRECT,
+        ErrorType.ABSTAINED,
+    ]
+
+
+def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
+    placed = [MALLARD, MIGRATORIUS, AVES, MERULA, MERULA]
+    target = [MERULA, MERULA, MERULA, MERULA, THRUSHES]
+    assert wrong_from(birds, placed, target) == ["order", "species", None, None, None]
+    unranked = Taxonomy(["root", "a", "b", "c"], [-1, 0, 0, 1])
+    assert wrong_from(unranked, [2], [3]) == ["level 1"]
+
+
+def test_what_two_measures_say() -> None:
+    nan = math.nan
+    types = classify_by_measures([1, 1, 0, 0, 0, nan, 1], [0.9, 0.2, 0.9, 0.5, 0.1, 0.9, nan])
+    assert types == [
+        MeasuredType.CORRECT,
+        MeasuredType.AMBIGUOUS,
+        MeasuredType.TOO_GENERAL,
+        MeasuredType.NEAR,
+        MeasuredType.WRONG,
+        MeasuredType.UNSCORED,
+        MeasuredType.UNSCORED,
+    ]
+    with pytest.raises(ValueError, match="near"):
+        classify_by_measures([1], [1], high=0.3, near=0.5)
+    with pytest.raises(ValueError, match="shape"):
+        classify_by_measures([1, 0], [1])
+
+
+def test_costs_by_hand(birds: Taxonomy) -> None:
+    # hP of mallard for blackbird: {life, Aves} of five nodes; of bird for blackbird: 1, hR 2/5.
+    placed, target = [MALLARD, AVES, MERULA, MERULA], [MERULA] * 4
+    types = classify(birds, placed, target)
+    found = {cost.type: cost for cost in costs(birds, placed, target, types)}
+    assert found["wrong branch"].hp_cost == pytest.approx((1 - 2 / 5) / 4)
+    assert found["wrong branch"].hr_cost == pytest.approx((1 - 2 / 5) / 4)
+    assert found["too general"].hp_cost == 0
+    assert found["too general"].hr_cost == pytest.approx((1 - 2 / 5) / 4)
+    assert found["correct"].count == 2
+    assert found["correct"].share == 0.5
+    assert found["wrong branch"].hp_low == 0
+    assert found["wrong branch"].hp_high > found["wrong branch"].hp_cost
+
+
+def test_a_type_that_does_not_occur_has_no_mean(birds: Taxonomy) -> None:
+    listed = costs(birds, [MERULA], [MERULA], [ErrorType.CORRECT], order=list(ErrorType))
+    assert [cost.type for cost in listed] == [str(kind) for kind in ErrorType]
+    assert all(math.isnan(cost.hp) and cost.count == 0 and cost.hp_cost == 0 for cost in listed[1:])
+
+
+def test_nothing_to_diagnose_and_types_that_are_not_listed(birds: Taxonomy) -> None:
+    with pytest.raises(ValueError, match="no answers"):
+        costs(birds, [], [], [])
+    with pytest.raises(ValueError, match="not listed"):
+        costs(birds, [MERULA], [MERULA], ["odd"], order=["correct"])
+    with pytest.raises(ValueError, match="types for"):
+        costs(birds, [MERULA], [MERULA], [])
+
+
+def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
+    # All losses are on one species: it is listed, and not the clades above it, which it explains.
+    placed, target = [MALLARD, MALLARD, MIGRATORIUS], [MERULA, MERULA, MIGRATORIUS]
+    types = classify(birds, placed, target)
+    (clade,) = worst_clades(birds, placed, target, types, least=1)
+    assert clade.node == MERULA
+    assert clade.count == 2
+    assert clade.hp == pytest.approx(2 / 5)
+    assert clade.hp_cost == pytest.approx(2 * (1 - 2 / 5) / 3)
+    assert (clade.worst, clade.worst_count) == ("wrong branch", 2)
+    # Where no species has enough answers, the clade that has them stands for them.
+    (clade,) = worst_clades(birds, placed, target, types, least=3, most=1)
+    assert clade.node == THRUSHES
+
+
+def test_a_clade_is_left_out_only_where_one_below_it_explains_nine_tenths(birds: Taxonomy) -> None:
+    # Two sister species with a loss each: their family is listed too, and what is above it is not.
+    placed, target = [MALLARD, MALLARD, MALLARD], [MERULA, MIGRATORIUS, MERULA]
+    listed = worst_clades(birds, placed, target, classify(birds, placed, target), least=1)
+    assert [clade.node for clade in listed] == [THRUSHES, MERULA, MIGRATORIUS]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_costs_add_up_and_types_agree_with_sets(data: st.DataObject) -> None:
+    tree = data.draw(trees())
+    node = st.integers(0, len(tree) - 1)
+    pairs = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=30))
+    placed, target = (list(side) for side in zip(*pairs, strict=True))
+    types = classify(tree, placed, target)
+    for a, b, kind in zip(placed, target, types, strict=True):
+        above, right = set(tree.ancestors(a).tolist()), set(tree.ancestors(b).tolist())
+        if a == b:
+            expected = ErrorType.CORRECT
+        elif above < right:
+            expected = ErrorType.TOO_GENERAL
+        elif right < above:
+            expected = ErrorType.TOO_SPECIFIC
+        elif tree.parents[a] == tree.parents[b]:
+            expected = ErrorType.SIBLING
+        else:
+            expected = ErrorType.WRONG_BRANCH
+        assert kind is expected
+    hp, hr = precision_recall(tree, placed, target)
+    listed = costs(tree, placed, target, types, resamples=50)
+    assert sum(cost.hp_cost for cost in listed) == pytest.approx(1 - hp.mean())
+    assert sum(cost.hr_cost for cost in listed) == pytest.approx(1 - hr.mean())
+    assert sum(cost.count for cost in listed) == len(pairs)
+    for clade in worst_clades(tree, placed, target, types, least=1, most=100):
+        below = [i for i, b in enumerate(target) if clade.node in tree.ancestors(b)]
+        assert clade.count == len(below)
+        assert clade.hp == pytest.approx(float(np.mean(hp[below])))

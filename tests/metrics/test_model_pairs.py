@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
+from taxtune.metrics.registry import FloatArray, Measure, MeasureSettings
+
+
+class Lengths(ModelMeasure):
+    """Scores a pair by the lengths of its texts, and remembers what it was asked."""
+
+    block = 3
+
+    def __init__(self, settings: MeasureSettings) -> None:
+        super().__init__("lengths", "Lengths", settings)
+        self.asked: list[list[Pair]] = []
+
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        self.asked.append(list(pairs))
+        for _ in pairs:
+            advance(1)
+        return np.array([np.nan if "nan" in a else len(a) / (len(a) + len(r)) for a, r in pairs])
+
+
+def test_equal_pairs_are_asked_once_and_kept(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    settings = MeasureSettings(cache_dir=tmp_path, on_progress=lambda done, total: told.append((done, total)))
+    measure = Lengths(settings)
+    assert isinstance(measure, Measure)
+    answers = ["bird"] * 10_000 + ["robin", "a", "b", "bird"]
+    references = ["bird"] * 10_000 + ["bird"] * 4
+    scores = measure.scores(answers, references)
+    assert [len(block) for block in measure.asked] == [3, 1]
+    assert scores[:10_000] == pytest.approx(0.5)
+    assert scores[10_000:] == pytest.approx([5 / 9, 1 / 5, 1 / 5, 1 / 2])
+    assert told[0] == (0, 10_004)
+    assert told[-1] == (10_004, 10_004)
+    assert told == sorted(told)
+    again = Lengths(settings)
+    assert again.scores(answers, references).tolist() == scores.tolist()
+    assert again.asked == []
+    assert again.notes == ()
+
+
+def test_empty_texts_and_missing_numbers_are_counted(tmp_path: Path) -> None:
+    measure = Lengths(MeasureSettings(cache_dir=tmp_path))
+    scores = measure.scores(["", " \n", "nan", "nan", "bird", ""], ["bird", "bird", "bird", "bird", " ", ""])
+    np.testing.assert_array_equal(scores, [0, 0, np.nan, np.nan, np.nan, np.nan])
+    assert measure.asked == [[("nan", "bird")]]
+    assert measure.notes == (
+        "Pairs with an empty answer, which says nothing and scores 0: 2.",
+        "Pairs with an empty reference; they are unscored: 2.",
+        "Pairs for which the model gave no number; they are unscored: 2.",
+    )
+    measure.scores(["nan"], ["bird"])
+    assert len(measure.asked) == 2  # no number is no result: it is asked for again
+
+
+def test_half_a_surrogate_pair_reaches_no_model(tmp_path: Path) -> None:
+    measure = Lengths(MeasureSettings(cache_dir=tmp_path))
+    measure.scores(["a\ud83d"], ["\udc26"])
+    assert measure.asked == [[("a?", "?")]]
+
+
+def test_of_a_megabyte_the_model_is_given_the_start(tmp_path: Path) -> None:
+    measure = Lengths(MeasureSettings(cache_dir=tmp_path))
+    measure.scores([" " * 200_000 + "bird " * 200_000], ["bird\n"])
+    ((pair,),) = measure.asked
+    assert pair == ("bird " * 20_000, "bird")
+
+
+def test_lengths_must_agree(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="2 answers, 1 references"):
+        Lengths(MeasureSettings(cache_dir=tmp_path)).scores(["a", "b"], ["c"])
+    assert Lengths(MeasureSettings(cache_dir=tmp_path)).scores([], []).shape == (0,)

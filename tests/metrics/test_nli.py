@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taxtune.errors import ModelError
+from taxtune.metrics.nli import NliMeasure, as_sentence, entailment_label
+from taxtune.metrics.registry import MeasureSettings, make_measure
+from tests.tiny_text_models import make_nli
+
+ANSWERS = ["field sparrow", "A bird", "It is probably an oak.", "robin", "🐦", "field sparrow"]
+REFERENCES = ["bird", "field sparrow", "oak", "truck", "Aves", "bird"]
+
+
+@pytest.fixture(scope="module", params=["bert", "deberta-v2"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """BERT, and DeBERTa-v2 as the paper's model is one."""
+    return make_nli(tmp_path_factory.mktemp("nli"), family=request.param)
+
+
+def measure_of(folder: Path, cache: Path, kind: str = "nli-forward", batch_size: int = 64) -> NliMeasure:
+    measure = make_measure(f"{kind}:{folder}", MeasureSettings("cpu", batch_size, cache))
+    assert isinstance(measure, NliMeasure)
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("field sparrow", "This is a field sparrow."),
+        ("Oak", "This is an Oak."),
+        ("A bird", "This is a bird."),
+        ("the  bird\n", "This is the bird."),
+        ("This is a bird", "This is a bird."),
+        ("The picture shows an owl", "The picture shows an owl."),
+        ("A bird!", "A bird!"),
+        ("鸟。", "鸟。"),
+        ("trash can", "This is a trash can."),
+        ("Iris", "This is an Iris."),
+    ],
+)
+def test_names_become_sentences(text: str, sentence: str) -> None:
+    assert as_sentence(text) == sentence
+    assert as_sentence(sentence) == sentence
+
+
+@pytest.mark.parametrize(
+    ("labels", "number"),
+    [
+        ({0: "contradiction", 1: "neutral", 2: "entailment"}, 2),
+        ({0: "ENTAILMENT", 1: "NEUTRAL"}, 0),
+        ({0: "entailment", 1: "not_entailment"}, 0),
+        ({0: "contradiction", 1: "Entail"}, 1),
+    ],
+)
+def test_the_label_of_entailment(labels: dict[int, str], number: int) -> None:
+    assert entailment_label(labels, "m") == number
+
+
+@pytest.mark.parametrize(
+    "labels", [{0: "LABEL_0", 1: "LABEL_1"}, {0: "not_entailment"}, {0: "entailment", 1: "entails"}]
+)
+def test_models_without_a_label_of_entailment(labels: dict[int, str], tmp_path: Path) -> None:
+    folder = make_nli(tmp_path, labels=labels)
+    with pytest.raises(ModelError, match=next(iter(labels.values()))):
+        make_measure(f"nli-forward:{folder}", MeasureSettings("cpu"))
+
+
+def test_probabilities_pair_by_pair_in_both_directions(folder: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+
+    def entailment(premise: str, hypothesis: str) -> float:
+        with torch.inference_mode():
+            logits = network(**tokenizer(premise, hypothesis, return_tensors="pt")).logits[0].double()
+        return float(torch.exp(logits[1]) / torch.exp(logits).sum())  # the label "Entailment" is the second
+
+    said = [(as_sentence(a), as_sentence(r)) for a, r in zip(ANSWERS, REFERENCES, strict=True)]
+    # Texts of different lengths share a batch: padding moves nothing.
+    forward = measure_of(folder, tmp_path).scores(ANSWERS, REFERENCES)
+    assert forward == pytest.approx([entailment(a, r) for a, r in said], abs=1e-5)
+    backward = measure_of(folder, tmp_path, "nli-backward", 2).scores(ANSWERS, REFERENCES)
+    assert backward == pytest.approx([entailment(r, a) for a, r in said], abs=1e-5)
+    assert np.abs(forward - backward).max() > 1e-3
+    table = measure_of(folder, tmp_path / "other", batch_size=3).matrix(ANSWERS, REFERENCES)
+    assert np.diag(table) == pytest.approx(forward, abs=1e-5)
+
+
+def test_both_directions_share_what_is_kept_and_load_nothing(folder: Path, tmp_path: Path) -> None:
+    forward = measure_of(folder, tmp_path)
+    scores = forward.scores(ANSWERS, REFERENCES)
+    again = measure_of(folder, tmp_path)
+    assert again.scores(ANSWERS, REFERENCES).tolist() == scores.tolist()
+    backward = measure_of(folder, tmp_path, "nli-backward")
+    assert backward.scores(REFERENCES, ANSWERS).tolist() == scores.tolist()
+    assert "_network" not in vars(again)
+    assert "_network" not in vars(backward)
+    assert forward.identity() != backward.identity()
+    assert (forward.label, backward.label) == ("NLI", "NLI (back)")
+
+
+def test_pairs_go_once_the_longest_first_in_batches_that_shrink(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    expected = measure_of(folder, tmp_path / "a").scores(ANSWERS, REFERENCES)
+    measure = measure_of(folder, tmp_path / "b", batch_size=4)
+    network = measure._network
+    shapes: list[tuple[int, int]] = []
+
+    class Small(torch.nn.Module):
+        device = torch.device("cpu")
+
+        def forward(self, **inputs: Any) -> Any:
+            shapes.append(tuple(inputs["input_ids"].shape))
+            if len(inputs["input_ids"]) > 2:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+            return network(**inputs)
+
+    vars(measure)["_network"] = Small()
+    assert measure.scores(ANSWERS, REFERENCES) == pytest.approx(expected, abs=1e-5)
+    rows = [shape[0] for shape in shapes]
+    assert rows == [4, 2, 2, 1]  # five different pairs
+    widths = [shape[1] for shape in shapes[1:]]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_long_and_empty_texts_and_nan(folder: Path, tmp_path: Path) -> None:
+    import torch
+
+    for _ in range(2):
+        measure = measure_of(folder, tmp_path)
+        scores = measure.scores(["", "so many birds " * 75_000, "bird"], ["bird", "bird", ""])
+        assert scores[0] == 0
+        assert 0 < scores[1] < 1
+        assert np.isnan(scores[2])
+        assert measure.notes[-1] == (
+            "Different pairs longer than the 64 tokens that the model reads, cut in the longer text: 1."
+        )
+    with torch.no_grad():
+        measure._network.classifier.bias.fill_(torch.nan)
+    assert np.isnan(measure.scores(["new"], ["bird"])).all()
+    assert "Pairs for which the model gave no number; they are unscored: 1." in measure.notes

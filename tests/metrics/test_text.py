@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taxtune.errors import DataError
+from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.metrics.words import stems
+
+NAMES = (
+    "exact-match",
+    "contained",
+    "bleu-2",
+    "rouge-1",
+    "meteor",
+    "text-inclusion",
+    "text-inclusion-literal",
+)
+# Few words, so that random texts share some, in both numbers, with marks that matter to one measure or another.
+_WORDS = ("red", "Red", "fox", "foxes", "gray", "seal", "seals", "cat's", "cat-like", "é", "🦊", "狐", "...")
+_TEXTS = st.lists(st.sampled_from(_WORDS), max_size=8).map(" ".join)
+
+
+@pytest.fixture(scope="module")
+def measures() -> dict[str, Measure]:
+    return {name: make_measure(name) for name in NAMES}
+
+
+def one(measure: Measure, answer: str, reference: str) -> float:
+    return float(measure.scores([answer], [reference])[0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("Gray Seals!", "gray seal", (1, 1)),
+        ("This is a gray seal.", "Gray seals", (0, 1)),
+        ("a seal, gray", "gray seal", (0, 0)),
+        ("grayseal", "seal", (0, 0)),
+        ("caterpillar", "cat", (0, 0)),
+        ("", "seal", (0, 0)),
+    ],
+)
+def test_exact_match_and_contained(
+    measures: dict[str, Measure], answer: str, reference: str, expected: tuple[float, float]
+) -> None:
+    found = (one(measures["exact-match"], answer, reference), one(measures["contained"], answer, reference))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "whole", "literal"),
+    [
+        ("a hairy caterpillar", "cat", 0, 1),
+        ("trash can's canopy", "can", 0, 1),
+        ("the trash CAN is full", "can", 1, 1),
+        ("a robin’s nest", "robin", 0, 1),
+        ("a robin’s nest with a robin", "robin", 1, 1),
+        ("Anna's hummingbird", "anna's", 1, 1),
+        ("a cat-like thing", "cat", 0, 1),
+        ("a red-tailed hawk", "red tailed hawk", 1, 0),
+        ("a red tailed hawk", "Red-tailed Hawk", 1, 0),
+        ("Leach's Storm-Petrel", "petrel", 1, 1),
+        ("a robin—no doubt", "robin", 1, 1),
+        ("two cats", "cat", 0, 1),
+        ("זה טווס הודי", "טווס", 1, 1),
+        ("这是一只猫", "猫", 1, 1),
+        ("I see 🐦🐦", "🐦", 1, 1),
+        ("", "cat", 0, 0),
+    ],
+)
+def test_text_inclusion_on_word_boundaries_and_as_published(
+    measures: dict[str, Measure], answer: str, reference: str, whole: float, literal: float
+) -> None:
+    assert one(measures["text-inclusion"], answer, reference) == whole
+    assert one(measures["text-inclusion-literal"], answer, reference) == literal
+
+
+def test_rouge_by_hand(measures: dict[str, Measure]) -> None:
+    rouge = measures["rouge-1"]
+    # Two of three words of the reference are in the answer; the second "seal" of the reference finds no partner.
+    assert one(rouge, "A picture of a gray seal", "gray seal seal") == pytest.approx(2 / 3)
+    assert one(rouge, "seal seal seal", "gray seal") == 0.5
+    assert one(rouge, "walrus", "gray seal") == 0
+
+
+def test_bleu_by_hand(measures: dict[str, Measure]) -> None:
+    bleu = measures["bleu-2"]
+    # 2 of 3 words match; 1 of 2 pairs does, with one added to both 2 of 3; the answer is longer than the reference.
+    assert one(bleu, "one gray seal", "gray seal") == pytest.approx(math.sqrt(2 / 3 * 2 / 3))
+    # The only word matches, and the answer is half as long as the reference.
+    assert one(bleu, "seal", "gray seal") == pytest.approx(math.exp(1 - 2 / 1))
+    assert one(bleu, "seal", "seal") == 1
+    assert one(bleu, "walrus", "seal") == 0
+
+
+_REAL = [
+    ("Collared Swift", "Swifts"),
+    ("Swifts and allies", "Collared Swift"),
+    ("it is a guide to action which ensures that the military always obeys the commands of the party",
+     "it is a guide to action that ensures that the military will forever heed party commands"),
+    ("birds birds birds", "birds of prey and birds"),
+    ("hawk tailed red", "red tailed hawk"),
+    ("falcon", "peregrine falcon"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "reference"), _REAL)
+def test_bleu_is_sacrebleus(measures: dict[str, Measure], answer: str, reference: str) -> None:
+    from sacrebleu.metrics import BLEU
+
+    reference_bleu = BLEU(
+        max_ngram_order=2, smooth_method="add-k", smooth_value=1, tokenize="none", effective_order=True
+    )
+    expected = reference_bleu.sentence_score(" ".join(stems(answer)), [" ".join(stems(reference))]).score / 100
+    assert one(measures["bleu-2"], answer, reference) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("answer", "reference"), _REAL)
+def test_rouge_is_that_of_rouge_score(measures: dict[str, Measure], answer: str, reference: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    # It stems words of more than three letters only; none of these has a shorter one that stemming would change.
+    expected = RougeScorer(["rouge1"], use_stemmer=True).score(reference, answer)["rouge1"].recall
+    assert one(measures["rouge-1"], answer, reference) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers=st.lists(_TEXTS, min_size=1, max_size=5), references=st.lists(_TEXTS, min_size=1, max_size=5))
+def test_the_matrix_is_the_scores_of_all_pairs(
+    measures: dict[str, Measure], answers: list[str], references: list[str]
+) -> None:
+    for name, measure in measures.items():
+        pairs = [(answer, reference) for answer in answers for reference in references]
+        expected = measure.scores([a for a, _ in pairs], [r for _, r in pairs])
+        table = measure.matrix(answers, references)
+        assert table.shape == (len(answers), len(references))
+        np.testing.assert_allclose(table.ravel(), expected, atol=1e-12, err_msg=name)
+        known = expected[~np.isnan(expected)]
+        assert ((known >= 0) & (known <= 1)).all()
+
+
+def test_the_matrix_knows_what_only_qualifies_as_the_scores_do(measures: dict[str, Measure]) -> None:
+    answers = ["a cat-like animal", "a trash can's canopy", "can and cat", "red-tailed hawk", "cat-like cat"]
+    references = ["cat", "can", "red tailed", "red-tailed hawk", "cat-"]
+    table = measures["text-inclusion"].matrix(answers, references)
+    expected = [[one(measures["text-inclusion"], answer, reference) for reference in references] for answer in answers]
+    assert table.tolist() == expected
+    assert table[:, 0].tolist() == [0, 0, 1, 0, 1]
+    assert table[:, 1].tolist() == [0, 0, 1, 0, 0]
+
+
+@given(answer=_TEXTS, reference=_TEXTS)
+def test_what_matches_exactly_is_contained(measures: dict[str, Measure], answer: str, reference: str) -> None:
+    exact, contained, rouge = (
+        one(measures[name], answer, reference) for name in ("exact-match", "contained", "rouge-1")
+    )
+    if math.isnan(exact):
+        assert not stems(reference)
+    else:
+        assert exact <= contained <= rouge
+
+
+def test_a_reference_without_words_is_unscored_and_counted() -> None:
+    for name in NAMES:
+        measure = make_measure(name)
+        references = ["bird", "", " "]
+        assert np.isnan(measure.scores(["bird"] * 3, references)).tolist() == [False, True, True]
+        assert np.isnan(measure.matrix(["bird", ""], references)).tolist() == [[False, True, True]] * 2
+        assert any("6 pairs unscored" in note for note in measure.notes), name
+
+
+def test_nothing_compares_with_nothing(measures: dict[str, Measure]) -> None:
+    for measure in measures.values():
+        assert measure.scores([], []).shape == (0,)
+        assert measure.matrix([], ["bird"]).shape == (0, 1)
+        assert measure.matrix(["bird"], []).shape == (1, 0)
+        assert measure.matrix(["bird"], [""]).shape == (1, 1)
+
+
+def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[str, Measure]) -> None:
+    for measure in measures.values():
+        with pytest.raises(ValueError, match="as many"):
+            measure.scores(["a", "b"], ["a"])
+        with pytest.raises(TypeError, match="leave out what is missing"):
+            measure.scores([None], ["a"])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="not one text"):
+            measure.matrix("bird", ["bird"])
+
+
+def test_an_answer_of_a_megabyte_is_scored_like_any_other(measures: dict[str, Measure]) -> None:
+    long = "the common red fox sees foxes of grey " * 27_000 + "at last an arctic seal"
+    references = [
+        f"common {colour} {animal}" for colour in ("red", "grey", "blue") for animal in ("fox", "seal", "owl")
+    ]
+    for name, measure in measures.items():
+        table = measure.matrix([long, "red fox"], references)
+        pairs = measure.scores([long] * len(references), references)
+        np.testing.assert_allclose(table[0], pairs, atol=1e-12, err_msg=name)
+    assert one(measures["text-inclusion"], long, "arctic seal") == 1
+    assert one(measures["contained"], "can't " * 200_000, "can") == 0
+    assert one(measures["text-inclusion"], "can-can " * 100_000 + "opener", long) == 0
+
+
+def test_ten_thousand_identical_answers_are_compared_once() -> None:
+    seen: list[tuple[int, int]] = []
+    rouge = make_measure("rouge-1", MeasureSettings(on_progress=lambda done, total: seen.append((done, total))))
+    assert rouge.scores(["a gray seal"] * 10_001, ["seals"] * 10_001).tolist() == [1.0] * 10_001
+    assert seen == [(10_000, 10_001), (10_001, 10_001)]
+    assert rouge.matrix(["a gray seal"] * 10_000, ["seals", "fox"]).mean(axis=0).tolist() == [1.0, 0.0]
+
+
+def test_what_changes_a_score_is_in_the_identity(measures: dict[str, Measure]) -> None:
+    identities = [measure.identity() for measure in measures.values()]
+    assert [identity["measure"] for identity in identities] == list(NAMES)
+    assert str(measures["rouge-1"].identity()["stemmer"]).endswith("Porter")
+    assert measures["bleu-2"].identity()["smoothing"] == "method2"
+    assert measures["text-inclusion"].identity()["stemmer"] is None
+
+
+def test_string_measures_have_no_model() -> None:
+    with pytest.raises(DataError, match="has no model"):
+        make_measure("rouge-1:large")
+
+
+def test_labels_are_compared_with_labels_in_no_time(inat21_names: Sequence[str], measures: dict[str, Measure]) -> None:
+    answers = ["This is a common bird of prey, perhaps a red-tailed hawk (Buteo jamaicensis).", "Swifts", ""]
+    for name in ("exact-match", "contained", "bleu-2", "rouge-1", "meteor"):
+        table = measures[name].matrix(answers, inat21_names)
+        picked = np.random.default_rng(0).choice(len(inat21_names), 200, replace=False).tolist()
+        picked += np.argsort(-table[0])[:50].tolist()
+        for row, answer in enumerate(answers):
+            expected = measures[name].scores([answer] * len(picked), [inat21_names[i] for i in picked])
+            np.testing.assert_allclose(table[row, picked], expected, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def inat21_names(inat21: object) -> list[str]:
+    from taxtune.taxonomy import Taxonomy
+
+    assert isinstance(inat21, Taxonomy)
+    return [inat21.common_name(i) for i in range(len(inat21))]

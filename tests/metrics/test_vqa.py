@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk import edit_distance
+
+from taxtune.metrics.registry import make_measure
+from taxtune.metrics.vqa import VQAMeasure, character_similarity, normalise_answer
+
+WORDS = st.sampled_from(["yes", "no", "2", "red", "a red", "two"])
+
+
+def measure(name: str) -> VQAMeasure:
+    made = make_measure(name)
+    assert isinstance(made, VQAMeasure)
+    return made
+
+
+# The benchmark's rules (Antol et al., 2015), worked out by hand.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Two dogs.", "2 dogs"),
+        ("none", "0"),
+        ("ten", "10"),
+        ("eleven", "eleven"),
+        ("The cat and an owl", "cat and owl"),
+        ("T-shirt", "t shirt"),
+        ("red, white", "red white"),
+        ("red,white", "red white"),
+        ("1,000", "1000"),
+        ("1,000-2,000", "10002000"),
+        ("3.5", "3.5"),
+        ("o.k.", "ok"),
+        ("yes/no", "yes no"),
+        ("(left)", "left"),
+        ("dont know", "don't know"),
+        ("it's", "it's"),
+        ("were", "were"),
+        ("this is here", "this is here"),
+        ("Im sure its theirs", "i'm sure its theirs"),
+        ("a-b(-c)", "b c"),
+        ("10:30 am", "10:30 am"),
+        ("new\nline\ttab", "new line tab"),
+        ("a", ""),
+        ("", ""),
+        ("قطة!", "قطة"),
+        ("🐱?", "🐱"),
+    ],
+)
+def test_normalisation(text: str, expected: str) -> None:
+    assert normalise_answer(text) == expected
+
+
+def test_accuracy_by_hand() -> None:
+    vqa = measure("vqa-accuracy")
+    ten = ["red"] * 2 + ["blue"] * 8
+    # "red" is said by two: two of the ten subsets leave one of them out (1/3), eight leave both in (2/3).
+    expected = (2 * 1 / 3 + 8 * 2 / 3) / 10
+    got = vqa.scores_many(["Red.", "blue", "green", "RED"], [ten, ten, ten, ["red"] * 3 + ["x"] * 7])
+    assert got == pytest.approx([expected, 1.0, 0.0, (3 * 2 / 3 + 7 * 1) / 10])
+
+
+@given(WORDS, st.lists(WORDS, min_size=2, max_size=10))
+def test_accuracy_against_the_definition(answer: str, references: list[str]) -> None:
+    subsets = list(combinations(range(len(references)), len(references) - 1))
+    same = [normalise_answer(reference) == normalise_answer(answer) for reference in references]
+    expected = sum(min(sum(same[i] for i in subset) / 3, 1) for subset in subsets) / len(subsets)
+    assert measure("vqa-accuracy").scores_many([answer], [references])[0] == pytest.approx(expected)
+
+
+@given(WORDS, st.lists(WORDS, min_size=1, max_size=10))
+def test_soft_accuracy_is_no_less_and_no_more_than_one(answer: str, references: list[str]) -> None:
+    hard = measure("vqa-accuracy").scores_many([answer], [references])[0]
+    soft = measure("soft-vqa-accuracy").scores_many([answer], [references])[0]
+    assert hard - 1e-12 <= soft <= 1 + 1e-12
+
+
+def test_one_reference_is_equality_and_similarity() -> None:
+    assert measure("vqa-accuracy").scores(["a cat", "cats"], ["cat", "cat"]).tolist() == [1, 0]
+    assert measure("soft-vqa-accuracy").scores(["a cat", "cats"], ["cat", "cat"]) == pytest.approx([1, 2 / 3])
+
+
+def test_soft_accuracy_by_hand() -> None:
+    # "grey" is one edit in four from "gray": similarity 0.75 to each of four, 0 to the six others.
+    expected = (4 * min(3 * 0.75 / 3, 1) + 6 * min(4 * 0.75 / 3, 1)) / 10
+    assert measure("soft-vqa-accuracy").scores_many(["grey"], [["gray"] * 4 + ["blue"] * 6])[0] == pytest.approx(
+        expected
+    )
+
+
+@given(st.text(max_size=12), st.text(min_size=1, max_size=12))
+def test_similarity_against_nltk(answer: str, reference: str) -> None:
+    expected = max(0.0, 1 - edit_distance(answer, reference) / len(reference))
+    assert character_similarity(answer, reference) == pytest.approx(expected)
+
+
+def test_texts_of_any_length() -> None:
+    assert character_similarity("x" * 1_000_000, "cat") == 0
+    assert character_similarity("x" * 1_000_000, "x" * 1_000_000) == 1
+    assert np.isnan(character_similarity("x" * 100_000 + "y", "x" * 100_000))
+    assert character_similarity("", "cat") == 0
+    assert character_similarity("cat", "") == 0
+    assert character_similarity("", "") == 1
+
+
+def test_no_reference_is_unscored_and_few_are_told() -> None:
+    vqa = measure("vqa-accuracy")
+    assert np.isnan(vqa.scores_many(["cat"], [[]])[0])
+    assert vqa.notes == ()
+    assert vqa.scores_many(["cat"], [["cat", "cat"]])[0] == pytest.approx(1 / 3)
+    assert "two or three references" in vqa.notes[0]
+
+
+def test_the_matrix_is_pair_by_pair() -> None:
+    table = measure("soft-vqa-accuracy").matrix(["cat", "cut"], ["cat", "dog", "cup"])
+    assert table == pytest.approx(np.array([[1, 0, 1 / 3], [2 / 3, 0, 2 / 3]]))
+    assert measure("vqa-accuracy").matrix([], ["cat"]).shape == (0, 1)

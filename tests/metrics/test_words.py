@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.mapping.normalize import plain
+from taxtune.metrics.words import glued_tokens, stem, stems, tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  A Red-tailed Hawk!\n", "a red tailed hawk"),
+        ("Anna's Hummingbird, 'Calypte anna'", "annas hummingbird calypte anna"),
+        ("bird,robin/thrush_nest", "bird robin thrush nest"),
+        ("Malus ×domestica", "malus domestica"),
+        ("Ѣѣ ÉCUREUIL e\u0301cureuil", "ѣѣ écureuil écureuil"),
+        ("\u200fטווס\u200e הודי", "טווס הודי"),  # marks of direction are no letters
+        ("हिन्दी मोर", "हिन्दी मोर"),  # vowel signs stay
+        ("bird🐦bird 👍🏽 ❤️", "bird 🐦 bird 👍 ❤"),
+        ("这是猫。", "这 是 猫"),
+        ("นก", "น ก"),
+        ("co\u00adoperate", "cooperate"),
+        ("\ud83d", "\ud83d"),  # half an emoji, as broken answers have it
+        ("", ""),
+        (" … -- \t", ""),
+    ],
+)
+def test_words_are_lower_case_letters_of_any_script(text: str, words: str) -> None:
+    assert tokens(text) == tuple(words.split())
+
+
+@given(st.lists(st.text("abcXYZ'", min_size=1, max_size=6), max_size=6), st.sampled_from([" ", "-", " / ", ", ", "_"]))
+def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words: list[str], gap: str) -> None:
+    text = gap.join(words)
+    assert tokens(text) == tuple(plain(text).split())
+
+
+@given(st.text())
+def test_words_survive_being_split_again(text: str) -> None:
+    once = tokens(text)
+    assert tokens(" ".join(once)) == once
+    assert glued_tokens(text)[0] == once
+
+
+def test_plural_and_singular_have_one_stem() -> None:
+    assert stems("Flies, Bees and Foxes") == stems("fly bee and fox")
+    assert stem("caterpillar") != stem("cat")
+
+
+def test_no_text_is_too_long_to_stem() -> None:
+    assert stem("y" * 1_000_000) == "y" * 1_000_000
+    assert len(stems("birds " * 100_000)) == 100_000
+
+
+def test_words_that_qualify_others_are_glued_to_them() -> None:
+    words, glued = glued_tokens("The trash can's red-tailed, cat-like — bird's-eye canopy")
+    assert [word for word, is_glued in zip(words, glued, strict=True) if is_glued] == ["cans", "red", "cat", "birds"]
+    assert words[-1] == "canopy"
