@@ -55,7 +55,8 @@ class Mapper:
         cache_dir: Where embeddings of names are kept; None is the user's cache folder.
 
     Raises:
-        MapperError: If there is no such similarity or its model cannot be loaded.
+        MapperError: If there is no such similarity.
+        ModelError: If its model cannot be loaded.
     """
 
     def __init__(

@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.errors import MapperError
+from taxtune.errors import MapperError, ModelError
 from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.similarity import Similarity
-from taxtune.mapping.similarity.base import FloatMatrix
-from taxtune.mapping.similarity.store import folder_digest, stored_embeddings
 from taxtune.taxonomy import Taxonomy
 
 NAMES = ["Blue Jay", "House Sparrow", "Song Sparrow", "Oak", "∅", "苍鹭"]
@@ -43,70 +40,6 @@ def test_scores_before_fit_are_refused() -> None:
         make_similarity("lexical").scores(["x"])
 
 
-# -- the store ---------------------------------------------------------------------------------------------------------
-
-
-class Encoder:
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, texts: Sequence[str]) -> FloatMatrix:
-        self.calls += 1
-        return np.arange(len(texts) * 3, dtype=np.float32).reshape(len(texts), 3)
-
-
-def test_embeddings_are_computed_once(tmp_path: Path) -> None:
-    encode = Encoder()
-    first = stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    second = stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    assert encode.calls == 1
-    assert (first == second).all()
-    assert not list(tmp_path.glob("*.tmp"))
-
-
-def test_another_model_or_other_names_are_another_file(tmp_path: Path) -> None:
-    encode = Encoder()
-    for identity, names in (({"model": "m"}, NAMES), ({"model": "n"}, NAMES), ({"model": "m"}, NAMES[::-1])):
-        stored_embeddings(identity, names, encode, tmp_path)
-    assert encode.calls == 3
-    assert len(list(tmp_path.iterdir())) == 3
-
-
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut", b"not a zip at all"])
-def test_a_damaged_file_is_made_again(tmp_path: Path, damage: bytes) -> None:
-    encode = Encoder()
-    stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(damage)
-    assert stored_embeddings({"model": "m"}, NAMES, encode, tmp_path).shape == (len(NAMES), 3)
-    stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    assert encode.calls == 2
-
-
-def test_pickles_and_wrong_shapes_are_not_read(tmp_path: Path) -> None:
-    encode = Encoder()
-    stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    (file,) = tmp_path.iterdir()
-    np.savez(file, embeddings=np.array([{"a": 1}], dtype=object))
-    stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    np.savez(file, embeddings=np.zeros((2, 3), dtype=np.float32))
-    stored_embeddings({"model": "m"}, NAMES, encode, tmp_path)
-    assert encode.calls == 3
-
-
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("no folder")
-    assert stored_embeddings({"model": "m"}, NAMES, Encoder(), blocked).shape == (len(NAMES), 3)
-
-
-def test_folder_digest_changes_with_the_weights(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"one")
-    before = folder_digest(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"two")
-    assert folder_digest(tmp_path) != before
-
-
 # -- encoders ----------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +58,7 @@ def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
 
 def test_a_sentence_model_that_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(MapperError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match="cannot be loaded"):
         make_similarity(f"sentence:{tmp_path / 'none'}", device="cpu")
 
 
@@ -167,7 +100,7 @@ def test_clip_compares_images_with_text(tiny_clip: str, tmp_path: Path) -> None:
 
 def test_a_clip_model_that_is_not_there() -> None:
     pytest.importorskip("open_clip")
-    with pytest.raises(MapperError, match="cannot be loaded") as caught:
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
         make_similarity("clip:no-such-architecture", device="cpu")
     assert "no-such-architecture" in str(caught.value)
     assert len(str(caught.value)) < 600  # without the list of all architectures

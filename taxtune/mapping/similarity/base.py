@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
+from taxtune.encoders.base import FloatMatrix
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["FloatMatrix", "Similarity", "choose_device"]
-
-FloatMatrix = NDArray[np.float32]
+__all__ = ["FloatMatrix", "Similarity"]
 
 
 @runtime_checkable
@@ -36,14 +33,3 @@ class Similarity(Protocol):
     def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
         """Returns cosine-like scores, at most 1, of shape (answers, names)."""
         ...
-
-
-def choose_device(device: str) -> str:
-    """Returns the device itself, or for "auto" the best one that this machine has."""
-    if device != "auto":
-        return device
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"

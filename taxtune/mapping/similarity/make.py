@@ -21,7 +21,8 @@ def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None =
         cache_dir: Where embeddings of names are kept; None is the user's cache folder.
 
     Raises:
-        MapperError: If there is no such similarity or its model cannot be loaded.
+        MapperError: If there is no such similarity.
+        ModelError: If its model cannot be loaded.
         MissingExtraError: If its package is not installed.
     """
     kind, _, model = spec.partition(":")
