@@ -13,22 +13,34 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
 from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import apply_overrides, parse_override, read_mapping
+from taxtune.recipe_settings import (
+    ApiVLMSettings,
+    DataSettings,
+    FieldGuideData,
+    FolderData,
+    FragmentsProposerSettings,
+    INat21Data,
+    JudgeSettings,
+    LLMProposerSettings,
+    LocalVLMSettings,
+    ManifestData,
+    MapperSettings,
+    Number,
+    ObjectiveSettings,
+    PromptSettings,
+    ProposerSettings,
+    Settings,
+    TaxonomySettings,
+    TrackingSettings,
+    VLMSettings,
+)
 from taxtune.resources import recipes_dir
 
 __all__ = [
@@ -38,6 +50,7 @@ __all__ = [
     "FolderData",
     "FragmentsProposerSettings",
     "INat21Data",
+    "JudgeSettings",
     "LLMProposerSettings",
     "LocalVLMSettings",
     "ManifestData",
@@ -51,193 +64,8 @@ __all__ = [
     "recipe_path",
 ]
 
-BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
-ObjectiveKind = Literal["hp", "hf", "accuracy"]
 
-
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")
-    return value
-
-
-# YAML reads `yes` as true, which would silently be 1; and 1e-3, without a dot, as text, which is meant as a number.
-_Number = Annotated[float, BeforeValidator(_no_bool)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
-    )
-
-
-class TaxonomySettings(_Model):
-    """The label tree.
-
-    Attributes:
-        path: A file, or "builtin:fieldguide".
-        format: Its format; "auto" looks at the content.
-        root: Restrict the tree to the part below this label or path, which becomes the root of all metrics.
-        domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
-        english_names: Attach the English names that taxtune knows of Latin higher ranks.
-    """
-
-    path: str
-    format: Literal["auto", "inat21-json", "inat21-csv", "edges", "paths"] = "auto"
-    root: str | None = None
-    domain: str | None = None
-    english_names: bool = True
-
-
-class _Splits(_Model):
-    tuning: StrictInt = Field(20, ge=1, description="Images that every template is asked about.")
-    heldout: StrictInt = Field(
-        200, ge=1, description="Images that baseline and winner are asked about, once, at the end."
-    )
-
-
-class ManifestData(_Splits):
-    """A CSV or JSONL file with one image a row."""
-
-    kind: Literal["manifest"] = "manifest"
-    path: str
-    images: str | None = None
-    image_column: str = "image"
-    label_column: str = "label"
-
-
-class FolderData(_Splits):
-    """A folder with one sub-folder of images a label."""
-
-    kind: Literal["folder"] = "folder"
-    path: str
-
-
-class INat21Data(_Splits):
-    """iNaturalist 2021: its COCO-style JSON and the folder of its images."""
-
-    kind: Literal["inat21"] = "inat21"
-    path: str
-    images: str
-
-
-class FieldGuideData(_Splits):
-    """The embedded field guide's drawn birds, rendered on first use."""
-
-    kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(400, ge=2, description="Images to draw.")
-    degraded: _Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
-    seed: StrictInt = Field(2021, ge=0)
-
-
-DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
-
-
-class PromptSettings(_Model):
-    """What templates may refer to, and the template that iteration 0 asks with."""
-
-    baseline: str = BASELINE
-    question: str = "What is this an image of?"
-    domain: str = "object"
-    ranks: tuple[str, ...] = Field((), max_length=32)
-    examples: tuple[str, ...] = Field((), max_length=32)
-
-
-class LocalVLMSettings(_Model):
-    """A transformers checkpoint on this machine."""
-
-    kind: Literal["local"] = "local"
-    model: str
-    revision: str | None = None
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    device: str = "auto"
-    batch_size: StrictInt = Field(8, ge=1)
-    max_new_tokens: StrictInt = Field(64, ge=1)
-    temperature: _Number = Field(0.0, ge=0)
-    system_prompt: str | None = None
-
-
-class ApiVLMSettings(_Model):
-    """Any model with image input that litellm reaches."""
-
-    kind: Literal["api"] = "api"
-    model: str
-    api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    concurrency: StrictInt = Field(8, ge=1)
-    max_tokens: StrictInt = Field(64, ge=1)
-    temperature: _Number | None = Field(0.0, ge=0)
-    timeout: _Number = Field(60.0, gt=0)
-    max_retries: StrictInt = Field(5, ge=0)
-    system_prompt: str | None = None
-
-
-VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind")]
-
-
-class MapperSettings(_Model):
-    """How free text is placed on the taxonomy (paper 1, Algorithm 1)."""
-
-    similarity: str = "lexical"
-    preset: Literal["default", "paper-listing"] = "default"
-    k: StrictInt = Field(10, ge=2)
-    thr_top2: _Number = Field(0.001, ge=0)
-    thr_topk: _Number = Field(0.0015, ge=0)
-    thr_vote: StrictInt = Field(4, ge=1)
-    use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
-
-    @field_validator("similarity")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if value != "lexical" and not re.fullmatch(r"(sentence|clip):.+", value):
-            raise ValueError("must be 'lexical', 'sentence:MODEL' or 'clip:MODEL'")
-        return value
-
-
-class ObjectiveSettings(_Model):
-    """What makes one template better than another."""
-
-    kind: ObjectiveKind = "hp"
-    hr_floor: _Number | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Smallest mean hR that 'hp' accepts; left out: just above the trivial root answer.",
-    )
-
-
-class FragmentsProposerSettings(_Model):
-    """Optuna's TPE over templates composed from fragments; needs no key."""
-
-    kind: Literal["fragments"] = "fragments"
-    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
-
-
-class LLMProposerSettings(_Model):
-    """A chat model that reads the history and writes the next template (the paper's loop)."""
-
-    kind: Literal["llm"] = "llm"
-    model: str = "openai/gpt-4o"
-    api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    temperature: _Number | None = Field(1.0, ge=0)
-    max_history_tokens: StrictInt = Field(6000, ge=200)
-    timeout: _Number = Field(120.0, gt=0)
-    max_retries: StrictInt = Field(5, ge=0)
-
-
-ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
-
-
-class TrackingSettings(_Model):
-    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both."""
-
-    mlflow: bool = True
-    experiment: str = "taxtune"
-    uri: str | None = None
-
-
-class Recipe(_Model):
+class Recipe(Settings):
     """A tuning run, in full.
 
     Attributes:
@@ -245,7 +73,9 @@ class Recipe(_Model):
         description: For people.
         seed: Seeds the splits, the proposer and the bootstrap.
         iterations: Templates to try after the baseline.
-        max_missing: Largest share of images without an answer before an iteration is void.
+        max_missing: Largest share of images without an answer, or for 'lave' without a rating, before an iteration is
+            void.
+        judge: The language model that rates answers, for the objective 'lave'.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
@@ -258,9 +88,10 @@ class Recipe(_Model):
     vlm: VLMSettings
     mapper: MapperSettings = MapperSettings()
     objective: ObjectiveSettings = ObjectiveSettings()
+    judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()
     iterations: StrictInt = Field(30, ge=1)
-    max_missing: _Number = Field(0.1, ge=0, lt=1)
+    max_missing: Number = Field(0.1, ge=0, lt=1)
     tracking: TrackingSettings = TrackingSettings()
     source: Path | None = Field(None, exclude=True)
 
@@ -278,6 +109,12 @@ class Recipe(_Model):
     def _images_need_clip(self) -> Recipe:
         if self.mapper.use_images and not self.mapper.similarity.startswith("clip:"):
             raise ValueError("mapper.use_images needs mapper.similarity 'clip:MODEL'")
+        return self
+
+    @model_validator(mode="after")
+    def _lave_needs_a_judge(self) -> Recipe:
+        if self.objective.kind == "lave" and self.judge is None:
+            raise ValueError("objective.kind 'lave' needs a judge: judge: {model: openai/gpt-4o-mini}")
         return self
 
     def path(self, text: str) -> Path:

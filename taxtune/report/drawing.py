@@ -19,11 +19,27 @@ from taxtune.report.wording import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "FAINT", "GREY", "INK", "MARKERS", "PAPER", "inline_svg", "padded", "write_figure"]
+__all__ = [
+    "COLOURS",
+    "CYCLE",
+    "FAINT",
+    "GREY",
+    "INK",
+    "MARKERS",
+    "MARKER_CYCLE",
+    "PAPER",
+    "inline_svg",
+    "padded",
+    "save_figure",
+    "write_figure",
+]
 
 INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
-COLOURS = {"hp": "#0072b2", "accuracy": "#d55e00", "hf": "#009e73", "hr": "#cc79a7"}
-MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v"}
+COLOURS = {"hp": "#0072b2", "accuracy": "#d55e00", "hf": "#009e73", "hr": "#cc79a7", "lave": "#e69f00"}
+MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "lave": "D"}
+#: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and as many markers.
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
+MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")
 #: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the reader's dark mode.
 _VARIABLES = {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"} | {v: k for k, v in COLOURS.items()}
 _STYLE = {
@@ -59,8 +75,17 @@ def _style() -> AbstractContextManager[None]:
 
 def write_figure(draw: Callable[[Result], Figure], result: Result, stem: Path) -> list[Path]:
     """Draws a result and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths."""
+    return save_figure(lambda: draw(result), stem)
+
+
+def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
+    """Draws a figure in taxtune's style and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths.
+
+    Raises:
+        TaxtuneError: If a file cannot be written.
+    """
     with _style():
-        figure = draw(result)
+        figure = draw()
         png = _render(figure, "png", dpi=200)
         svg = _render(figure, "svg", metadata={"Date": None})
     return [

@@ -42,7 +42,7 @@ def changed_most(
     Args:
         baseline: The baseline on the held-out split.
         winner: The winner on the same images.
-        objective: "hp" compares each image's hP; the others the harmonic mean of its hP and hR.
+        objective: "hp" compares each image's hP, "lave" its rating; the others the harmonic mean of its hP and hR.
         images: Image files by example id; others get no picture.
         count: Most images to return of either kind.
     """
@@ -50,7 +50,7 @@ def changed_most(
     pairs = [
         (_score(after[row.example], objective) - _score(row, objective), row, after[row.example])
         for row in baseline.rows
-        if row.hp is not None and row.example in after and after[row.example].hp is not None
+        if row.example in after and _scored(row, objective) and _scored(after[row.example], objective)
     ]
     gained = sorted((pair for pair in pairs if pair[0] > 1e-9), key=lambda pair: (-pair[0], pair[1].example))
     lost = sorted((pair for pair in pairs if pair[0] < -1e-9), key=lambda pair: (pair[0], pair[1].example))
@@ -79,6 +79,12 @@ def _changes(pairs: Sequence[tuple[float, ExampleRow, ExampleRow]], images: Mapp
     ]
 
 
+def _scored(row: ExampleRow, objective: str) -> bool:
+    return row.hp is not None and (objective != "lave" or row.lave is not None)
+
+
 def _score(row: ExampleRow, objective: str) -> float:
+    if objective == "lave":
+        return row.lave or 0.0
     hp, hr = row.hp or 0.0, row.hr or 0.0
     return hp if objective == "hp" else harmonic_mean(hp, hr)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
+from taxtune.metrics.statistics import PairedDifference
 from taxtune.report import wording
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
 from taxtune.report.provenance import Provenance, describe
-from taxtune.report.wording import METRICS, Result
+from taxtune.report.wording import Result
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
             headline=wording.headline(result),
             heldout=_heldout(result),
+            score_parts=_score_parts(result),
+            judged=any(held.scores.lave is not None for held in result.heldout),
+            restricted=next((held.full for held in result.heldout if held.full is not None), None),
             differences=_differences(result),
             missing=_missing(result),
             # Our own drawing, in which every text has become a path.
@@ -72,7 +76,6 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             galleries=_galleries(result, provenance.images),
             runs=[_run(run) for run in runs],
             provenance=provenance,
-            metrics=METRICS,
         )
     )
 
@@ -95,36 +98,52 @@ def _environment() -> Environment:
 
 
 def _heldout(result: Result) -> list[dict[str, Any]]:
-    rows = []
-    for held in result.heldout:
-        cells = []
-        for key in METRICS:
-            found = held.intervals.get(key)
-            ends = None if found is None else wording.interval(found, key)
-            cells.append({"value": wording.number(getattr(held.scores, key), key), "ends": ends})
-        rows.append({"name": wording.template_name(held.name), "cells": cells, "n": held.scores.n})
-    return rows
+    return [
+        {
+            "name": wording.template_name(held.name),
+            "cells": [
+                {
+                    "value": wording.number(row.value, row.key),
+                    "ends": None if row.ends is None else wording.interval(row.ends, row.key),
+                }
+                for row in wording.score_rows(held)
+            ],
+            "n": held.scores.n,
+        }
+        for held in result.heldout
+    ]
+
+
+def _score_parts(result: Result) -> list[dict[str, Any]]:
+    """Returns the columns of a table of scores, parted where they would not stand side by side on a screen.
+
+    Those of a run that is restricted to a part of the taxonomy are on two trees, a table each.
+    """
+    rows = wording.score_rows(result.heldout[0]) if result.heldout else []
+    parts = [
+        {"whole": whole, "columns": [(i, row.name) for i, row in enumerate(rows) if row.whole is whole]}
+        for whole in (False, True)
+    ]
+    return [part for part in parts if part["columns"]]
 
 
 def _differences(result: Result) -> list[dict[str, Any]]:
-    rows = []
-    for pair, found in wording.result_differences(result).items():
-        cells: list[dict[str, Any] | None] = []
-        for key in METRICS:
-            value = found.get(key)
-            if value is None:
-                cells.append(None)
-                continue
-            cells.append(
-                {
-                    "value": wording.signed(value.difference, key),
-                    "ends": f"{wording.signed(value.low, key)} to {wording.signed(value.high, key)}",
-                    "p": wording.p_value(value.p_value),
-                    "clear": value.low > 0 or value.high < 0,
-                }
-            )
-        rows.append({"name": wording.pair_name(pair), "cells": cells})
-    return rows
+    rows = wording.difference_rows(result)
+    return [
+        {"name": wording.pair_name(pair), "cells": [_change(found[pair], key) for key, _, found in rows]}
+        for pair in wording.result_differences(result)
+    ]
+
+
+def _change(value: PairedDifference | None, key: str) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {
+        "value": wording.signed(value.difference, key),
+        "ends": f"{wording.signed(value.low, key)} to {wording.signed(value.high, key)}",
+        "p": wording.p_value(value.p_value),
+        "excludes_zero": value.low > 0 or value.high < 0,  # Jinja would take "clear" for the dictionary's method
+    }
 
 
 def _missing(result: Result) -> int:
@@ -184,11 +203,12 @@ def _run(run: TuneResult) -> dict[str, Any]:
         "pareto": frozenset(run.pareto),
         "winner": run.winner,
         "failed": sum(record.state != "complete" for record in run.iterations),
-        "records": [_record(record) for record in run.iterations],
+        "metrics": wording.metrics_of(run),
+        "records": [_record(record, wording.metrics_of(run)) for record in run.iterations],
     }
 
 
-def _record(record: IterationRecord) -> dict[str, Any]:
+def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, Any]:
     scores = record.scores
     return {
         "iteration": record.iteration,
@@ -200,5 +220,5 @@ def _record(record: IterationRecord) -> dict[str, Any]:
         "missing": record.missing,
         "abstained": record.abstained,
         "seconds": record.usage.seconds,
-        "cells": [wording.number(None if scores is None else getattr(scores, key), key) for key in METRICS],
+        "cells": [wording.number(None if scores is None else getattr(scores, key), key) for key in metrics],
     }

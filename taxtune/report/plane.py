@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from taxtune.report.drawing import COLOURS, FAINT, GREY, INK, MARKERS, PAPER, padded
+from taxtune.report.drawing import COLOURS, GREY, INK, MARKERS, PAPER, padded
+from taxtune.report.isolines import draw_iso_lines
 from taxtune.report.wording import Result, metric_name, number, result_runs, template_name
 from taxtune.tuning.records import HeldoutResult, TuneResult
 
@@ -26,7 +27,7 @@ def draw_plane(result: Result) -> Figure:
     figure = Figure(figsize=(5.6, 4.8))
     axes = figure.add_subplot()
     _limits(axes, result)
-    _iso_lines(axes)
+    draw_iso_lines(axes)
     for run in runs:
         _iterations(axes, run)
     _tuning_baseline(axes, runs[0])
@@ -157,34 +158,6 @@ def _limits(axes: Axes, result: Result) -> None:
     ys.append(runs[0].trivial_hp)
     axes.set_xlim(*padded(xs))
     axes.set_ylim(*padded(ys))
-
-
-def _iso_lines(axes: Axes) -> None:
-    import numpy as np
-
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-    corner = 2 * x1 * y1 / (x1 + y1)
-    origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
-    step = 0.05 if corner - origin < 0.4 else 0.1
-    for f in np.arange(step, 1.0, step):
-        # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
-        x = np.linspace(max(f / 2 + 1e-4, x0, 1e-4), x1, 400)
-        y = f * x / (2 * x - f)
-        seen = (y >= y0) & (y <= y1)
-        if seen.sum() < 2:
-            continue
-        axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
-        exit_y = f * x1 / (2 * x1 - f) if 2 * x1 > f else np.inf
-        style: dict[str, Any] = {
-            "color": GREY,
-            "fontsize": 7.5,
-            "annotation_clip": False,
-            "textcoords": "offset points",
-        }
-        if y0 <= exit_y <= y1:
-            axes.annotate(f"hF {f:.2f}", (x1, exit_y), xytext=(3, 0), va="center", **style)
-        elif x0 <= (exit_x := f * y1 / (2 * y1 - f)) <= x1:
-            axes.annotate(f"hF {f:.2f}", (exit_x, y1), xytext=(0, 3), ha="center", **style)
 
 
 def _legend(axes: Axes, result: Result) -> None:

@@ -52,7 +52,8 @@ def describe(result: Result, session: Session) -> Provenance:
             {
                 "source": data.get("path", data["kind"]),
                 "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
-                "taxonomy": f"{recipe.taxonomy.path}, {len(session.taxonomy):,} nodes",
+                "taxonomy": f"{recipe.taxonomy.path}, {len(session.taxonomy):,} nodes"
+                + ("" if session.part is None else f", restricted to {session.part.label}"),
                 "domain": session.taxonomy.labels[session.domain],
                 "seed": recipe.seed,
             }

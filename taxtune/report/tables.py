@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.wording import (
-    METRICS,
     Result,
+    difference_rows,
     headline,
     interval,
     metric_name,
+    metrics_of,
     number,
     p_value,
     pair_name,
     result_differences,
     result_runs,
+    score_rows,
     signed,
     template_name,
     visible,
@@ -37,18 +39,17 @@ __all__ = [
 
 
 def heldout_table(result: Result) -> Table:
-    """Returns the held-out scores: a row a score, a column a template, with 95 % intervals."""
+    """Returns the held-out scores: a row a score, a column a template, with 95 % intervals.
+
+    Where the run is restricted to a part of the taxonomy, the scores on the whole of it follow.
+    """
     table = _table()
     table.add_column("score", no_wrap=True)
     for held in result.heldout:
         table.add_column(template_name(held.name), justify="right", no_wrap=True)
-    for key, name in METRICS.items():
-        cells = []
-        for held in result.heldout:
-            found = held.intervals.get(key)
-            value = number(getattr(held.scores, key), key)
-            cells.append(value if found is None else f"{value}\n{interval(found, key)}")
-        table.add_row(name, *cells, end_section=True)
+    for rows in zip(*(score_rows(held) for held in result.heldout), strict=True):
+        cells = [number(r.value, r.key) + ("" if r.ends is None else f"\n{interval(r.ends, r.key)}") for r in rows]
+        table.add_row(_escaped(rows[0].name), *cells, end_section=True)
     return table
 
 
@@ -59,9 +60,8 @@ def differences_table(result: Result) -> Table:
     table.add_column("score", no_wrap=True)
     for pair in pairs:
         table.add_column(pair_name(pair).replace(" − ", "\n− "), justify="right", no_wrap=True)
-    for key, name in METRICS.items():
-        cells = [_change(found.get(key), key) for found in pairs.values()]
-        table.add_row(name, *cells, end_section=True)
+    for key, name, found in difference_rows(result):
+        table.add_row(_escaped(name), *(_change(found[pair], key) for pair in pairs), end_section=True)
     return table
 
 
@@ -69,13 +69,14 @@ def iterations_table(run: TuneResult) -> Table:
     """Returns a run's iterations: scores on the tuning split, answers missing and taken from the store, the winner."""
     table = _table()
     table.add_column("#", justify="right", no_wrap=True)
-    for name in METRICS.values():
+    shown = metrics_of(run)
+    for name in shown.values():
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("missing", "stored"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("note", no_wrap=True)
     for record in run.iterations:
-        scores = [number(None if record.scores is None else getattr(record.scores, key), key) for key in METRICS]
+        scores = [number(None if record.scores is None else getattr(record.scores, key), key) for key in shown]
         table.add_row(
             str(record.iteration),
             *scores,

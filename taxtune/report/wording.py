@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
     "METRICS",
+    "ScoreRow",
     "best_so_far",
     "difference",
+    "difference_rows",
     "headline",
     "interval",
     "metric_name",
+    "metrics_of",
     "number",
     "p_value",
     "pair_name",
     "paired",
     "redact",
     "result_differences",
+    "result_full_differences",
     "result_runs",
+    "score_rows",
     "signed",
     "template_name",
     "visible",
@@ -29,7 +35,17 @@ __all__ = [
 
 #: The scores in the order in which they are shown, with the names that they are shown by.
 METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
-_MEANING = {"hp": "hierarchical precision (hP)", "hf": "hierarchical F (hF)", "accuracy": "exact accuracy"}
+#: The judge's mean rating, shown where a judge was asked.
+LAVE = {"lave": "LAVE"}
+_NAMES = {**METRICS, **LAVE}
+_MEANING = {
+    "hp": "hierarchical precision (hP)",
+    "hf": "hierarchical F (hF)",
+    "accuracy": "exact accuracy",
+    "lave": "the judge's mean rating (LAVE)",
+}
+#: The scores that depend on what the root is; whether an answer is exactly right does not.
+_ROOTED = ("hp", "hr", "hf", "depth")
 _MINUS = "−"
 Result = TuneResult | ComparisonResult
 Paired = PairedDifference | None
@@ -37,7 +53,7 @@ Paired = PairedDifference | None
 
 def metric_name(key: str) -> str:
     """Returns the name that a metric is shown by."""
-    return METRICS.get(key, key)
+    return _NAMES.get(key, key)
 
 
 def number(value: float | None, metric: str = "hp") -> str:
@@ -68,7 +84,7 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
-    return f"{metric_name(name)}-tuned" if name in METRICS else name
+    return f"{metric_name(name)}-tuned" if name in _NAMES else name
 
 
 def pair_name(pair: str) -> str:
@@ -86,6 +102,71 @@ def redact(text: str) -> str:
     return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
 
 
+def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:
+    """Returns the scores that a template's result or a run has, as `METRICS`: LAVE too where a judge was asked."""
+    if isinstance(scored, TuneResult):
+        asked = any(record.judged is not None for record in scored.iterations)
+    else:
+        asked = scored.scores.lave is not None
+    return _NAMES if asked else METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A held-out score as it is shown.
+
+    Attributes:
+        key: The metric.
+        name: What it is called; with the tree that it is on where there are two ("hP on Aves", "hP on life").
+        value: The score.
+        ends: Its interval, if there is one.
+        whole: Whether it is on the whole taxonomy of a run that is restricted to a part.
+    """
+
+    key: str
+    name: str
+    value: float
+    ends: Interval | None
+    whole: bool = False
+
+
+def score_rows(held: HeldoutResult) -> list[ScoreRow]:
+    """Returns a template's held-out scores in order: for a restricted run on the domain, then on the whole taxonomy."""
+    rows = [
+        ScoreRow(key, _on(key, held, whole=False), getattr(held.scores, key), held.intervals.get(key))
+        for key in metrics_of(held)
+    ]
+    if held.full is not None:
+        rows += [
+            ScoreRow(
+                key, _on(key, held, whole=True), getattr(held.full.scores, key), held.full.intervals.get(key), True
+            )
+            for key in _ROOTED
+        ]
+    return rows
+
+
+def difference_rows(result: Result) -> list[tuple[str, str, dict[str, PairedDifference | None]]]:
+    """Returns the paired differences by score: its key, its name as in `score_rows`, and each pair's difference."""
+    held = result.heldout[0] if result.heldout else None
+    found, full = result_differences(result), result_full_differences(result)
+    rows = [
+        (key, _on(key, held, whole=False), {pair: values.get(key) for pair, values in found.items()})
+        for key in (METRICS if held is None else metrics_of(held))
+    ]
+    if full:
+        rows += [
+            (key, _on(key, held, whole=True), {pair: full.get(pair, {}).get(key) for pair in found}) for key in _ROOTED
+        ]
+    return rows
+
+
+def _on(key: str, held: HeldoutResult | None, *, whole: bool) -> str:
+    if held is None or held.full is None or key not in _ROOTED:
+        return _NAMES[key]
+    return f"{METRICS[key]} on {visible(held.full.root if whole else held.full.domain)}"
+
+
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
     """Returns the tuning runs of a result: itself, or those compared."""
     return result.runs if isinstance(result, ComparisonResult) else (result,)
@@ -96,6 +177,13 @@ def result_differences(result: Result) -> dict[str, dict[str, PairedDifference]]
     if isinstance(result, ComparisonResult):
         return result.differences
     return {"winner - baseline": result.differences} if result.differences else {}
+
+
+def result_full_differences(result: Result) -> dict[str, dict[str, PairedDifference]]:
+    """Returns the paired differences on the whole taxonomy, keyed alike; empty for runs that are not restricted."""
+    if isinstance(result, ComparisonResult):
+        return result.full_differences
+    return {"winner - baseline": result.full_differences} if result.full_differences else {}
 
 
 def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
@@ -144,6 +232,8 @@ def _headline(
         return "There is no held-out comparison with the baseline."
     before, after = (getattr(scores[key], objective) for key in ("baseline", name))
     meaning = _MEANING.get(objective, objective)
+    if objective in _ROOTED and heldout[0].full is not None:
+        meaning += f" on {visible(heldout[0].full.domain)}"
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
     if found.low <= 0 <= found.high:

@@ -28,7 +28,7 @@ _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _ITERATION, _RECORDED, _COMPARISON = "taxtune.iteration", "taxtune.recorded", "taxtune.comparison"
 _PARAMETERS_A_CALL, _METRICS_A_CALL = 100, 1000
 #: What the parent run shows as curves over the iterations.
-_CURVES = frozenset({"hp", "hr", "hf", "accuracy", "depth", "value", "missing", "cost_usd", "seconds"})
+_CURVES = frozenset({"hp", "hr", "hf", "accuracy", "lave", "depth", "value", "missing", "cost_usd", "seconds"})
 T = TypeVar("T")
 
 
@@ -337,6 +337,8 @@ class MLflowTracker:
             metrics |= values.heldout_metrics(held)
         for pair, found in result.differences.items():
             metrics |= values.difference_metrics(f"heldout.difference.{pair.replace(' - ', '-')}", found)
+        for pair, found in result.full_differences.items():
+            metrics |= values.difference_metrics(f"heldout.difference.full.{pair.replace(' - ', '-')}", found)
         self._log(run, parameters={"objectives": ", ".join(r.objective for r in result.runs)}, metrics=metrics)
         client.log_table(run, values.heldout_table(result.heldout), "heldout.json")
         for held in result.heldout:

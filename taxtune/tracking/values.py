@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from taxtune.report.wording import METRICS, redact
+from taxtune.report.wording import METRICS, redact, score_rows
 from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
@@ -73,6 +73,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     values: dict[str, float | None] = {
         **({} if record.scores is None else {key: getattr(record.scores, key) for key in METRICS}),
+        **_judged(record),
         "value": record.value,
         "images": len(record.rows),
         "missing": record.missing,
@@ -83,6 +84,16 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
 
 
+def _judged(record: IterationRecord) -> dict[str, float | None]:
+    """Returns what a judge said of an iteration's answers, and what it cost; nothing where none was asked."""
+    if record.judged is None:
+        return {}
+    return {
+        "lave": None if record.scores is None else record.scores.lave,
+        **{f"judge_{key}": value for key, value in asdict(record.judged).items()},
+    }
+
+
 def best_metrics(best: IterationRecord | None) -> dict[str, float]:
     """Returns the curves of the best so far."""
     if best is None or best.scores is None or best.value is None:
@@ -91,13 +102,16 @@ def best_metrics(best: IterationRecord | None) -> dict[str, float]:
 
 
 def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
-    """Returns a template's held-out scores with the ends of their intervals, as `heldout.NAME.METRIC[.low|.high]`."""
+    """Returns a template's held-out scores with the ends of their intervals, as `heldout.NAME.METRIC[.low|.high]`.
+
+    For a run that is restricted to a part of the taxonomy, `heldout.NAME.full.METRIC` are those on the whole of it.
+    """
     values: dict[str, float] = {f"heldout.{held.name}.images": float(held.scores.n)}
-    for key in METRICS:
-        values[f"heldout.{held.name}.{key}"] = getattr(held.scores, key)
-        if key in held.intervals:
-            values[f"heldout.{held.name}.{key}.low"] = held.intervals[key].low
-            values[f"heldout.{held.name}.{key}.high"] = held.intervals[key].high
+    for row in score_rows(held):
+        name = f"heldout.{held.name}.{'full.' if row.whole else ''}{row.key}"
+        values[name] = row.value
+        if row.ends is not None:
+            values[f"{name}.low"], values[f"{name}.high"] = row.ends.low, row.ends.high
     return values
 
 
@@ -126,7 +140,8 @@ def result_metrics(result: TuneResult) -> dict[str, float]:
         values |= {f"tuning.winner.{key}": getattr(winner.scores, key) for key in METRICS}
     for held in result.heldout:
         values |= heldout_metrics(held)
-    return values | difference_metrics("heldout.difference", result.differences)
+    values |= difference_metrics("heldout.difference", result.differences)
+    return values | difference_metrics("heldout.difference.full", result.full_differences)
 
 
 def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
@@ -149,11 +164,7 @@ def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
 
 def heldout_table(heldout: Sequence[HeldoutResult]) -> dict[str, list[Any]]:
     """Returns one row a template and metric, as columns."""
-    cells = [
-        (held.name, shown, getattr(held.scores, key), held.intervals.get(key), held.scores.n)
-        for held in heldout
-        for key, shown in METRICS.items()
-    ]
+    cells = [(held.name, row.name, row.value, row.ends, held.scores.n) for held in heldout for row in score_rows(held)]
     return {
         "template": [name for name, *_ in cells],
         "score": [shown for _, shown, *_ in cells],

@@ -69,12 +69,13 @@ def compare_objectives(
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout[1].template for run in runs}
     with AnswerStore(answers) as store:
-        heldout, differences = judge(session, session.evaluator(store), templates, on_heldout)
+        judged = judge(session, session.evaluator(store, judged="lave" in kinds), templates, on_heldout)
     return ComparisonResult(
         name=session.recipe.name,
         runs=runs,
-        heldout=heldout,
-        differences=differences,
+        heldout=judged.results,
+        differences=judged.differences,
+        full_differences=judged.full_differences,
         folder=str(session.folder),
         where={},
     )

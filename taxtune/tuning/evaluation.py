@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taxtune.data import Example
-from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
+from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import ExampleRow, Usage
+from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage
 from taxtune.tuning.template import render
 from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
+    from taxtune.tuning.judged import AnswerJudge
     from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Evaluation", "Evaluator"]
@@ -32,20 +33,23 @@ class Evaluation:
 
     Attributes:
         rows: One row an image, in the order given.
-        scores: Scores over the images that were answered; None where none was.
+        scores: Scores over the images that were answered; None where none was, or the judge rated none.
         usage: Tokens, cost and how many answers came from the store.
-        retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down).
+        retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down), the judge's too.
+        judged: What the judge was asked; None without one.
     """
 
     rows: tuple[ExampleRow, ...]
-    scores: HierarchicalScores | None
+    scores: TemplateScores | None
     usage: Usage
     retryable: int = 0
+    judged: Judged | None = None
 
     @property
     def failures(self) -> list[str]:
-        """Why calls failed, one reason a failed call."""
-        return [row.failure for row in self.rows if row.failure is not None]
+        """Why images have no answer or, where a judge is asked, no rating: one reason an image."""
+        reasons = (row.failure or row.unrated for row in self.rows)
+        return [reason for reason in reasons if reason is not None]
 
 
 class Evaluator:
@@ -58,6 +62,7 @@ class Evaluator:
         store: Keeps the answers; None asks anew.
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
+        judge: Rates the answers, for the objective "lave"; None asks no judge.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Evaluator:
         store: AnswerStore | None,
         variables: Mapping[str, object],
         use_images: bool = False,
+        judge: AnswerJudge | None = None,
     ) -> None:
         self.taxonomy = taxonomy
         self.vlm = vlm
@@ -76,11 +82,13 @@ class Evaluator:
         self.store = store
         self.variables = variables
         self.use_images = use_images
+        self.judge = judge
 
     def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
-        A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero.
+        A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
+        answer without a rating left out of the mean rating.
 
         Args:
             template: The Jinja source; rendered once, as its variables are the same for every image.
@@ -90,6 +98,7 @@ class Evaluator:
         Raises:
             TemplateError: If the template cannot be rendered.
             VLMError: If the model cannot answer at all (no weights, no key).
+            ModelError: If the judge cannot.
         """
         prompt = render(template, self.variables)
         questions = [Question(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
@@ -103,6 +112,8 @@ class Evaluator:
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
         p, r = precision_recall(self.taxonomy, predicted, target)
         measured = {i: (float(p[j]), float(r[j])) for j, i in enumerate(answered)}
+        rated = self.judge.rate(texts, target.tolist()) if self.judge is not None else None
+        place = {i: j for j, i in enumerate(answered)}
 
         rows = []
         for i, (example, reply) in enumerate(zip(examples, replies, strict=True)):
@@ -125,6 +136,11 @@ class Evaluator:
                         hr=hr,
                         abstained=placed.abstained,
                         from_store=reply.cached,
+                        lave=None
+                        if rated is None or np.isnan(rated.scores[place[i]])
+                        else float(rated.scores[place[i]]),
+                        rationale=None if rated is None else rated.rationales[place[i]],
+                        unrated=None if rated is None else rated.unrated[place[i]],
                     )
                 )
             else:
@@ -155,9 +171,13 @@ class Evaluator:
             asked=len(new),
             from_store=sum(row.from_store for row in rows),
         )
-        scores = score(self.taxonomy, predicted, target) if answered else None
+        scores = None
+        if answered and (rated is None or rated.account.rated):
+            lave = None if rated is None else float(np.nanmean(rated.scores))
+            scores = TemplateScores(**score(self.taxonomy, predicted, target).as_dict(), lave=lave)  # type: ignore[arg-type]
         retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
-        return Evaluation(tuple(rows), scores, usage, retryable)
+        retryable += 0 if rated is None else rated.retryable
+        return Evaluation(tuple(rows), scores, usage, retryable, None if rated is None else rated.account)
 
     def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:
         if not self.use_images:

@@ -34,6 +34,8 @@ _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 _SHOWN = 5
+# Of the identity of runs that were begun when it could not be raised.
+_FREED = frozenset({"recipe.max_missing"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class History:
             self._study.set_user_attr("details", details)
             return
         keys = [key for key in sorted(known.keys() | identity.keys()) if known.get(key) != identity.get(key)]
+        keys = [key for key in keys if key not in _FREED]
         before = self._study.user_attrs.get("details", {})
         changed = []
         for key in keys:
@@ -316,6 +319,7 @@ def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[
             hr=None if record.scores is None else record.scores.hr,
             hf=None if record.scores is None else record.scores.hf,
             accuracy=None if record.scores is None else record.scores.accuracy,
+            lave=None if record.scores is None else record.scores.lave,
             value=None if record.scores is None else objective.value(record.scores),
             feasible=record.feasible,
             reason=record.reason,

@@ -92,7 +92,7 @@ class Tuner:
         session.check_baseline()
         self.objective = session.objective(self.kind)
         if not (self.folder / "history.db").exists():
-            session.check_models()
+            session.check_models(judged=self.kind == "lave")
         self.history = History(
             self.folder,
             session.recipe.name,
@@ -103,7 +103,7 @@ class Tuner:
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
-                result = self._run(session.evaluator(store))
+                result = self._run(session.evaluator(store, judged=self.kind == "lave"))
             status = "finished"
             return result
         except KeyboardInterrupt:
@@ -139,7 +139,7 @@ class Tuner:
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
         with self.history.alone("final"):
-            heldout, differences = judge(
+            judged = judge(
                 self.session,
                 evaluator,
                 {"baseline": records[0].template, "winner": winner.template},
@@ -155,8 +155,9 @@ class Tuner:
             winner=winner.iteration,
             iterations=tuple(records),
             pareto=self.history.pareto(),
-            heldout=heldout,
-            differences=differences["winner - baseline"],
+            heldout=judged.results,
+            differences=judged.differences["winner - baseline"],
+            full_differences=judged.full_differences.get("winner - baseline", {}),
             folder=str(self.folder),
             where={},
         )
@@ -200,6 +201,7 @@ class Tuner:
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
+            judged=evaluation.judged,
             usage=replace(
                 evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,
@@ -210,7 +212,8 @@ class Tuner:
         )
         failures = evaluation.failures
         if len(failures) > self.session.recipe.max_missing * len(examples) or evaluation.scores is None:
-            reason = f"{len(failures)} of {len(examples)} images have no answer; the first: {failures[0].rstrip('.')}"
+            what = "answer" if evaluation.judged is None else "answer or no rating"
+            reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
             if evaluation.retryable or claim.iteration == 0:
                 # Not the template's fault: going on would waste the budget on a model that is out of reach, and a
                 # baseline without answers leaves nothing to compare with.
@@ -218,8 +221,8 @@ class Tuner:
                     f"Iteration {claim.iteration} stopped: {reason}.",
                     remedy="Go on with --resume when the model answers again; answers that were given are kept."
                     if evaluation.retryable
-                    else "Nothing can be compared with a baseline that has no answers: change prompt.baseline, the "
-                    "model or the images, or raise max_missing.",
+                    else "Nothing can be compared with a baseline that has no answers or no ratings: change "
+                    "prompt.baseline, the model, the judge or the images, or raise max_missing.",
                 )
             return replace(record, state="void", reason=reason), False
         return (

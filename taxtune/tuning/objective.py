@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.tuning.records import TemplateScores
 
 __all__ = ["FLOOR_MARGIN", "Objective", "ObjectiveKind"]
 
-ObjectiveKind = Literal["hp", "hf", "accuracy"]
+ObjectiveKind = Literal["hp", "hf", "accuracy", "lave"]
 
 #: How far above the hR of "always answer the domain's root" the default floor lies. Without a floor that answer wins:
 #: it is never wrong (hP = 1) and says nothing.
@@ -22,7 +23,8 @@ class Objective:
 
     Attributes:
         kind: "hp": hP among templates whose hR is at least `hr_floor`, ties by hR. "hf": hF. "accuracy": exact-node
-            accuracy.
+            accuracy. "lave": the mean rating of a judge, which asks whether the question is answered and takes a
+            correct but general answer for wrong or half right, the opposite of what "hp" rewards.
         hr_floor: Smallest mean hR that "hp" accepts, in [0, 1]; None for the others.
     """
 
@@ -51,6 +53,10 @@ class Objective:
             return scores.hf
         if self.kind == "accuracy":
             return scores.accuracy
+        if self.kind == "lave":
+            if not isinstance(scores, TemplateScores) or scores.lave is None:
+                raise ValueError("the scores hold no rating of a judge")
+            return scores.lave
         if not self.feasible(scores):
             return scores.hr - (self.hr_floor or 0.0)
         return scores.hp + 1e-6 * scores.hr

@@ -33,6 +33,8 @@ class Plan:
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         vlm: What is known of the model, by name.
+        judge: The language model that rates the answers, with what a call takes; None where none is asked.
+        judge_calls: Answers that it is asked about at most; replies on disk and repeated answers make it fewer.
         vlm_calls: Questions the VLM is asked at most; answers in the store and repeated questions make it fewer.
         llm_calls: Calls of the proposer's model if every first reply is acceptable.
         llm_calls_at_most: Calls of the proposer's model if every iteration needs three replies.
@@ -52,6 +54,8 @@ class Plan:
     vlm_calls: int
     llm_calls: int
     llm_calls_at_most: int
+    judge: str | None = None
+    judge_calls: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the plan as plain values."""
@@ -93,6 +97,12 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
     proposer = attempt(lambda: session.proposer)
     if proposer is not None:
         attempt(proposer.check)
+    judged = "lave" in objectives
+    judge = None
+    if judged:
+        # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
+        lave = attempt(lambda: session.lave)
+        notes += () if lave is None else tuple(attempt(lave.check) or ())
     attempt(lambda: _check_output(session, kinds, resume=resume))
     tracking = recipe.tracking
     if tracking.mlflow:
@@ -100,6 +110,10 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
 
     tuning, heldout = recipe.data.tuning, recipe.data.heldout
     proposals = recipe.iterations * len(objectives)
+    # The run that is tuned for LAVE, and every template on the held-out images.
+    judge_calls = tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives))
+    if judged and splits is not None and lave is not None:
+        judge = attempt(lambda: _judge_price(session, judge_calls))
     asks_llm = isinstance(recipe.proposer, LLMProposerSettings)
     return Plan(
         name=recipe.name,
@@ -115,6 +129,8 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         # The baseline is asked once for all objectives.
         vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
+        judge=judge,
+        judge_calls=judge_calls if judged else 0,
         llm_calls=proposals if asks_llm else 0,
         llm_calls_at_most=3 * proposals if asks_llm else 0,
     )
@@ -126,3 +142,22 @@ def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: b
     for folder in folders:
         if not resume:
             check_unused(folder)
+
+
+def _judge_price(session: Session, calls: int) -> str:
+    """Returns the judge's name with what a call and all of them come to; no price where litellm knows none."""
+    from taxtune.vlm.api_errors import load_litellm
+
+    settings = session.recipe.judge
+    assert settings is not None
+    example = session.splits.tuning[0]
+    # Four characters a token is near enough for English, and so are sixty tokens for a reason and a rating.
+    tokens = len(session.answer_judge.prompt("an answer of some words", example.target)) // 4
+    told = f"{settings.model}, about {tokens:,} tokens a call"
+    if settings.model.partition(":")[0] == "local":
+        return told
+    try:
+        sent, written = load_litellm().cost_per_token(settings.model, prompt_tokens=tokens, completion_tokens=60)
+    except Exception:  # a model that litellm knows no price of
+        return told
+    return f"{told}, about ${calls * (sent + written):.2f} for all calls" if sent + written > 0 else told

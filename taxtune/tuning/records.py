@@ -8,9 +8,56 @@ from typing import Any, Literal
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 
-__all__ = ["ComparisonResult", "ExampleRow", "HeldoutResult", "IterationRecord", "TuneResult", "Usage"]
+__all__ = [
+    "ComparisonResult",
+    "ExampleRow",
+    "FullTreeScores",
+    "HeldoutResult",
+    "IterationRecord",
+    "Judged",
+    "TemplateScores",
+    "TuneResult",
+    "Usage",
+]
 
 State = Literal["complete", "failed", "void"]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateScores(HierarchicalScores):
+    """The scores of a template.
+
+    Attributes:
+        lave: Mean LAVE score of the answers that the judge rated, in [0, 1]; None where no judge was asked, or none was
+            rated.
+    """
+
+    lave: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a judge was asked about a template's answers, and what of it has no score.
+
+    Attributes:
+        rated: Answers that have a rating.
+        unread: Replies that hold no rating.
+        failed: Calls that failed, and answers that the judge was not asked about.
+        asked: Replies that the judge gave now.
+        from_store: Replies that were on disk.
+        prompt_tokens: Tokens sent in new calls.
+        completion_tokens: Tokens written in new calls.
+        cost_usd: Cost of new calls in US dollars; None where the price is unknown.
+    """
+
+    rated: int
+    unread: int
+    failed: int
+    asked: int = 0
+    from_store: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +79,9 @@ class ExampleRow:
         abstained: Whether the answer names nothing and was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
+        lave: The judge's score in {0, 0.5, 1}; None where it was not asked or gave no rating, never 0.
+        rationale: What the judge wrote, or None.
+        unrated: Why there is no rating where a judge was asked, or None.
     """
 
     example: str
@@ -48,6 +98,9 @@ class ExampleRow:
     abstained: bool
     from_store: bool
     failure: str | None = None
+    lave: float | None = None
+    rationale: str | None = None
+    unrated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +146,13 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
+        judged: What the judge was asked, for the objective "lave".
     """
 
     iteration: int
     state: State
     template: str | None
-    scores: HierarchicalScores | None = None
+    scores: TemplateScores | None = None
     value: float | None = None
     feasible: bool = True
     reason: str | None = None
@@ -106,11 +160,12 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[ExampleRow, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    judged: Judged | None = None
 
     @property
     def missing(self) -> int:
-        """Images that have no answer because the call failed."""
-        return sum(row.failure is not None for row in self.rows)
+        """Images that have no answer because the call failed, or no rating from the judge."""
+        return sum(row.failure is not None or row.unrated is not None for row in self.rows)
 
     @property
     def abstained(self) -> int:
@@ -126,22 +181,41 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FullTreeScores:
+    """The same placements scored on the whole taxonomy, for a run that is restricted to a part of it.
+
+    Attributes:
+        domain: Label of the root that the run is restricted to ("Aves").
+        root: Label of the whole taxonomy's root ("life").
+        scores: Scores on the whole taxonomy, over the same images.
+        intervals: Their bootstrap intervals, by name.
+    """
+
+    domain: str
+    root: str
+    scores: HierarchicalScores
+    intervals: dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
 class HeldoutResult:
     """One template on the held-out split.
 
     Attributes:
         name: "baseline", "winner", or the objective that the template won ("hp", "accuracy").
         template: The Jinja source.
-        scores: Scores over the images that were answered for *all* templates compared.
+        scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
         rows: One row an image.
+        full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
     """
 
     name: str
     template: str
-    scores: HierarchicalScores
+    scores: TemplateScores
     intervals: dict[str, Interval]
     rows: tuple[ExampleRow, ...]
+    full: FullTreeScores | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +224,7 @@ class TuneResult:
 
     Attributes:
         name: The recipe's name.
-        objective: "hp", "hf" or "accuracy".
+        objective: "hp", "hf", "accuracy" or "lave".
         hr_floor: Smallest mean hR on the tuning split that `hp` allows; None for other objectives.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
@@ -161,6 +235,7 @@ class TuneResult:
         differences: Paired differences winner minus baseline on the held-out split, by metric.
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
+        full_differences: The paired differences on the whole taxonomy; empty unless the run is restricted to a part.
     """
 
     name: str
@@ -175,6 +250,7 @@ class TuneResult:
     differences: dict[str, PairedDifference]
     folder: str
     where: dict[str, str]
+    full_differences: dict[str, PairedDifference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +264,7 @@ class ComparisonResult:
         differences: Paired differences of held-out scores, keyed "a - b" by name, then by metric.
         folder: The comparison's folder.
         where: Where to look: commands and files, by what they show.
+        full_differences: The paired differences on the whole taxonomy; empty unless the runs are restricted to a part.
     """
 
     name: str
@@ -196,3 +273,4 @@ class ComparisonResult:
     differences: dict[str, dict[str, PairedDifference]]
     folder: str
     where: dict[str, str]
+    full_differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)

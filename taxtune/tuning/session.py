@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,29 +18,33 @@ from taxtune.errors import RecipeError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.recipe import (
     FieldGuideData,
-    FragmentsProposerSettings,
     INat21Data,
-    LocalVLMSettings,
     ManifestData,
     Recipe,
 )
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+from taxtune.tuning import models
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective, ObjectiveKind
-from taxtune.tuning.proposers import Goal, Proposer, make_proposer
+from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.template import check_template
 from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
+    from taxtune.metrics.lave import Lave
+    from taxtune.tuning.judged import AnswerJudge
     from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Session"]
 
-# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out.
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
+# and `max_missing`, since a run that stops for it says to raise it: what is void by then stays so.
 _FREE = (
     "description",
     "iterations",
+    "judge",  # what of it can change a rating is in the identity of a run that asks it
+    "max_missing",
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.timeout",
@@ -76,12 +79,28 @@ class Session:
     # -- data ----------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def taxonomy(self) -> Taxonomy:
-        """The label tree, restricted to `taxonomy.root` where the recipe says so."""
+    def full_taxonomy(self) -> Taxonomy:
+        """The whole label tree of the recipe's file."""
         settings = self.recipe.taxonomy
         path = settings.path if settings.path.startswith("builtin:") else self.recipe.path(settings.path)
-        tree = read_taxonomy(path, format=settings.format, names=settings.english_names)
-        return tree if settings.root is None else tree.subtree(tree.resolve(settings.root))
+        return read_taxonomy(
+            path,
+            format=settings.format,
+            names=settings.english_names,
+            root_label=settings.root_label,
+            on_note=self.on_note,
+        )
+
+    @cached_property
+    def part(self) -> Domain | None:
+        """The part of the tree that the recipe's `taxonomy.root` restricts everything to; None for the whole."""
+        root = self.recipe.taxonomy.root
+        return None if root is None else restrict(self.full_taxonomy, root)
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        """The label tree, restricted to `taxonomy.root` where the recipe says so."""
+        return self.full_taxonomy if self.part is None else self.part.tree
 
     @cached_property
     def examples(self) -> list[Example]:
@@ -106,6 +125,7 @@ class Session:
             image_column=columns[0],
             label_column=columns[1],
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
+            part=self.part,
             on_note=self.on_note,
             on_progress=self.on_images,
         )
@@ -152,6 +172,12 @@ class Session:
     def objective(self, kind: ObjectiveKind | None = None) -> Objective:
         """Returns the recipe's objective, or another kind of it on the same tuning split."""
         settings = self.recipe.objective
+        if (kind or settings.kind) == "lave" and self.recipe.judge is None:
+            raise RecipeError(
+                "The objective 'lave' needs a judge, and the recipe names none.",
+                file=self.recipe.source,
+                remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
+            )
         return Objective.make(kind or settings.kind, hr_floor=settings.hr_floor, trivial_hr=self.trivial[1])
 
     @cached_property
@@ -211,69 +237,32 @@ class Session:
     @cached_property
     def vlm(self) -> VLM:
         """The vision-language model; weights are loaded at the first question."""
-        s = self.recipe.vlm
-        if isinstance(s, LocalVLMSettings):
-            from taxtune.vlm.local import LocalVLM
-
-            # A model on this machine is a path of the recipe; anything else is a name on the hub.
-            path = None if s.model.startswith("builtin:") else self.recipe.path(s.model)
-            return LocalVLM(
-                str(path) if path is not None and path.is_dir() else s.model,
-                revision=s.revision,
-                dtype=s.dtype,
-                device=s.device,
-                batch_size=s.batch_size,
-                max_new_tokens=s.max_new_tokens,
-                temperature=s.temperature,
-                system_prompt=s.system_prompt,
-            )
-        from taxtune.vlm.api import ApiVLM
-
-        return ApiVLM(
-            s.model,
-            api_base=s.api_base,
-            api_key=self._key(s.api_key_env, "vlm.api_key_env"),
-            concurrency=s.concurrency,
-            max_tokens=s.max_tokens,
-            temperature=s.temperature,
-            timeout=s.timeout,
-            max_retries=s.max_retries,
-            system_prompt=s.system_prompt,
-            on_note=self._note,
-        )
+        return models.vlm(self.recipe, self._note)
 
     @cached_property
     def mapper(self) -> Mapper:
         """Places answers on the tree."""
-        from taxtune.mapping import Mapper, MapperConfig
-        from taxtune.mapping.similarity import make_similarity
-
-        s = self.recipe.mapper
-        spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
-        config = MapperConfig(preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote)
-        return Mapper(self.taxonomy, make_similarity(spec), config)
+        return models.mapper(self.recipe, self.taxonomy)
 
     @cached_property
     def proposer(self) -> Proposer:
         """Makes the templates."""
-        s = self.recipe.proposer
-        if isinstance(s, FragmentsProposerSettings):
-            path = self.recipe.path(s.fragments)
-            return make_proposer("fragments", fragments=path if path.is_file() else s.fragments)
-        return make_proposer(
-            "llm",
-            model=s.model,
-            api_base=s.api_base,
-            api_key=self._key(s.api_key_env, "proposer.api_key_env"),
-            temperature=s.temperature,
-            max_history_tokens=s.max_history_tokens,
-            timeout=s.timeout,
-            max_retries=s.max_retries,
-            on_note=self._note,
-        )
+        return models.proposer(self.recipe, self._note)
 
-    def evaluator(self, store: AnswerStore | None) -> Evaluator:
-        """Returns what asks and scores a template."""
+    @cached_property
+    def lave(self) -> Lave:
+        """The judge of the objective "lave"; its replies are kept in `replies.db` in the folder."""
+        return models.lave(self.recipe, self.folder, self._note)
+
+    @cached_property
+    def answer_judge(self) -> AnswerJudge:
+        """Rates answers by the recipe's question and the names of their targets."""
+        from taxtune.tuning.judged import AnswerJudge
+
+        return AnswerJudge(self.lave, self.taxonomy, self.recipe.prompt.question, self._note)
+
+    def evaluator(self, store: AnswerStore | None, *, judged: bool = False) -> Evaluator:
+        """Returns what asks and scores a template; `judged`: and has its answers rated."""
         return Evaluator(
             self.taxonomy,
             self.vlm,
@@ -281,42 +270,37 @@ class Session:
             store=store,
             variables=self.variables,
             use_images=self.recipe.mapper.use_images,
+            judge=self.answer_judge if judged else None,
         )
 
     def _note(self, text: str) -> None:
         # Looked up at every note: the display that shows them comes later than the models.
         self.on_note(text)
 
-    def _key(self, variable: str | None, key: str) -> str | None:
-        if variable is None:
-            return None
-        if not os.environ.get(variable):
-            raise RecipeError(
-                f"{key} names the environment variable {variable}, which is not set.",
-                file=self.recipe.source,
-                remedy=f"Set it: export {variable}=...",
-            )
-        return os.environ[variable]
-
-    def check_models(self) -> None:
-        """Checks that the model and the proposer can be asked, before either is asked anything that costs.
+    def check_models(self, *, judged: bool = False) -> None:
+        """Checks that the model, the proposer and where there is one the judge can be asked, before that costs.
 
         Raises:
             VLMError: If the model is missing, or its key.
             ProposerError: If the proposer's key is missing, or its provider unknown.
+            ModelError: If the judge is missing, or its key.
         """
         # A model of one's own need not be able to check itself.
         for note in getattr(self.vlm, "check", tuple)() or ():
             self.on_note(note)
         self.proposer.check()
+        for note in self.lave.check() if judged else ():
+            self.on_note(note)
 
     # -- identity ------------------------------------------------------------------------------------------------------
 
     def identity(self, objective: Objective) -> dict[str, Any]:
         """Returns what must stay the same for a run to be resumed, by dotted key."""
         recipe = {f"recipe.{key}": value for key, value in self.recipe.flat().items() if not key.startswith(_FREE)}
+        whole = {} if self.part is None else {"domain root": "/".join(self.full_taxonomy.path(self.part.root))}
         return {
             **recipe,
+            **whole,
             "objective": objective.kind,
             "objective.hr_floor": objective.hr_floor,
             "taxonomy": _digest([self.taxonomy.labels, self.taxonomy.parents.tolist(), self.taxonomy.aliases]),
@@ -325,6 +309,11 @@ class Session:
             **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
+            **(
+                {f"judge.{key}": value for key, value in self.lave.identity().items()}
+                if objective.kind == "lave"
+                else {}
+            ),
         }
 
     def details(self) -> dict[str, dict[str, dict[str, str]]]:

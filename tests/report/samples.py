@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from taxtune.metrics.hierarchical import HierarchicalScores, harmonic_mean
+from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.records import ComparisonResult, ExampleRow, HeldoutResult, IterationRecord, TuneResult, Usage
+from taxtune.tuning.records import (
+    ComparisonResult,
+    ExampleRow,
+    HeldoutResult,
+    IterationRecord,
+    TemplateScores,
+    TuneResult,
+    Usage,
+)
 
 __all__ = ["BASELINE", "HOSTILE", "comparison", "heldout", "iteration", "rows", "scores", "tune"]
 
@@ -15,10 +23,8 @@ HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
 PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 
-def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> HierarchicalScores:
-    return HierarchicalScores(
-        hp=hp, hr=hr, hf=harmonic_mean(hp, hr), accuracy=accuracy, depth=round(4 * hr / hp, 3), n=n
-    )
+def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
+    return TemplateScores(hp=hp, hr=hr, hf=harmonic_mean(hp, hr), accuracy=accuracy, depth=round(4 * hr / hp, 3), n=n)
 
 
 def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[ExampleRow, ...]:

@@ -10,11 +10,14 @@ import pytest
 from PIL import Image
 
 from taxtune.errors import TaxtuneError
+from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.statistics import Interval
 from taxtune.report import write_report
+from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report
 from taxtune.report.provenance import Provenance
-from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.tuning.records import ComparisonResult, FullTreeScores, TuneResult
 from tests.report import samples
 
 VOID = {"meta", "img", "br", "path", "use"}
@@ -72,6 +75,79 @@ def test_it_says_what_was_found(page: str) -> None:
     assert len(ids) == len(set(ids))
 
 
+class Tables(HTMLParser):
+    """The tables of a page: their caption, and their rows as lists of cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, list[list[str]]]] = []
+        self._in: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.tables.append(("", []))
+        elif tag == "tr" and self.tables:
+            self.tables[-1][1].append([])
+        elif tag in ("td", "th") and self.tables:
+            self.tables[-1][1][-1].append("")
+        if tag in ("caption", "td", "th", "small"):
+            self._in = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("caption", "td", "th", "small"):
+            self._in = None
+
+    def handle_data(self, data: str) -> None:
+        if self._in == "caption":
+            self.tables[-1] = (self.tables[-1][0] + data, self.tables[-1][1])
+        elif self._in in ("td", "th"):
+            self.tables[-1][1][-1][-1] += data
+
+
+@pytest.mark.parametrize("differences", [True, False])
+def test_a_restricted_run_has_a_table_for_each_tree(differences: bool) -> None:
+    run = samples.tune(n=2)
+    whole = HierarchicalScores(0.98, 0.8, 0.88, 0.3, 4.0, 200)
+    held = tuple(
+        replace(one, full=FullTreeScores("Aves", "life", whole, dict.fromkeys(("hp", "hr"), Interval(0.5, 0.4, 0.6))))
+        for one in run.heldout
+    )
+    full = samples.differences(0.011, 0.022, 0.033)
+    changed = replace(run, heldout=held, full_differences=full if differences else {})
+    if not differences:
+        changed = replace(changed, differences={})
+    page = render_report(changed)
+    check(page)
+    reader = Tables()
+    reader.feed(page)
+    shown = [(caption, rows) for caption, rows in reader.tables if "held-out" in caption or "same" in caption]
+    assert [rows[0] for _, rows in shown] == [
+        ["template", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves"],
+        ["template", "hP on life", "hR on life", "hF on life", "depth on life"],
+        *(
+            [
+                ["difference", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves"],
+                ["difference", "hP on life", "hR on life", "hF on life", "depth on life"],
+            ]
+            if differences
+            else []
+        ),
+    ]
+    assert shown[0][1][2][:2] == ["winner", "0.962"]
+    assert shown[1][1][2] == ["winner", "0.980", "0.800", "0.880", "4.00"]
+    assert "whole taxonomy, life" in shown[1][0]
+    if differences:
+        assert shown[3][1][1][1:4] == ["+0.011", "+0.022", "+0.017"]
+
+
+def test_only_differences_whose_interval_leaves_out_0_are_bold() -> None:
+    # Of the samples only the change of hF, half of the sum of the others', is within 0.02 of none.
+    run = replace(samples.tune(n=2), differences=samples.differences(0.091, -0.105, -0.16))
+    page = render_report(run)
+    bold = {value: bool(style) for style, value in re.findall(r'<td( class="clear")?>([+−][\d.]+)<small>', page)}
+    assert bold == {"+0.091": True, "−0.105": True, "−0.007": False, "−0.160": True, "−0.32": True}
+
+
 def test_it_needs_nothing_from_elsewhere_and_runs_nothing(page: str) -> None:
     checker = check(page)
     assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in checker.elements}
@@ -82,6 +158,14 @@ def test_it_needs_nothing_from_elsewhere_and_runs_nothing(page: str) -> None:
             assert value.startswith(("#", "data:image/"))
     assert "@import" not in page
     assert "default-src 'none'" in page
+
+
+def test_every_colour_of_a_figure_is_defined_by_day_and_by_night(page: str) -> None:
+    # An undefined variable draws black marks and no lines at all, with the file's own colours still right in the PNG.
+    day, night = page[: page.index("</style>")].split("prefers-color-scheme: dark")
+    for name in {*COLOURS, *re.findall(r"var\(--([\w-]+)\)", page)}:
+        assert f"--{name}:" in day
+        assert f"--{name}:" in night
 
 
 def test_what_a_model_wrote_stays_text() -> None:

@@ -8,17 +8,16 @@ import textwrap
 import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.tuning.history import History, best
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 
 IDENTITY = {"seed": 1, "data": "abc"}
 
 
 def record(iteration, hp=0.8, hr=0.7, *, value=None, feasible=True):
     row = ExampleRow("e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True)
-    scores = HierarchicalScores(hp, hr, 0.75, 0.5, 2.0, 1)
+    scores = TemplateScores(hp, hr, 0.75, 0.5, 2.0, 1)
     return IterationRecord(
         iteration,
         "complete",
@@ -71,6 +70,11 @@ def test_an_existing_run_is_not_overwritten(tmp_path):
     History(tmp_path, "run", IDENTITY, resume=False).close()
     with pytest.raises(ResumeError, match="--resume"):
         History(tmp_path, "run", IDENTITY, resume=False)
+
+
+def test_what_may_change_by_now_does_not_stop_a_run_from_before(tmp_path):
+    History(tmp_path, "run", {**IDENTITY, "recipe.max_missing": 0.1}, resume=False).close()
+    History(tmp_path, "run", IDENTITY, resume=True).close()
 
 
 def test_resume_says_what_changed(tmp_path):

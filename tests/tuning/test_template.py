@@ -25,6 +25,12 @@ def test_the_baseline_is_accepted_and_rendered_word_for_word():
     assert render(source, SAMPLE) == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
+def test_the_specific_seed_is_accepted_and_asks_for_the_last_rank():
+    source = (prompts_dir() / "seeds" / "specific.j2").read_text(encoding="utf-8")
+    check_template(source)
+    assert "exact species" in render(source, SAMPLE)
+
+
 @pytest.mark.parametrize(
     ("source", "prompt"),
     [

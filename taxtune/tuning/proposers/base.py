@@ -10,7 +10,7 @@ from taxtune.errors import ProposerError
 
 __all__ = ["Check", "Goal", "Objective", "Proposal", "ProposalFailed", "Proposer", "Trial"]
 
-Objective = Literal["hp", "hf", "accuracy"]
+Objective = Literal["hp", "hf", "accuracy", "lave"]
 
 Check = Callable[[str], None]
 """Raises `TemplateError` with a reason where a template is not acceptable."""
@@ -28,6 +28,7 @@ class Trial:
         hr: Hierarchical recall on the tuning split, in [0, 1]; None unless complete.
         hf: Harmonic mean of the two, in [0, 1]; None unless complete.
         accuracy: Share of images placed on exactly the target, in [0, 1]; None unless complete.
+        lave: Mean rating of a judge, in [0, 1]; None unless the objective is "lave".
         value: The objective's scalar, larger is better; None unless complete.
         feasible: Whether the objective's constraint (the hR floor) holds.
         reason: Why the iteration failed.
@@ -42,6 +43,7 @@ class Trial:
     hr: float | None = None
     hf: float | None = None
     accuracy: float | None = None
+    lave: float | None = None
     value: float | None = None
     feasible: bool = True
     reason: str | None = None
@@ -54,7 +56,7 @@ class Goal:
     """What is being tuned for.
 
     Attributes:
-        objective: "hp", "hf" or "accuracy".
+        objective: "hp", "hf", "accuracy" or "lave".
         hr_floor: Smallest mean hR that "hp" allows; None where there is none.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from taxtune.errors import TemplateError
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.llm.chat import Chat
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
-from taxtune.tuning.proposers.chat import Chat
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
 from taxtune.vlm.api_errors import without_credentials
@@ -68,6 +68,8 @@ class LLMProposer:
         self._max_history_tokens = max_history_tokens
         self._chat = Chat(
             model,
+            whose="the proposer's model",
+            error=ProposerError,
             api_base=api_base,
             api_key=api_key,
             temperature=temperature,
@@ -76,6 +78,8 @@ class LLMProposer:
             max_retries=max_retries,
             first_wait=first_wait,
             longest_wait=longest_wait,
+            without_key=", or use the proposer 'fragments', which needs no key",
+            too_long="Lower 'max_history_tokens'.",
             on_note=on_note,
         )
 

@@ -25,6 +25,7 @@ _FILES = (
     "objective_accuracy.j2",
     "objective_hf.j2",
     "objective_hp.j2",
+    "objective_lave.j2",
     "refused.j2",
     "system.j2",
 )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.llm.chat import Chat
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, Trial, make_proposer
-from taxtune.tuning.proposers.chat import Chat
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
@@ -240,6 +240,7 @@ def test_trying_again_is_told():
 def test_retry_after_is_respected_up_to_the_longest_wait(monkeypatch: pytest.MonkeyPatch):
     waits: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
+    monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
     with OpenAIServer(status(429, retry_after=7), status(503, retry_after=500), status(500), "Which one?") as server:
         propose(proposer(server.api_base, max_retries=5, first_wait=1.0, longest_wait=60.0))
     assert waits == [7.0, 60.0, 4.0]

@@ -1,0 +1,252 @@
+"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, tracking."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator
+
+__all__ = [
+    "BASELINE",
+    "ApiVLMSettings",
+    "DataSettings",
+    "FieldGuideData",
+    "FolderData",
+    "FragmentsProposerSettings",
+    "INat21Data",
+    "JudgeSettings",
+    "LLMProposerSettings",
+    "LocalVLMSettings",
+    "ManifestData",
+    "MapperSettings",
+    "Number",
+    "ObjectiveSettings",
+    "PromptSettings",
+    "ProposerSettings",
+    "Settings",
+    "TaxonomySettings",
+    "TrackingSettings",
+    "VLMSettings",
+]
+
+BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
+ObjectiveKind = Literal["hp", "hf", "accuracy", "lave"]
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+# YAML reads `yes` as true, which would silently be 1; and 1e-3, without a dot, as text, which is meant as a number.
+Number = Annotated[float, BeforeValidator(_no_bool)]
+
+
+class Settings(BaseModel):
+    """What every part of a recipe has: unknown keys are refused, and values do not change."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
+    )
+
+
+class TaxonomySettings(Settings):
+    """The label tree.
+
+    Attributes:
+        path: A file, folder or zip file, or "builtin:fieldguide".
+        format: Its format; "auto" looks at the content.
+        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
+            the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
+        root_label: The root's label where the format adds a root.
+        domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
+        english_names: Attach the English names that taxtune knows of Latin higher ranks.
+    """
+
+    path: str
+    format: Literal[
+        "auto",
+        "inat21-json",
+        "inat21-csv",
+        "edges",
+        "paths",
+        "darwin-core",
+        "coldp",
+        "nabirds",
+        "groups",
+        "indented",
+        "imagenet-json",
+    ] = "auto"
+    root: str | None = None
+    root_label: str | None = None
+    domain: str | None = None
+    english_names: bool = True
+
+
+class _Splits(Settings):
+    tuning: StrictInt = Field(20, ge=1, description="Images that every template is asked about.")
+    heldout: StrictInt = Field(
+        200, ge=1, description="Images that baseline and winner are asked about, once, at the end."
+    )
+
+
+class ManifestData(_Splits):
+    """A CSV or JSONL file with one image a row."""
+
+    kind: Literal["manifest"] = "manifest"
+    path: str
+    images: str | None = None
+    image_column: str = "image"
+    label_column: str = "label"
+
+
+class FolderData(_Splits):
+    """A folder with one sub-folder of images a label."""
+
+    kind: Literal["folder"] = "folder"
+    path: str
+
+
+class INat21Data(_Splits):
+    """iNaturalist 2021: its COCO-style JSON and the folder of its images."""
+
+    kind: Literal["inat21"] = "inat21"
+    path: str
+    images: str
+
+
+class FieldGuideData(_Splits):
+    """The embedded field guide's drawn birds, rendered on first use."""
+
+    kind: Literal["fieldguide"] = "fieldguide"
+    count: StrictInt = Field(400, ge=2, description="Images to draw.")
+    degraded: Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
+    seed: StrictInt = Field(2021, ge=0)
+
+
+DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
+
+
+class PromptSettings(Settings):
+    """What templates may refer to, and the template that iteration 0 asks with."""
+
+    baseline: str = BASELINE
+    question: str = "What is this an image of?"
+    domain: str = "object"
+    ranks: tuple[str, ...] = Field((), max_length=32)
+    examples: tuple[str, ...] = Field((), max_length=32)
+
+
+class LocalVLMSettings(Settings):
+    """A transformers checkpoint on this machine."""
+
+    kind: Literal["local"] = "local"
+    model: str
+    revision: str | None = None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    device: str = "auto"
+    batch_size: StrictInt = Field(8, ge=1)
+    max_new_tokens: StrictInt = Field(64, ge=1)
+    temperature: Number = Field(0.0, ge=0)
+    system_prompt: str | None = None
+
+
+class ApiVLMSettings(Settings):
+    """Any model with image input that litellm reaches."""
+
+    kind: Literal["api"] = "api"
+    model: str
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    concurrency: StrictInt = Field(8, ge=1)
+    max_tokens: StrictInt = Field(64, ge=1)
+    temperature: Number | None = Field(0.0, ge=0)
+    timeout: Number = Field(60.0, gt=0)
+    max_retries: StrictInt = Field(5, ge=0)
+    system_prompt: str | None = None
+
+
+VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind")]
+
+
+class MapperSettings(Settings):
+    """How free text is placed on the taxonomy (paper 1, Algorithm 1)."""
+
+    similarity: str = "lexical"
+    preset: Literal["default", "paper-listing"] = "default"
+    k: StrictInt = Field(10, ge=2)
+    thr_top2: Number = Field(0.001, ge=0)
+    thr_topk: Number = Field(0.0015, ge=0)
+    thr_vote: StrictInt = Field(4, ge=1)
+    use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
+
+    @field_validator("similarity")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value != "lexical" and not re.fullmatch(r"(sentence|clip):.+", value):
+            raise ValueError("must be 'lexical', 'sentence:MODEL' or 'clip:MODEL'")
+        return value
+
+
+class ObjectiveSettings(Settings):
+    """What makes one template better than another."""
+
+    kind: ObjectiveKind = "hp"
+    hr_floor: Number | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Smallest mean hR that 'hp' accepts; left out: just above the trivial root answer.",
+    )
+
+
+class JudgeSettings(Settings):
+    """The language model that rates answers for the objective 'lave' (paper 4)."""
+
+    model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    temperature: Number | None = Field(0.0, ge=0, description="Of a model behind an API.")
+    max_tokens: StrictInt = Field(256, ge=1, description="Longest reply: a sentence and a rating.")
+    concurrency: StrictInt = Field(8, ge=1)
+    timeout: Number = Field(60.0, gt=0)
+    max_retries: StrictInt = Field(5, ge=0)
+    device: str = "auto"
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    batch_size: StrictInt = Field(8, ge=1)
+    revision: str | None = None
+    demonstrations: str | None = Field(None, description="A YAML file of demonstrations in place of ours.")
+    yes_no_demonstrations: str | None = Field(None, description="The same for references that are yes or no.")
+
+
+class FragmentsProposerSettings(Settings):
+    """Optuna's TPE over templates composed from fragments; needs no key."""
+
+    kind: Literal["fragments"] = "fragments"
+    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
+
+
+class LLMProposerSettings(Settings):
+    """A chat model that reads the history and writes the next template (the paper's loop)."""
+
+    kind: Literal["llm"] = "llm"
+    model: str = "openai/gpt-4o"
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    temperature: Number | None = Field(1.0, ge=0)
+    max_history_tokens: StrictInt = Field(6000, ge=200)
+    timeout: Number = Field(120.0, gt=0)
+    max_retries: StrictInt = Field(5, ge=0)
+
+
+ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+
+
+class TrackingSettings(Settings):
+    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both."""
+
+    mlflow: bool = True
+    experiment: str = "taxtune"
+    uri: str | None = None

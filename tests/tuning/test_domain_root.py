@@ -1,0 +1,181 @@
+"""A recipe that restricts the taxonomy to a domain root: what is scored, reported and left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from taxtune.errors import DataError, TaxonomyError, TaxtuneError
+from taxtune.recipe import TaxonomySettings
+from taxtune.report.html import render_report
+from taxtune.report.tables import print_result
+from taxtune.report.wording import headline
+from taxtune.taxonomy import FORMATS
+from taxtune.tracking.values import heldout_table, result_metrics
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.records import TuneResult
+from taxtune.tuning.session import Session
+from tests.tuning.toy import COLOURS, PARENT, make_session
+
+
+def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()) -> Session:
+    """The toy recipe on a taller tree, sight / property / colour / …, with one image of a shape."""
+    session = make_session(folder, out, overrides=(f"taxonomy.root={root}", *overrides))
+    rows = ["child,parent", "sight,", "property,sight", "shape,property", "round,shape", "colour,property"]
+    rows += [f"{p},colour" for p in dict.fromkeys(PARENT.values())]
+    rows += [f"{child},{parent}" for child, parent in PARENT.items()]
+    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
+    lines = (folder / "manifest.csv").read_text().splitlines()
+    # A label may be given as a path from the very root.
+    lines = [line.replace(",navy", ",sight/property/colour/bluish/navy") for line in lines]
+    first = next(iter(COLOURS))
+    image = (folder / f"{first}0.png").read_bytes()
+    (folder / "ball.png").write_bytes(image + b"\0")
+    (folder / "manifest.csv").write_text("\n".join([*lines, "ball.png,round"]) + "\n")
+    return session
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, TuneResult, list[str]]:
+    base = tmp_path_factory.mktemp("restricted")
+    session = restricted(base / "in", base / "out", overrides=("iterations=3",))
+    notes: list[str] = []
+    session.on_note = notes.append
+    return session, Tuner(session, base / "out").run(), notes
+
+
+def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
+    run: tuple[Session, TuneResult, list[str]],
+) -> None:
+    session, result, notes = run
+    assert session.taxonomy.labels[0] == "colour"
+    assert len(session.examples) == 20
+    said = [note for note in notes if "outside" in note]
+    assert len(said) == 1
+    assert "1 of 21 images lie outside 'colour' and cannot be scored on it; they are left out: round." in said[0]
+    # The trivial answer is the domain's root, and so is the tuning's.
+    assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
+
+
+def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Session, TuneResult, list[str]]) -> None:
+    session, result, _ = run
+    whole = session.full_taxonomy
+    for held in result.heldout:
+        assert held.full is not None
+        assert (held.full.domain, held.full.root) == ("colour", "sight")
+        expected: dict[str, list[float]] = {"hp": [], "hr": [], "full_hp": [], "full_hr": []}
+        for row in held.rows:
+            placed, truth = row.placed.split("/"), row.truth.split("/")  # type: ignore[union-attr]
+            for key, above in (("", []), ("full_", ["sight", "property"])):
+                p = {tuple((above + placed)[: i + 1]) for i in range(len(above + placed))}
+                t = {tuple((above + truth)[: i + 1]) for i in range(len(above + truth))}
+                expected[f"{key}hp"].append(len(p & t) / len(p))
+                expected[f"{key}hr"].append(len(p & t) / len(t))
+            assert whole.path(whole.resolve(("sight", "property", *placed)))[2:] == tuple(placed)
+        for key in ("hp", "hr"):
+            assert getattr(held.scores, key) == pytest.approx(np.mean(expected[key]))
+            assert getattr(held.full.scores, key) == pytest.approx(np.mean(expected[f"full_{key}"]))
+            ends = held.full.intervals[key]
+            assert ends.low <= ends.estimate <= ends.high
+        assert held.full.scores.accuracy == held.scores.accuracy
+        assert held.full.scores.depth == pytest.approx(held.scores.depth + 2)
+    before, after = (held.full.scores for held in result.heldout if held.full is not None)
+    assert result.full_differences["hr"].difference == pytest.approx(after.hr - before.hr)
+
+
+def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Session, TuneResult, list[str]]) -> None:
+    _, result, _ = run
+    text = io.StringIO()
+    print_result(Console(file=text, width=140), result)
+    for label in ("hP on colour", "hR on colour", "hF on colour", "hP on sight", "hR on sight", "hF on sight"):
+        assert text.getvalue().count(label) == 2, "once with the scores and once with the differences"
+    assert "on colour" in headline(result)
+    page = render_report(result)
+    assert '<th scope="col">hP on colour</th>' in page
+    assert '<th scope="col">hP on sight</th>' in page
+    assert "restricted to colour" in page
+    metrics = result_metrics(result)
+    held = result.heldout[1]
+    assert held.full is not None
+    assert metrics["heldout.winner.hr"] == held.scores.hr
+    assert metrics["heldout.winner.full.hr"] == held.full.scores.hr
+    assert metrics["heldout.winner.full.hr.low"] == held.full.intervals["hr"].low
+    assert metrics["heldout.difference.full.hp"] == result.full_differences["hp"].difference
+    assert "hF on sight" in heldout_table(result.heldout)["score"]
+    stored = json.loads(json.dumps(dataclasses.asdict(result)))
+    assert stored["heldout"][0]["full"]["root"] == "sight"
+    assert stored["full_differences"]["hp"]["p_value"] > 0
+
+
+def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("iterations=1",))
+    result = Tuner(session, tmp_path / "out").run()
+    assert session.part is None
+    assert all(held.full is None for held in result.heldout)
+    assert result.full_differences == {}
+    assert not any(".full." in name for name in result_metrics(result))
+    page = render_report(result)
+    assert '<th scope="col">hP</th>' in page
+    assert "restricted to" not in page
+    assert "domain root" not in session.identity(session.objective())
+
+
+def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tmp_path: Path) -> None:
+    settings = ("iterations=1", "data.tuning=4", "data.heldout=4")
+    Tuner(restricted(tmp_path / "in", tmp_path / "out", overrides=settings), tmp_path / "out").run()
+    other = restricted(tmp_path / "in", tmp_path / "out", "bluish", settings)
+    with pytest.raises(TaxtuneError, match=r'recipe.taxonomy.root: was "colour", is "bluish"'):
+        Tuner(other, tmp_path / "out", resume=True).run()
+    # The same part, a step further down the whole: its scores on the whole would not be comparable.
+    moved = restricted(tmp_path / "in", tmp_path / "out", overrides=settings)
+    tree = tmp_path / "in" / "tree.csv"
+    tree.write_text(tree.read_text().replace("property,sight", "look,sight\nproperty,look"))
+    manifest = tmp_path / "in" / "manifest.csv"
+    manifest.write_text(manifest.read_text().replace("sight/property/", "sight/look/property/"))
+    with pytest.raises(TaxtuneError, match='domain root: was "sight/property/colour", is "sight/look/property/colour"'):
+        Tuner(moved, tmp_path / "out", resume=True).run()
+
+
+@pytest.mark.parametrize(
+    ("root", "error", "message"),
+    [
+        ("shape", None, "19"),
+        ("round", TaxonomyError, "nothing below this node"),
+        ("coulour", TaxonomyError, r"'coulour' is not on the taxonomy.*'colour'"),
+    ],
+)
+def test_a_root_that_does_not_fit_is_told(
+    tmp_path: Path, root: str, error: type[Exception] | None, message: str
+) -> None:
+    session = restricted(tmp_path / "in", tmp_path / "out", root)
+    notes: list[str] = []
+    session.on_note = notes.append
+    if error is None:
+        assert len(session.examples) == 1
+        assert "20 of 21 images lie outside 'shape'" in notes[0]
+        return
+    with pytest.raises(error, match=message):
+        _ = session.examples
+
+
+def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path: Path) -> None:
+    session = restricted(tmp_path / "in", tmp_path / "out", "shape")
+    manifest = tmp_path / "in" / "manifest.csv"
+    lines = manifest.read_text().splitlines()
+    manifest.write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(DataError, match="None of the 20 images shows anything below 'shape'"):
+        _ = session.examples
+    again = restricted(tmp_path / "in", tmp_path / "out", "colour")
+    manifest.write_text(manifest.read_text().replace("scarlet0.png,scarlet", "scarlet0.png,scralet"))
+    with pytest.raises(DataError, match=r"'scralet'.*did you mean 'scarlet'"):
+        _ = again.examples
+
+
+def test_a_recipe_knows_every_format() -> None:
+    assert TaxonomySettings.model_fields["format"].annotation.__args__ == FORMATS  # type: ignore[union-attr]
