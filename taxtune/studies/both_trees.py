@@ -1,0 +1,64 @@
+"""Studies on a part of a taxonomy: the same placements scored on the part and on the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.metrics.hierarchical import score
+from taxtune.studies.output import Cell, Table
+from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+
+__all__ = ["both_trees_table", "read_part"]
+
+
+def read_part(path: str, format: str = "auto", root: str | None = None) -> tuple[Taxonomy, Domain | None]:
+    """Returns the tree that a study is on, and what it is a part of, or None where it is the whole taxonomy.
+
+    Args:
+        path: The file, or a built-in one.
+        format: Its format.
+        root: Label, alias or path of the node that becomes the root; None for the whole.
+
+    Raises:
+        TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
+    """
+    whole = read_taxonomy(path, format=format)
+    if root is None:
+        return whole, None
+    part = restrict(whole, root)
+    return part.tree, part
+
+
+def both_trees_table(part: Domain, placed: Mapping[str, tuple[ArrayLike, ArrayLike]], what: str = "model") -> Table:
+    """Returns hP, hR and hF of the same placements on a part of a taxonomy and on the whole of it.
+
+    Args:
+        part: The part.
+        placed: By name, the nodes of answers and of their targets on the part, each of shape (n,); a node of -1, no
+            answer, is left out.
+        what: What the names are of.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for name, (nodes, targets) in placed.items():
+        found: NDArray[np.int64] = np.asarray(nodes, dtype=np.int64)
+        known = found >= 0
+        found, wanted = found[known], np.asarray(targets, dtype=np.int64)[known]
+        if not len(found):
+            rows.append((name, 0, *(None,) * 6))
+            continue
+        here, there = score(part.tree, found, wanted), score(part.full, part.on_full(found), part.on_full(wanted))
+        rows.append((name, len(found), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
+    columns = [f"{metric} on {label}" for label in (part.label, part.full_label) for metric in ("hP", "hR", "hF")]
+    return Table(
+        "both-trees",
+        f"The same placements on {part.label} and on the whole taxonomy",
+        (what, "answers", *columns),
+        tuple(rows),
+        notes=(
+            f"hP, hR and hF of all other tables are counted from {part.label}; from {part.full_label} every path is "
+            "longer by the nodes above it, which all placements share.",
+        ),
+    )

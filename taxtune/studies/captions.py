@@ -1,0 +1,225 @@
+"""Images with captions and object labels, from files in COCO's format, and with Localized Narratives (paper 3, §5)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import DataError, shortened
+from taxtune.taxonomy.readers.text import read_text
+
+__all__ = ["CaptionData", "CaptionedImage", "read_caption_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedImage:
+    """An image and what is said about it.
+
+    Attributes:
+        id: Its id in the files.
+        file_name: Its file, relative to the folder of the images.
+        captions: Its captions, at least one; each once.
+        labels: The names of the object categories that are in it, at least one; each once, in the order of the file of
+            instances.
+        narratives: Long descriptions of it; often none.
+    """
+
+    id: str
+    file_name: str
+    captions: tuple[str, ...]
+    labels: tuple[str, ...]
+    narratives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionData:
+    """The images of a study of captions.
+
+    Attributes:
+        images: The images that have captions and labels, in the order of the captions file.
+        categories: All object categories, whether in an image or not.
+        notes: Stated, counted exclusions.
+    """
+
+    images: tuple[CaptionedImage, ...]
+    categories: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_caption_data(captions: Path, instances: Path, narratives: Path | None = None) -> CaptionData:
+    """Reads captions, object labels and, if there are any, long narratives, and joins them by the id of the image.
+
+    Args:
+        captions: COCO's captions file: `images` (id, file_name) and `annotations` (image_id, caption).
+        instances: COCO's instances file: `categories` (id, name) and `annotations` (image_id, category_id).
+        narratives: Localized Narratives, one JSON object a line (image_id, caption), or None.
+
+    Raises:
+        DataError: If a file is not of this form, an annotation names an image or a category that is not there, or no
+            image has both captions and labels.
+    """
+    names, of_images = _read_captions(captions)
+    categories, of_objects, others = _read_instances(instances, names)
+    notes: list[str] = []
+    told: dict[str, list[str]] = {}
+    if narratives is not None:
+        told, strangers = _read_narratives(narratives, names)
+        if strangers:
+            notes.append(f"Left out: {strangers:,} narratives of images that the captions file does not have.")
+        if not told:
+            raise DataError(
+                "No narrative is of an image of the captions file.", file=narratives, remedy="Are both of one split?"
+            )
+    if others:
+        notes.append(f"Left out: {others:,} object annotations of images that the captions file does not have.")
+    bare = [image for image in names if not of_images[image]]
+    unlabelled = [image for image in names if of_images[image] and image not in of_objects]
+    for images, what in ((bare, "no caption"), (unlabelled, "captions and no object label")):
+        if images:
+            notes.append(f"Left out: {len(images):,} of {len(names):,} images, with {what}.")
+    kept = tuple(
+        CaptionedImage(
+            image,
+            names[image],
+            tuple(of_images[image]),
+            tuple(categories[i] for i in of_objects[image]),
+            tuple(dict.fromkeys(told.get(image, ()))),
+        )
+        for image in names
+        if of_images[image] and image in of_objects
+    )
+    if not kept:
+        raise DataError(
+            "No image has both captions and object labels.", file=captions, remedy=f"Does {instances} belong to it?"
+        )
+    return CaptionData(kept, tuple(categories.values()), tuple(notes))
+
+
+def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Returns the file of each image, and its captions, by image."""
+    data = _read_json(path, "captions", ("images", "annotations"))
+    names: dict[str, str] = {}
+    for i, entry in enumerate(data["images"]):
+        image = _id(entry, "id", path, f"images[{i}]")
+        name = entry.get("file_name")
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"images[{i}] has no `file_name`.", file=path, value=entry)
+        if image in names:
+            raise DataError(f"images[{i}] repeats an id.", file=path, value=image)
+        names[image] = name
+    if not names:
+        raise DataError("The file has no images.", file=path)
+    captions: dict[str, list[str]] = {image: [] for image in names}
+    wrong: list[str] = []
+    for i, entry in enumerate(data["annotations"]):
+        image = _id(entry, "image_id", path, f"annotations[{i}]")
+        caption = entry.get("caption")
+        if not isinstance(caption, str):
+            hint = "Is this the instances file?" if "category_id" in entry else None
+            raise DataError(f"annotations[{i}] has no `caption`.", file=path, value=entry, remedy=hint)
+        if image not in captions:
+            wrong.append(f"  annotations[{i}]: image {image}")
+            continue
+        text = " ".join(caption.split())
+        if text and text not in captions[image]:
+            captions[image].append(text)
+    if wrong:
+        raise DataError(
+            f"Captions of images that the file does not have, {len(wrong):,} in all:\n"
+            + "\n".join(shortened(wrong, 20)),
+            file=path,
+        )
+    return names, captions
+
+
+def _read_instances(path: Path, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]], int]:
+    """Returns the categories by id, the ids of those in each image, and how many objects are of other images."""
+    data = _read_json(path, "instances", ("categories", "annotations"))
+    categories: dict[str, str] = {}
+    for i, entry in enumerate(data["categories"]):
+        category = _id(entry, "id", path, f"categories[{i}]")
+        name = entry.get("name")
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"categories[{i}] has no `name`.", file=path, value=entry)
+        if category in categories:
+            raise DataError(f"categories[{i}] repeats an id.", file=path, value=category)
+        categories[category] = name.strip()
+    repeated = [name for name, count in Counter(categories.values()).items() if count > 1]
+    if repeated:
+        raise DataError("Two categories have one name.", file=path, value=repeated[0])
+    if len(categories) < 2:
+        raise DataError("There must be at least two categories: no object could be swapped.", file=path)
+    found: dict[str, list[str]] = {}
+    others = 0
+    for i, entry in enumerate(data["annotations"]):
+        image = _id(entry, "image_id", path, f"annotations[{i}]")
+        if "category_id" not in entry:
+            hint = "Is this the captions file?" if "caption" in entry else None
+            raise DataError(f"annotations[{i}] has no `category_id`.", file=path, value=entry, remedy=hint)
+        category = _id(entry, "category_id", path, f"annotations[{i}]")
+        if category not in categories:
+            raise DataError(
+                f"annotations[{i}] is of a category that the file does not have.", file=path, value=category
+            )
+        if image not in names:
+            others += 1
+        elif category not in found.setdefault(image, []):
+            found[image].append(category)
+    if not found:
+        raise DataError(
+            "No object is in an image of the captions file.", file=path, remedy="Are both files of one split?"
+        )
+    return categories, found, others
+
+
+def _read_narratives(path: Path, names: Mapping[str, str]) -> tuple[dict[str, list[str]], int]:
+    told: dict[str, list[str]] = {}
+    strangers = 0
+    for row, line in enumerate(read_text(path, error=DataError, what="narratives").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"The line is not valid JSON: {error}.", file=path, row=row) from None
+        caption = entry.get("caption") if isinstance(entry, dict) else None
+        if not isinstance(caption, str) or "image_id" not in entry:
+            raise DataError("A narrative needs `image_id` and `caption`.", file=path, row=row)
+        # Localized Narratives write the ids of COCO as text, some with leading zeros.
+        image = str(entry["image_id"]).strip()
+        image = image if image in names else image.lstrip("0") or image
+        text = " ".join(caption.split())
+        if image not in names:
+            strangers += 1
+        elif text:
+            told.setdefault(image, []).append(text)
+    return told, strangers
+
+
+def _read_json(path: Path, what: str, needed: Sequence[str]) -> dict[str, Any]:
+    try:
+        data = json.loads(read_text(path, error=DataError, what=what))
+    except ValueError as error:
+        raise DataError(f"The {what} file is not valid JSON: {error}.", file=path) from None
+    except RecursionError:
+        raise DataError(f"The {what} file is nested too deeply.", file=path) from None
+    for name in needed:
+        if not isinstance(data, dict) or not isinstance(data.get(name), list):
+            raise DataError(
+                f"The {what} file has no list `{name}`.", file=path, remedy="It must be in the format of COCO."
+            )
+        wrong = next((i for i, entry in enumerate(data[name]) if not isinstance(entry, dict)), None)
+        if wrong is not None:
+            raise DataError(f"{name}[{wrong}] is no object.", file=path, value=data[name][wrong])
+    return dict(data)
+
+
+def _id(entry: Mapping[str, Any], key: str, path: Path, where: str) -> str:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+        raise DataError(f"{where} has no `{key}`.", file=path, value=value if key in entry else dict(entry))
+    return str(value)

@@ -1,0 +1,215 @@
+"""What a study hands out: tables, figures and numbers, on the terminal, as JSON, and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Cell", "StudyReport", "Table", "publish"]
+
+Cell = str | int | float | None
+
+_NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of results.
+
+    Attributes:
+        name: The stem of its files.
+        title: What it shows.
+        columns: The headings.
+        rows: The cells; None and NaN mean that there is no value and are shown as a dash, never as 0.
+        digits: Decimals by column; three where a column is not named.
+        notes: What a reader must know: exclusions with their counts, how a value was made.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    digits: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}")
+
+    def records(self) -> list[dict[str, Cell]]:
+        """Returns a mapping for each row, unrounded; NaN and infinities, which JSON has none of, as None."""
+        return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
+
+    def shown(self) -> list[list[str]]:
+        """Returns the cells as text, rounded."""
+        return [
+            [_text(cell, self.digits.get(column, 3)) for column, cell in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    def markdown(self) -> str:
+        """Returns the table as Markdown, with its title above and its notes below."""
+        rows = [[_escaped(cell) for cell in row] for row in [list(self.columns), *self.shown()]]
+        numbers = [all(_is_number(row[i]) for row in self.rows) for i in range(len(self.columns))]
+        ruler = ["---:" if number else "---" for number in numbers]
+        lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
+        return "\n".join([f"**{self.title}**", "", *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+
+    def csv(self) -> str:
+        """Returns the table as CSV, unrounded; no value is an empty cell."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([["" if _plain(cell) is None else cell for cell in row] for row in self.rows])
+        return buffer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class StudyReport:
+    """The result of a study.
+
+    Attributes:
+        study: Its name on the command line.
+        title: What it asks.
+        settings: Everything that is needed to run it again, the seed included.
+        tables: The tables, the main one first.
+        figures: What draws each figure, by file stem.
+        notes: Stated, counted exclusions and other things to know.
+        data: Further numbers for `--json`, not shown as a table.
+    """
+
+    study: str
+    title: str
+    settings: Mapping[str, Any]
+    tables: tuple[Table, ...]
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what `--json` prints."""
+        import taxtune
+
+        return {
+            "study": self.study,
+            "title": self.title,
+            "taxtune": taxtune.__version__,
+            "settings": _clean(self.settings),
+            "tables": {table.name: table.records() for table in self.tables},
+            "table_notes": {table.name: list(table.notes) for table in self.tables if table.notes},
+            "notes": list(self.notes),
+            **_clean(self.data),
+        }
+
+
+def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
+    """Prints a report, and writes its files where a folder is given.
+
+    Args:
+        report: The report.
+        out: A folder for `study.json`, each table as CSV and Markdown and each figure as PNG and SVG; None for none.
+        as_json: Whether to print one JSON object instead of tables.
+
+    Raises:
+        TaxtuneError: If a file cannot be written.
+    """
+    record = report.as_json()
+    if out is not None:
+        _write(report, record, out)
+    if as_json:
+        print(json.dumps(record, ensure_ascii=False, indent=2, allow_nan=False))
+        return
+    _print(report)
+    if out is None and report.figures:
+        print("taxtune: note: with --out FOLDER the tables and figures are written to files.", file=sys.stderr)
+
+
+def _write(report: StudyReport, record: Mapping[str, Any], out: Path) -> None:
+    from taxtune import atomic
+    from taxtune.report.drawing import save_figure
+
+    folder = atomic.make_folder(out)
+    # Drawing is what may fail, so it comes first; study.json comes last: where it is, all is.
+    for stem, draw in report.figures.items():
+        save_figure(draw, folder / stem)
+    for table in report.tables:
+        atomic.write_text(folder / f"{table.name}.csv", table.csv())
+        atomic.write_text(folder / f"{table.name}.md", table.markdown())
+    atomic.write_json(folder / "study.json", record)
+    print(f"taxtune: written to {folder}", file=sys.stderr)
+
+
+def _print(report: StudyReport) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        # A pipe has no width: nothing is wrapped or cut.
+        console = Console(width=10_000, no_color=True)
+    for table in report.tables:
+        shown = RichTable(box=box.SIMPLE_HEAD, title=table.title, title_justify="left", title_style="bold")
+        cells = table.shown()
+        for i, column in enumerate(table.columns):
+            numbers = all(_is_number(row[i]) for row in table.rows)
+            # On a narrow terminal text is folded; a number that is cut short would be another number.
+            width = max((len(row[i]) for row in cells), default=0) if numbers else None
+            shown.add_column(Text(column), justify="right" if numbers else "left", min_width=width, overflow="fold")
+        for row in cells:
+            shown.add_row(*(Text(cell) for cell in row))  # Text, not markup: names may hold square brackets
+        console.print(shown, crop=False)
+        for note in table.notes:
+            console.print(Text(f"  {note}"))
+    for note in report.notes:
+        print(f"taxtune: note: {note}", file=sys.stderr)
+
+
+def _is_number(cell: Cell) -> bool:
+    return cell is None or isinstance(cell, int | float)
+
+
+def _plain(cell: Any) -> Any:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _clean(value: Any) -> Any:
+    """Returns a value that JSON can hold: no NaN, no NumPy scalar, no path."""
+    if isinstance(value, Mapping):
+        return {str(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return _clean(value.tolist())
+    return _plain(value)
+
+
+def _text(cell: Cell, digits: int) -> str:
+    cell = _plain(cell)
+    if cell is None:
+        return _NOTHING
+    if isinstance(cell, float):
+        text = f"{cell:.{digits}f}"
+        # -0.000 is a number that is zero to a reader.
+        return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return f"{cell:,}".replace("-", "−")
+    return str(cell)
+
+
+def _escaped(cell: str) -> str:
+    return " ".join(cell.replace("|", "\\|").split())

@@ -1,0 +1,29 @@
+"""A progress bar on standard error for long work; silent where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Callable[..., None]]:
+    """Shows a bar while the block runs, if standard error is a terminal; yields `advance(n=1)`.
+
+    Args:
+        total: How many steps there are.
+        what: What is done, such as "pairs".
+    """
+    if not sys.stderr.isatty():
+        yield lambda n=1: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda n=1: bars.advance(task, n)

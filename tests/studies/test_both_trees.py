@@ -1,0 +1,35 @@
+"""The same placements on a part of a taxonomy and on the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.errors import TaxonomyError
+from taxtune.studies.both_trees import both_trees_table, read_part
+
+
+def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> None:
+    file = tmp_path / "tree.csv"
+    file.write_text("path\nlife/animal/bird/duck/mallard\nlife/animal/bird/gull\nlife/animal/fish/cod\nlife/plant\n")
+    assert read_part(str(file))[1] is None
+    tree, part = read_part(str(file), root="bird")
+    assert part is not None
+    assert tree is part.tree
+    label = {name: tree.resolve(name) for name in ("bird", "duck", "mallard", "gull")}
+    pairs = [("duck", "mallard"), ("gull", "mallard"), ("bird", "gull")]
+    nodes, targets = ([label[pair[side]] for pair in pairs] for side in (0, 1))
+    (row, none) = both_trees_table(
+        part, {"one": ([*nodes, -1], [*targets, label["gull"]]), "none": (np.array([-1]), np.array([label["gull"]]))}
+    ).records()
+    assert (row["model"], row["answers"]) == ("one", 3)
+    # bird/duck of bird/duck/mallard; bird of bird/gull; bird. On life two more nodes are shared each time.
+    assert row["hP on bird"] == pytest.approx((1 + 1 / 2 + 1) / 3)
+    assert row["hR on bird"] == pytest.approx((2 / 3 + 1 / 3 + 1 / 2) / 3)
+    assert row["hP on life"] == pytest.approx((1 + 3 / 4 + 1) / 3)
+    assert row["hR on life"] == pytest.approx((4 / 5 + 3 / 5 + 3 / 4) / 3)
+    assert (none["answers"], none["hP on bird"], none["hF on life"]) == (0, None, None)
+    with pytest.raises(TaxonomyError, match="nothing below this node"):
+        read_part(str(file), root="cod")

@@ -1,0 +1,105 @@
+"""Tests of choosing guesses and of naming who is compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.studies.answer_files import read_answer_file
+from taxtune.studies.contestants import Reading, named_paths, read_models, read_prompts
+from taxtune.studies.guesses import guess_name, with_guess
+from taxtune.taxonomy import Taxonomy
+
+
+@pytest.fixture
+def guesses(tmp_path: Path) -> Path:
+    path = tmp_path / "guesses.jsonl"
+    answers = [["thrush", "duck", "mallard"], ["duck"], [], ["robin, duck,thrush"], None]
+    path.write_text(
+        "".join(
+            json.dumps({"id": i, "answer": answer, "target": "mallard", "model": "m", "prompt": "p"}) + "\n"
+            for i, answer in enumerate(answers)
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("guess", "expected"),
+    [
+        ("1", ["thrush", "duck", "", "robin", None]),
+        ("2", ["duck", None, "", "duck", None]),
+        ("top-2", ["thrush, duck", "duck", "", "robin, duck", None]),
+        ("all", ["thrush, duck, mallard", "duck", "", "robin, duck, thrush", None]),
+    ],
+)
+def test_guesses_are_chosen(birds: Taxonomy, guesses: Path, guess: str, expected: list[str | None]) -> None:
+    chosen = with_guess(read_answer_file(guesses, birds, missing="keep"), guess)
+    assert [row.answer for row in chosen.rows] == expected
+
+
+def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) -> None:
+    read = read_answer_file(guesses, birds, missing="keep")
+    assert with_guess(read, "2").notes[-1].endswith("1 of 5 rows have no guess 2 and are missing there")
+    assert with_guess(read, "all").notes == read.notes
+
+
+@pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
+def test_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
+    with pytest.raises(DataError, match="no such guess"):
+        with_guess(read_answer_file(guesses, birds, missing="keep"), guess)
+
+
+def test_guesses_have_names() -> None:
+    assert [guess_name(guess) for guess in ("1", "top-3", "all")] == ["guess 1", "top 3", "all guesses"]
+
+
+def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> None:
+    odd = tmp_path / "a=b.csv"
+    odd.write_text("", "utf-8")
+    assert named_paths(["GPT 4=x/y=z.csv", "x/llava.jsonl", str(odd)]) == {
+        "GPT 4": "x/y=z.csv",
+        "llava": "x/llava.jsonl",
+        "a=b": str(odd),
+    }
+    with pytest.raises(DataError, match="same name"):
+        named_paths(["m=a.csv", "m=b.csv"])
+    with pytest.raises(DataError, match="not NAME=FILE"):
+        named_paths(["=a.csv"])
+    with pytest.raises(DataError, match="No file"):
+        named_paths([])
+
+
+def test_models_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
+    reading = Reading()
+    assert list(read_models([f"a={guesses}", f"b={guesses}"], birds, reading)) == ["a", "b"]
+    assert list(read_models([str(guesses)], birds, reading, by="model")) == ["m"]
+    assert list(read_models([str(guesses)], birds, reading, guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
+    both = read_models([f"a={guesses}", f"b={guesses}"], birds, reading, guess=["1", "2"])
+    assert list(both) == ["a, guess 1", "a, guess 2", "b, guess 1", "b, guess 2"]
+    with pytest.raises(DataError, match="--by parts one file, and 2 were given"):
+        read_models([f"a={guesses}", f"b={guesses}"], birds, reading, by="model")
+
+
+def test_prompts_come_from_names_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
+    reading = Reading()
+    by_name = read_prompts([f"m:short={guesses}", f"m:long:er={guesses}", f"n:short={guesses}"], birds, reading)
+    assert {model: list(prompts) for model, prompts in by_name.items()} == {"m": ["short", "long:er"], "n": ["short"]}
+    by_column = read_prompts([str(guesses)], birds, reading, columns=("model", "prompt"))
+    assert {model: list(prompts) for model, prompts in by_column.items()} == {"m": ["p"]}
+    by_guess = read_prompts([f"x={guesses}"], birds, reading, guess=["1", "all"])
+    assert {model: list(prompts) for model, prompts in by_guess.items()} == {"x": ["guess 1", "all guesses"]}
+
+
+def test_prompts_that_are_not_said_are_refused(birds: Taxonomy, guesses: Path) -> None:
+    reading = Reading()
+    with pytest.raises(DataError, match="does not say model and prompt"):
+        read_prompts([f"m={guesses}"], birds, reading)
+    with pytest.raises(DataError, match="needs --prompt-column"):
+        read_prompts([f"m={guesses}"], birds, reading, columns=("model", None))
+    with pytest.raises(DataError, match="Both"):
+        read_prompts([f"m={guesses}"], birds, reading, columns=(None, "prompt"), guess=["1"])
