@@ -53,6 +53,7 @@ format: install-dev
 
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 
 clean:

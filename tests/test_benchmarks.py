@@ -14,6 +14,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [
+        ("build.py", ["--nodes", "1500"], "read back: identical"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
     ],

@@ -6,9 +6,12 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.diagnose import diagnose
 from taxtune.cli.init import init
+from taxtune.cli.measure import measure
 from taxtune.cli.place import place
 from taxtune.cli.score import score
+from taxtune.cli.studies import study_app
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 
@@ -41,9 +44,12 @@ def _options(
 
 
 app.add_typer(taxonomy_app, name="taxonomy")
+app.add_typer(study_app, name="study")
 app.command()(init)
 app.command()(place)
 app.command()(score)
+app.command()(measure)
+app.command()(diagnose)
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)

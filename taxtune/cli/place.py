@@ -42,8 +42,17 @@ def place(
         str, typer.Option("--input", help="text, csv or jsonl; auto goes by the file's name, and stdin is text.")
     ] = "auto",
     format: Annotated[
-        str, typer.Option("--format", help="The taxonomy's format: auto, inat21-json, inat21-csv, edges or paths.")
+        str,
+        typer.Option(
+            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
+        ),
     ] = "auto",
+    root_label: Annotated[
+        str | None, typer.Option(help="The label of the taxonomy's root, where its format has none and one is added.")
+    ] = None,
+    root: Annotated[
+        str | None, typer.Option(help="Place on the part of the taxonomy below this node (a label or path).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -52,11 +61,18 @@ def place(
     tabs; a blank answer has a line too and is an abstention.
     """
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy import read_taxonomy, restrict
 
     config = MapperConfig(preset=preset)
     answers = _read_answers(file, input)
-    tree = read_taxonomy(taxonomy, format=format)
+    tree = read_taxonomy(
+        taxonomy,
+        format=format,
+        root_label=root_label,
+        on_note=lambda text: print(f"taxtune: note: {text}", file=sys.stderr),
+    )
+    if root is not None:
+        tree = restrict(tree, root).tree
     placements = Mapper(tree, similarity, config).place(answers) if answers else []
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))

@@ -275,14 +275,14 @@ def evaluate_template(
     examples = session.splits.heldout if split == "heldout" else session.splits.tuning
     templates = {"baseline": session.recipe.prompt.baseline, "template": source}
     with AnswerStore(session.folder / "answers.db") as store:
-        results, differences = judge(
-            session, session.evaluator(store), templates, progress.on_heldout, examples=examples
-        )
+        evaluator = session.evaluator(store, judged=session.recipe.objective.kind == "lave")
+        judged = judge(session, evaluator, templates, progress.on_heldout, examples=examples)
     return ComparisonResult(
         name=session.recipe.name,
         runs=(),
-        heldout=results,
-        differences=differences,
+        heldout=judged.results,
+        differences=judged.differences,
+        full_differences=judged.full_differences,
         folder=str(session.folder),
         where={"answers": str(session.folder / "answers.db")},
     )
@@ -321,6 +321,9 @@ def _print_plan(plan: Plan) -> None:
         line("trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always the domain's root")
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
     line("VLM calls", f"at most {plan.vlm_calls:,}")
+    if plan.judge is not None:
+        line("judge", plan.judge)
+        line("judge calls", f"at most {plan.judge_calls:,}")
     line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
     for note in plan.notes:
         line("note", note)

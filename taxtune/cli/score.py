@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Placement
     from taxtune.metrics import Interval
     from taxtune.metrics.predictions import Predictions
-    from taxtune.taxonomy import Taxonomy
+    from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["score"]
 
@@ -27,6 +27,8 @@ _SHOWN = {
     "accuracy": "accuracy",
     "depth": "depth",
 }
+# What depends on the root; whether a node is exactly right does not.
+_ROOTED = ("hp", "hr", "hf", "depth")
 
 
 def score(
@@ -35,8 +37,18 @@ def score(
     ],
     taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
     format: Annotated[
-        str, typer.Option("--format", help="The taxonomy's format: auto, inat21-json, inat21-csv, edges or paths.")
+        str,
+        typer.Option(
+            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
+        ),
     ] = "auto",
+    root_label: Annotated[
+        str | None, typer.Option(help="The label of the taxonomy's root, where its format has none and one is added.")
+    ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
+    ] = None,
     similarity: Annotated[str, typer.Option(help="For answers: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
     preset: Annotated[str, typer.Option(help="For answers: default or paper-listing.")] = "default",
     empty: Annotated[str, typer.Option(help="What an empty answer cell means: error, abstain or leave-out.")] = "error",
@@ -47,14 +59,16 @@ def score(
     """Print hP, hR, hF, accuracy and mean placed depth with 95 % bootstrap intervals."""
     from taxtune.metrics import bootstrap_scores
     from taxtune.metrics.predictions import EMPTY, read_predictions
-    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy import read_taxonomy, restrict
 
     if empty not in EMPTY:
         raise DataError("There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(EMPTY)}.")
-    tree = read_taxonomy(taxonomy, format=format)
-    rows = read_predictions(file, tree, empty=empty)
+    whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=_note)
+    part = None if root is None else restrict(whole, root)
+    tree = whole if part is None else part.tree
+    rows = read_predictions(file, tree, empty=empty, part=part)
     for note in rows.notes:
-        print(f"taxtune: note: {note}", file=sys.stderr)
+        _note(note)
     placements: list[Placement] = []
     mapper: dict[str, Any] | None = None
     predicted = list(rows.predicted)
@@ -68,29 +82,43 @@ def score(
     intervals = bootstrap_scores(
         tree, predicted, list(rows.targets), resamples=resamples, confidence=_CONFIDENCE, seed=seed
     )
+    full = None
+    if part is not None:
+        # The same seed draws the same resamples.
+        full = bootstrap_scores(
+            whole,
+            part.on_full(predicted),
+            part.on_full(list(rows.targets)),
+            resamples=resamples,
+            confidence=_CONFIDENCE,
+            seed=seed,
+        )
     abstained = sum(placement.abstained for placement in placements)
     if not as_json:
-        _print_scores(rows, intervals, abstained)
+        _print_scores(rows, intervals, abstained, part, full)
         return
     result = {
         "file": rows.file,
         "taxonomy": taxonomy,
+        "root": "/".join(whole.path(part.root)) if part is not None else None,
         "scored": rows.kind,
         "n": len(rows.rows),
         "abstained": abstained if mapper is not None else None,
         "left_out": list(rows.left_out),
+        "outside": list(rows.outside),
         "confidence": _CONFIDENCE,
         "resamples": resamples,
         "seed": seed,
         "scores": {name: asdict(interval) for name, interval in intervals.items()},
+        "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
         "mapper": mapper,
-        "rows": _row_records(tree, rows, predicted, placements),
+        "rows": _row_records(tree, rows, predicted, placements, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
 
 def _row_records(
-    tree: Taxonomy, rows: Predictions, predicted: list[int], placements: list[Placement]
+    tree: Taxonomy, rows: Predictions, predicted: list[int], placements: list[Placement], part: Domain | None
 ) -> list[dict[str, Any]]:
     from taxtune.metrics import precision_recall
 
@@ -105,6 +133,10 @@ def _row_records(
         }
         for row, target, node, p, r in zip(rows.rows, rows.targets, predicted, hp.tolist(), hr.tolist(), strict=True)
     ]
+    if part is not None:
+        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(list(rows.targets)))
+        for record, p, r in zip(records, hp.tolist(), hr.tolist(), strict=True):
+            record |= {"full_hp": p, "full_hr": r}
     for record, placement in zip(records, placements, strict=False):
         record |= {
             "answer": placement.answer,
@@ -115,19 +147,21 @@ def _row_records(
     return records
 
 
-def _print_scores(rows: Predictions, intervals: dict[str, Interval], abstained: int) -> None:
+def _print_scores(
+    rows: Predictions,
+    intervals: dict[str, Interval],
+    abstained: int,
+    part: Domain | None,
+    full: dict[str, Interval] | None,
+) -> None:
     lines = [("", "estimate", f"{_CONFIDENCE:.0%} interval".replace("%", " %"))]
-    for name, value in intervals.items():
-        digits = 2 if name == "depth" else 3
-        lines.append(
-            (
-                _SHOWN[name],
-                f"{value.estimate:.{digits}f}",
-                f"{value.low:.{digits}f} – {value.high:.{digits}f}",
-            )
-        )
+    on = "" if part is None else f" on {part.label}"
+    lines += [_line(name + (on if key in _ROOTED else ""), key, intervals[key]) for key, name in _SHOWN.items()]
+    if part is not None and full is not None:
+        lines += [_line(f"{_SHOWN[key]} on {part.full_label}", key, full[key]) for key in _ROOTED]
+    width = max(9, *(len(name) for name, _, _ in lines))
     for name, estimate, interval in lines:
-        print(f"{name:<9} {estimate:>8}  {interval:>15}")
+        print(f"{name:<{width}} {estimate:>8}  {interval:>15}")
     examples = f"{len(rows.rows):,} example{'' if len(rows.rows) == 1 else 's'}"
     if rows.kind == "answer":
         examples += f", {abstained:,} of them abstentions (answers that name nothing, placed on the root)"
@@ -136,3 +170,16 @@ def _print_scores(rows: Predictions, intervals: dict[str, Interval], abstained: 
         shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")
         plural = "" if len(rows.left_out) == 1 else "s"
         print(f"{len(rows.left_out):,} row{plural} without an answer left out: {shown}")
+    if rows.outside and part is not None:
+        shown = ", ".join(map(str, rows.outside[:20])) + (", …" if len(rows.outside) > 20 else "")
+        plural = "" if len(rows.outside) == 1 else "s"
+        print(f"{len(rows.outside):,} row{plural} with a target outside {part.label} left out: {shown}")
+
+
+def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:
+    digits = 2 if key == "depth" else 3
+    return name, f"{value.estimate:.{digits}f}", f"{value.low:.{digits}f} – {value.high:.{digits}f}"
+
+
+def _note(text: str) -> None:
+    print(f"taxtune: note: {text}", file=sys.stderr)

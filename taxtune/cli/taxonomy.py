@@ -8,29 +8,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.taxonomy_build import build, link
+
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy, TaxonomyReport
 
 __all__ = ["check", "show", "taxonomy_app"]
 
-taxonomy_app = typer.Typer(help="Look at a label taxonomy.", no_args_is_help=True)
+taxonomy_app = typer.Typer(help="Look at a label taxonomy, or build one.", no_args_is_help=True)
+taxonomy_app.command()(build)
+taxonomy_app.command()(link)
 
 _File = Annotated[str, typer.Argument(metavar="FILE", help="The taxonomy, or builtin:fieldguide.")]
-_Format = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="auto, inat21-json, inat21-csv, edges or paths.")
+# taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
+_FORMATS = (
+    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, nabirds, groups, indented or imagenet-json; auto looks "
+    "at the content"
+)
+_Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help=f"The file's format: {_FORMATS}.")]
+_RootLabel = Annotated[
+    str | None, typer.Option(help="The root's label, where the format has no root and one is added.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @taxonomy_app.command()
-def check(file: _File, format: _Format = "auto", as_json: _Json = False) -> None:
+def check(file: _File, format: _Format = "auto", root_label: _RootLabel = None, as_json: _Json = False) -> None:
     """Print size, depth, ranks and every defect of a taxonomy file.
 
     Exits with 0 if the file is a tree, notes or no notes, and with 2 if a defect breaks it.
     """
     from taxtune.taxonomy import check_taxonomy
 
-    report = check_taxonomy(file, format)
+    report = check_taxonomy(file, format, root_label)
     if as_json:
         _print_json(report.as_dict())
     else:
@@ -46,12 +56,13 @@ def show(
     depth: Annotated[int, typer.Option(min=0, help="Levels to print below the node.")] = 1,
     names: Annotated[bool, typer.Option(help="Add the English names that come with taxtune.")] = True,
     format: _Format = "auto",
+    root_label: _RootLabel = None,
     as_json: _Json = False,
 ) -> None:
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
-    taxonomy = read_taxonomy(file, format=format, names=names)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=_note)
     index = taxonomy.root if node is None else taxonomy.resolve(node)
     if as_json:
         _print_json(_node_dict(taxonomy, index, depth))
@@ -90,6 +101,10 @@ def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
         if level < depth:
             stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
     return lines
+
+
+def _note(text: str) -> None:
+    print(f"taxtune: note: {text}", file=sys.stderr)
 
 
 def _print_json(value: object) -> None:

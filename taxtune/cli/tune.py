@@ -22,6 +22,7 @@ class ObjectiveName(StrEnum):
     HP = "hp"
     HF = "hf"
     ACCURACY = "accuracy"
+    LAVE = "lave"
 
 
 class SplitName(StrEnum):

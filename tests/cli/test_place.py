@@ -157,3 +157,17 @@ def test_bad_arguments_exit_with_2(
 ) -> None:
     assert run(monkeypatch, "-t", taxonomy, *arguments, stdin=b"duck\n") == 2
     assert "taxtune: error:" in capsys.readouterr().err
+
+
+def test_a_root_restricts_where_answers_are_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = tmp_path / "tree.csv"
+    tree.write_text("path\nlife/bird/duck\nlife/plant/fern\n", encoding="utf-8")
+    answers = tmp_path / "answers.txt"
+    answers.write_text("a duck\na fern\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["taxtune", "place", str(answers), "-t", str(tree), "--root", "bird", "--json"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    placed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(p["path"], p["abstained"]) for p in placed] == [(["bird", "duck"], False), (["bird"], True)]

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from taxtune.cli import main
+from tests.cli.commands import run_command
 
 TAXONOMY = """path,rank,aliases
 life/bird,class,birds
@@ -16,16 +15,6 @@ life/bird/thrush/American robin,species,Turdus migratorius
 life/insect/robin,species,
 life/plant/robin,species,
 """
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Runs `taxtune ARGUMENTS` in this process and returns its exit code."""
-    monkeypatch.setattr(sys, "argv", ["taxtune", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 @pytest.fixture
@@ -45,7 +34,7 @@ def test_scores_of_predicted_nodes(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = write(tmp_path, "predicted,target\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
-    assert run(monkeypatch, "score", "--taxonomy", taxonomy, rows) == 0
+    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["hP", "1.000"]
     assert lines[2].split()[:2] == ["hR", "0.750"]  # (2/4 + 3/4 + 4/4) / 3
@@ -60,7 +49,7 @@ def test_json_holds_everything(
 ) -> None:
     lines = [{"predicted": ["life", "bird"], "target": "mallard"}, {"predicted": "duck", "target": "blackbird"}]
     rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--json", "--seed", 3, "--resamples", 50) == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json", "--seed", 3, "--resamples", 50) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["scored"], data["seed"], data["resamples"], data["abstained"]) == (
         2,
@@ -84,14 +73,14 @@ def test_answers_are_placed_and_abstentions_counted(
         'answer,target\nA: a mallard.,mallard\n"It is a thrush,\nI think",blackbird\n'
         "I cannot tell what this is.,mallard\n",
     )
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["predicted"] for row in data["rows"]] == ["life/bird/duck/mallard", "life/bird/thrush", "life"]
     assert [row["row"] for row in data["rows"]] == [2, 3, 5]
     assert [row["abstained"] for row in data["rows"]] == [False, False, True]
     assert data["abstained"] == 1
     assert data["mapper"]
-    assert run(monkeypatch, "score", "-t", taxonomy, rows) == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 0
     assert "3 examples, 1 of them abstentions" in capsys.readouterr().out
 
 
@@ -99,7 +88,7 @@ def test_every_label_that_is_not_on_the_taxonomy_is_named(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = write(tmp_path, "predicted,target\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows) == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "4 of 5 rows cannot be scored" in captured.err
@@ -114,7 +103,7 @@ def test_a_long_list_of_bad_rows_is_cut_and_counted(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = write(tmp_path, "predicted,target\n" + "bird,dodo\n" * 50)
-    assert run(monkeypatch, "score", "-t", taxonomy, rows) == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     err = capsys.readouterr().err
     assert err.count("'dodo' is not on the taxonomy") == 20
     assert "and 30 more" in err
@@ -124,19 +113,19 @@ def test_an_empty_answer_is_never_guessed_at(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = write(tmp_path, "answer,target\nmallard,mallard\n,mallard\n")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows) == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     err = capsys.readouterr().err
     assert "row 3: answer is empty" in err
     assert "--empty abstain" in err
     assert "--empty leave-out" in err
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out") == 0
     out = capsys.readouterr().out
     assert "1 example," in out
     assert "1 row without an answer left out: 3" in out
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "abstain", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "abstain", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["abstained"], data["rows"][1]["predicted"]) == (2, 1, "life")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "zero") == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "zero") == 2
 
 
 def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
@@ -144,7 +133,7 @@ def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
 ) -> None:
     lines = [{"answer": None, "target": "mallard"}, {"answer": "", "target": "mallard"}]
     rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["left_out"], data["abstained"]) == (1, [1], 1)
 
@@ -153,7 +142,7 @@ def test_predicted_wins_over_answer_and_says_so(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = write(tmp_path, "answer,predicted,target\nnonsense,mallard,mallard\n")
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["scores"]["accuracy"]["estimate"] == 1
     assert "answer beside it is not used" in captured.err
@@ -188,7 +177,7 @@ def test_files_that_cannot_be_scored(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(monkeypatch, "score", "-t", taxonomy, write(tmp_path, text, name)) == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, text, name)) == 2
     assert message in capsys.readouterr().err
 
 
@@ -197,7 +186,81 @@ def test_a_broken_taxonomy_and_an_unknown_preset_are_errors(
 ) -> None:
     rows = write(tmp_path, "answer,target\nmallard,mallard\n")
     broken = write(tmp_path, "child,parent\na,b\nb,a\n", "broken.csv")
-    assert run(monkeypatch, "score", "-t", broken, rows) == 2
+    assert run_command(monkeypatch, "score", "-t", broken, rows) == 2
     assert "own ancestors" in capsys.readouterr().err
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--preset", "nonsense") == 2
-    assert run(monkeypatch, "score", "-t", taxonomy, rows, "--similarity", "nonsense") == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--preset", "nonsense") == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--similarity", "nonsense") == 2
+
+
+def test_a_domain_root_changes_the_scores_and_both_are_shown(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write(tmp_path, "predicted,target\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n")
+    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "birds") == 0
+    shown = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert shown[1:10] == [
+        "hP on bird",
+        "hR on bird",
+        "hF on bird",
+        "accuracy",
+        "depth on bird",
+        "hP on life",
+        "hR on life",
+        "hF on life",
+        "depth on life",
+    ]
+    assert shown[10:] == ["2 examples", "1 row with a target outside bird left out: 4"]
+    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["root"], data["n"], data["outside"]) == ("life/bird", 2, [4])
+    # "bird" for life/bird/duck/mallard: 1 of 3 nodes from bird down, 2 of 4 from life down; then 2 of 3, and 3 of 4.
+    assert data["scores"]["hr"]["estimate"] == pytest.approx((1 / 3 + 2 / 3) / 2)
+    assert data["full_scores"]["hr"]["estimate"] == pytest.approx((2 / 4 + 3 / 4) / 2)
+    assert data["full_scores"]["depth"]["estimate"] == data["scores"]["depth"]["estimate"] + 1
+    assert data["full_scores"]["accuracy"] == data["scores"]["accuracy"]
+    assert [(row["row"], row["hr"], row["full_hr"]) for row in data["rows"]] == [
+        (2, pytest.approx(1 / 3), 0.5),
+        (3, pytest.approx(2 / 3), 0.75),
+    ]
+    assert data["rows"][0]["target"] == "bird/duck/mallard"
+    assert (
+        run_command(
+            monkeypatch, "score", "--taxonomy", taxonomy, write(tmp_path, "predicted,target\nbird,bird\n"), "--json"
+        )
+        == 0
+    )
+    data = json.loads(capsys.readouterr().out)
+    assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])
+
+
+def test_answers_are_placed_within_the_domain(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write(tmp_path, "answer,target\na wild duck,mallard\na plant,mallard\n")
+    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
+    placed = [(row["predicted"], row["hp"], row["full_hp"]) for row in json.loads(capsys.readouterr().out)["rows"]]
+    assert placed == [("bird/duck/mallard", 1.0, 1.0), ("bird", 1.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "root", "message"),
+    [
+        ("predicted,target\nplant,mallard\n", "bird", "row 2: predicted: 'plant' lies outside 'bird'"),
+        ("predicted,target\nplant,plant\n", "bird", "No target lies below 'bird'"),
+        ("predicted,target\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
+        ("predicted,target\nbird,bird\n", "robin", "2 nodes are called 'robin'"),
+        ("predicted,target\nbird,bird\n", "mallard", "nothing below this node"),
+        ("predicted,target\nbird,bird\n", "birb", "'birb' is not on the taxonomy"),
+    ],
+)
+def test_what_cannot_be_scored_on_a_domain_is_said(
+    tmp_path: Path,
+    taxonomy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rows: str,
+    root: str,
+    message: str,
+) -> None:
+    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, rows), "--root", root) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -6,17 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.cli import main
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Runs `taxtune ARGUMENTS` in this process and returns its exit code."""
-    monkeypatch.setattr(sys, "argv", ["taxtune", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
+from taxtune.taxonomy import FORMATS
+from tests.cli.commands import run_command
 
 
 @pytest.fixture
@@ -43,7 +34,7 @@ def bad(tmp_path: Path) -> Path:
 def test_check_prints_size_depth_and_ranks(
     good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "taxonomy", "check", good) == 0
+    assert run_command(monkeypatch, "taxonomy", "check", good) == 0
     out = capsys.readouterr().out
     assert f"{good}: paths, a tree" in out
     assert "nodes    4, of them 2 leaves" in out
@@ -55,7 +46,7 @@ def test_check_prints_size_depth_and_ranks(
 def test_check_prints_every_defect_with_its_row_and_exits_with_2(
     bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "taxonomy", "check", bad) == 2
+    assert run_command(monkeypatch, "taxonomy", "check", bad) == 2
     out = capsys.readouterr().out
     assert "not a tree" in out
     assert f"{bad}:3: error: cycle: 2 nodes are their own ancestors (child → parent): b → c → b; rows 3, 4." in out
@@ -70,7 +61,7 @@ def test_check_as_a_table_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
-    assert run(monkeypatch, "taxonomy", "check", bad) == 2
+    assert run_command(monkeypatch, "taxonomy", "check", bad) == 2
     out = capsys.readouterr().out
     for kind in ("cycle", "second root", "empty name", "duplicate sibling"):
         assert kind in out
@@ -78,7 +69,7 @@ def test_check_as_a_table_on_a_terminal(
 
 
 def test_check_as_json(bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "taxonomy", "check", bad, "--json") == 2
+    assert run_command(monkeypatch, "taxonomy", "check", bad, "--json") == 2
     data = json.loads(capsys.readouterr().out)
     assert data["ok"] is False
     assert data["nodes"] == 8
@@ -93,8 +84,8 @@ def test_check_as_json(bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_check_of_what_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "taxonomy", "check", tmp_path / "missing.csv") == 2
-    assert run(monkeypatch, "taxonomy", "check", tmp_path, "--format", "nonsense") == 2
+    assert run_command(monkeypatch, "taxonomy", "check", tmp_path / "missing.csv") == 2
+    assert run_command(monkeypatch, "taxonomy", "check", tmp_path, "--format", "nonsense") == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "There is no such taxonomy file." in captured.err
@@ -104,7 +95,7 @@ def test_check_of_what_cannot_be_read(
 def test_show_a_node_and_what_is_below_it(
     good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "taxonomy", "show", good, "--depth", 2, "--no-names") == 0
+    assert run_command(monkeypatch, "taxonomy", "show", good, "--depth", 2, "--no-names") == 0
     out = capsys.readouterr().out
     assert out.splitlines() == [
         "bird",
@@ -114,7 +105,7 @@ def test_show_a_node_and_what_is_below_it(
         "    mallard (wild duck [male])",
         "  gull",
     ]
-    assert run(monkeypatch, "taxonomy", "show", good, "DUCK", "--json", "--no-names") == 0
+    assert run_command(monkeypatch, "taxonomy", "show", good, "DUCK", "--json", "--no-names") == 0
     data = json.loads(capsys.readouterr().out)
     assert data["path"] == ["bird", "duck"]
     assert [child["label"] for child in data["children"]] == ["mallard"]
@@ -123,5 +114,54 @@ def test_show_a_node_and_what_is_below_it(
 def test_show_suggests_the_nearest_name(
     good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "taxonomy", "show", good, "malard") == 2
+    assert run_command(monkeypatch, "taxonomy", "show", good, "malard") == 2
     assert "Did you mean 'mallard'" in capsys.readouterr().err
+
+
+def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "1,,Aves,class\n2,1,Turdus,genus\n3,9,Lost,genus\n"
+    (tmp_path / "taxa.csv").write_text("id,parentNameUsageID,scientificName,taxonRank\n" + rows, encoding="utf-8")
+    assert run_command(monkeypatch, "taxonomy", "check", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert f"{tmp_path}/taxa.csv: darwin-core, a tree" in out
+    assert "note: left out: Left out: 1 taxon, 1 whose parent is in no row (first: 'Lost', row 4, parent '9')" in out
+    assert run_command(monkeypatch, "taxonomy", "show", tmp_path, "--no-names") == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1] == "  Turdus"
+    assert captured.err.startswith("taxtune: note: ")
+    assert "Left out: 1 taxon" in captured.err
+
+
+def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in ("check", "show"):
+        assert run_command(monkeypatch, "taxonomy", command, "--help") == 0
+        shown = capsys.readouterr().out
+        assert [name for name in FORMATS if name not in shown] == []
+
+
+def test_an_added_root_is_named_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups, rows, texts = tmp_path / "pets-hierarchy.txt", tmp_path / "rows.csv", tmp_path / "answers.txt"
+    groups.write_text("pug, dog\nbeagle, dog\nsiamese, cat\n")
+    rows.write_text("predicted,target\npug,siamese\nfauna,pug\n")
+    texts.write_text("a pug\n")
+    named = ("--root-label", "fauna")
+    assert run_command(monkeypatch, "taxonomy", "show", groups, *named) == 0
+    assert capsys.readouterr().out.startswith("fauna\n")
+    assert run_command(monkeypatch, "taxonomy", "check", groups, *named) == 0
+    assert "nodes    6" in capsys.readouterr().out
+    assert run_command(monkeypatch, "score", rows, "-t", groups, "--json", *named) == 0
+    # fauna/dog/pug for fauna/cat/siamese shares the root of three; the root for fauna/dog/pug all of its one.
+    assert [row["hp"] for row in json.loads(capsys.readouterr().out)["rows"]] == [pytest.approx(1 / 3), 1.0]
+    assert run_command(monkeypatch, "place", texts, "-t", groups, *named) == 0
+    assert "fauna / dog / pug" in capsys.readouterr().out
+    # A file with a root of its own keeps it.
+    own = tmp_path / "own.csv"
+    own.write_text("path\nbird/duck\n")
+    for command in (("taxonomy", "check", own), ("place", texts, "-t", own)):
+        assert run_command(monkeypatch, *command, *named) == 2
+        assert "The file has a root of its own" in capsys.readouterr().err

@@ -1,0 +1,229 @@
+"""`taxtune diagnose`: what kinds of mistakes answers make, where on the tree, and what each costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.metrics.diagnosis import MeasuredType
+    from taxtune.metrics.registry import MeasureSettings
+    from taxtune.studies.answer_files import AnswerFile
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["diagnose"]
+
+
+def diagnose(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV or JSONL with answers and their targets.")],
+    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
+        ),
+    ] = "auto",
+    root: Annotated[
+        str | None,
+        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
+    ] = None,
+    answer: Annotated[str, typer.Option("--answer-column", help="The column of the answers.")] = "answer",
+    target: Annotated[str, typer.Option("--target-column", help="The column of the targets.")] = "target",
+    id: Annotated[str, typer.Option("--id-column", help="The column that identifies a row.")] = "id",
+    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE that rows must have; repeatable.")] = None,
+    guesses: Annotated[str, typer.Option(help="Lists of guesses: first, or join to one answer.")] = "first",
+    off_tree: Annotated[str, typer.Option(help="Targets not on the tree: error or leave-out.")] = "error",
+    missing: Annotated[str, typer.Option(help="Rows without an answer: error or leave-out.")] = "error",
+    similarity: Annotated[str, typer.Option(help="The mapper's: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
+    preset: Annotated[str, typer.Option(help="The mapper's: default or paper-listing.")] = "default",
+    inclusion: Annotated[
+        str | None,
+        typer.Option(help="A measure whose verdict paper 2's error types rest on, such as text-inclusion."),
+    ] = None,
+    concept: Annotated[
+        str | None, typer.Option(help="The similarity that stands beside it, such as concept:MODEL or sentence:MODEL.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="The prompt that was asked about all images, for an inclusion judge.")
+    ] = None,
+    question_column: Annotated[
+        str | None, typer.Option(help="Or the column of the prompt that was asked about each.")
+    ] = None,
+    high: Annotated[
+        float, typer.Option(min=-1, max=1, help="From which similarity on two texts speak of one thing.")
+    ] = 0.7,
+    near: Annotated[float, typer.Option(min=-1, max=1, help="From which similarity on a mistake is near.")] = 0.4,
+    chunker: Annotated[str, typer.Option(help="For concept similarity: spacy, spacy:MODEL or rules.")] = "spacy",
+    least: Annotated[int, typer.Option(min=1, help="Fewest answers of a clade that is listed.")] = 5,
+    clades: Annotated[int, typer.Option(min=0, help="Clades to list.")] = 10,
+    examples: Annotated[int, typer.Option(min=0, help="Examples to show of each type.")] = 3,
+    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    device: Annotated[str, typer.Option(help="Where models of measures and mapper run.")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
+    cache_dir: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Where scores and embeddings are kept.")
+    ] = None,
+    api_base: Annotated[str | None, typer.Option(help="Address of a judge's server.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for tables, figure and JSON.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each answer.")] = False,
+) -> None:
+    """Print error types with counts and costs in hP and hR, the worst clades and example answers."""
+    from dataclasses import replace
+
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.metrics.registry import MeasureSettings, split_spec
+    from taxtune.studies.answer_files import Columns, read_answer_file
+    from taxtune.studies.both_trees import both_trees_table, read_part
+    from taxtune.studies.diagnosis import diagnose as find
+    from taxtune.studies.diagnosis import report_of
+    from taxtune.studies.output import publish
+    from taxtune.studies.placing import place_texts
+    from taxtune.studies.progress import progress
+
+    check_out(out)
+    choice(guesses, ("first", "join"), "--guesses")
+    choice(off_tree, ("error", "leave-out"), "--off-tree")
+    choice(missing, ("error", "leave-out"), "--missing")
+    if (inclusion is None) != (concept is None):
+        raise DataError(
+            "Error types from measures need an inclusion measure and a similarity.",
+            value=inclusion or concept,
+            remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
+        )
+    if not near <= high:  # NaN is no threshold either
+        raise DataError("--near must be a number not above --high.", value=near)
+    if question is not None and question_column is not None:
+        raise DataError("--question and --question-column both say what was asked.", remedy="Give one of them.")
+    for spec in (inclusion, concept):
+        if spec is not None:
+            split_spec(spec)
+    config = MapperConfig(preset=preset)
+    tree, part = read_part(taxonomy, format, root)
+    answers = read_answer_file(
+        file,
+        tree,
+        columns=Columns(answer, target, id),
+        where=pairs(where, "--where"),
+        guesses=guesses,  # type: ignore[arg-type]
+        off_tree=off_tree,  # type: ignore[arg-type]
+        missing=missing,  # type: ignore[arg-type]
+    )
+    mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
+    texts = [row.answer or "" for row in answers.rows]
+    with progress(len(set(texts)), "answers placed") as advance:
+        placed = place_texts(mapper, texts, advance)
+    placements = [placed[text] for text in texts]
+    targets = [row.target for row in answers.rows]
+    found = find(tree, placements, targets, least=least, clades=clades, resamples=resamples, seed=seed)
+    settings: dict[str, Any] = {
+        "file": file,
+        "taxonomy": taxonomy,
+        "format": format,
+        "root": root,
+        "columns": {"answer": answer, "target": target, "id": id},
+        "where": list(where or []),
+        "guesses": guesses,
+        "off_tree": off_tree,
+        "missing": missing,
+        "mapper": dict(mapper.identity()),
+        "least": least,
+        "clades": clades,
+        "examples": examples,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    measured: list[MeasuredType] | None = None
+    notes = list(answers.notes)
+    if inclusion is not None and concept is not None:
+        shared = MeasureSettings(
+            device=device, batch_size=batch_size, cache_dir=cache_dir, api_base=api_base, chunker=chunker
+        )
+        asked = (question, question_column)
+        measured, identities, said = _by_measures(tree, answers, (inclusion, concept), asked, (high, near), shared)
+        notes += said
+        settings |= {"inclusion": identities[0], "concept": identities[1], "high": high, "near": near}
+        settings |= {"question": question, "question_column": question_column}
+    report = report_of(
+        found,
+        tree,
+        placements,
+        targets,
+        [row.id for row in answers.rows],
+        settings=settings,
+        notes=notes,
+        examples=examples,
+        measured=measured,
+    )
+    if part is not None:
+        both = both_trees_table(part, {"all": ([placement.node for placement in placements], targets)}, "answers of")
+        report = replace(report, tables=(*report.tables, both))
+    publish(report, out=out, as_json=as_json)
+
+
+def _by_measures(
+    tree: Taxonomy,
+    answers: AnswerFile,
+    specs: tuple[str, str],
+    asked: tuple[str | None, str | None],
+    thresholds: tuple[float, float],
+    settings: MeasureSettings,
+) -> tuple[list[MeasuredType], list[dict[str, Any]], list[str]]:
+    """Returns what two measures say of each answer, the measures' identities, and what they have to tell.
+
+    Args:
+        tree: The tree; answers are compared with the target's preferred common name.
+        answers: The answers.
+        specs: The inclusion measure and the similarity.
+        asked: The prompt that was asked about all images, or the column of those that were.
+        thresholds: From which similarity on texts speak of one thing, and a mistake is near.
+        settings: Devices, batches, caches.
+    """
+    from dataclasses import replace
+
+    from taxtune.metrics.diagnosis import classify_by_measures
+    from taxtune.metrics.registry import make_measure
+    from taxtune.studies.relay import ProgressRelay
+
+    said = [row.answer or "" for row in answers.rows]
+    references = [tree.common_name(row.target) for row in answers.rows]
+    relay = ProgressRelay()
+    measures = [make_measure(spec, replace(settings, on_progress=relay)) for spec in specs]
+    scores, notes = [], []
+    for measure in measures:
+        if measure.needs_images:
+            raise DataError(f"The measure {measure.name} needs images, which a file of answers does not hold.")
+        questions = _questions(answers, measure.name, *asked) if measure.needs_questions else None
+        with relay.shown(len(said), measure.label):
+            scores.append(measure.scores(said, references, questions=questions))
+        notes += [f"{measure.label}: {note}" for note in measure.notes]
+    high, near = thresholds
+    identities = [dict(measure.identity()) for measure in measures]
+    return classify_by_measures(*scores, high=high, near=near), identities, notes
+
+
+def _questions(answers: AnswerFile, measure: str, question: str | None, column: str | None) -> list[str]:
+    """Returns the prompt that was asked for each answer.
+
+    Raises:
+        DataError: If it is not known.
+    """
+    if column is None:
+        if question is None or not question.strip():
+            raise DataError(
+                f"The measure {measure} judges answers to a question.",
+                remedy="Give the prompt that was asked with --question, or its column with --question-column.",
+            )
+        return [question] * len(answers.rows)
+    found = []
+    for row in answers.rows:
+        value = row.fields.get(column)
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(f"The row has no {column}.", file=answers.file, row=row.row, value=value)
+        found.append(value)
+    return found

@@ -1,0 +1,160 @@
+"""`taxtune measure`: text measures of a file of answers and references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taxtune.cli.studies.options import check_out
+from taxtune.errors import DataError
+
+__all__ = ["measure"]
+
+_DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
+
+
+def measure(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="CSV or JSONL with answer and reference (a text, or a list of them)."),
+    ] = None,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option("--measure", "-m", help=f"A measure, repeatable; see --list. Default: {', '.join(_DEFAULT)}."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the measures, and end.")] = False,
+    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
+    reference_column: Annotated[str, typer.Option(help="Column of the reference or references.")] = "reference",
+    question_column: Annotated[str, typer.Option(help="Column of the question, for measures that are judges.")] = (
+        "question"
+    ),
+    image_column: Annotated[str, typer.Option(help="Column of the image, for clip-i2t.")] = "image",
+    images: Annotated[
+        Path | None, typer.Option(help="Folder that image names start from; by default the file's.")
+    ] = None,
+    empty: Annotated[str, typer.Option(help="What an empty answer cell means: error, abstain or leave-out.")] = "error",
+    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples of the means.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    device: Annotated[str, typer.Option(help="Where models of measures run.")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
+    cache_dir: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Where scores and embeddings are kept.")
+    ] = None,
+    api_base: Annotated[str | None, typer.Option(help="Address of a judge's OpenAI-compatible server.")] = None,
+    chunker: Annotated[str, typer.Option(help="How concept finds concepts: spacy, spacy:MODEL or rules.")] = "spacy",
+    out: Annotated[Path | None, typer.Option(help="Folder for the table and study.json with a record a row.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each row.")] = False,
+) -> None:
+    """Print the mean of text measures over a file of answers, with 95 % bootstrap intervals.
+
+    Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
+    """
+    from taxtune.studies.output import StudyReport, publish
+
+    if listed:
+        _print_list(as_json)
+        return
+    if file is None:
+        raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
+    check_out(out)
+    from taxtune.metrics.measured import PairColumns, check_needs, measure_answers, read_answers
+    from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
+    from taxtune.studies.relay import ProgressRelay
+
+    specs = dict.fromkeys(measures or _DEFAULT)
+    for spec in specs:
+        split_spec(spec)
+    columns = PairColumns(answer_column, reference_column, question_column, image_column)
+    answers = read_answers(file, columns=columns, empty=empty, images=images)
+    for spec in specs:
+        check_needs(spec, answers)
+    # Models are loaded once the file is known to be in order.
+    relay = ProgressRelay()
+    settings = MeasureSettings(
+        device=device,
+        batch_size=batch_size,
+        cache_dir=cache_dir,
+        api_base=api_base,
+        chunker=chunker,
+        on_progress=relay,
+    )
+    made = [make_measure(spec, settings) for spec in specs]
+    scores: dict[str, Any] = {}
+    for one in made:
+        with relay.shown(sum(len(row.references) for row in answers.rows), one.label):
+            scores[one.name] = measure_answers(one, answers)
+    table, notes = _means(made, scores, resamples, seed)
+    rows = [
+        {
+            "row": row.row,
+            "answer": row.answer,
+            "references": list(row.references),
+            "scores": {name: values[i] for name, values in scores.items()},
+        }
+        for i, row in enumerate(answers.rows)
+    ]
+    report = StudyReport(
+        study="measure",
+        title="Text measures of answers",
+        settings={
+            "file": file,
+            "columns": {
+                "answer": answer_column,
+                "reference": reference_column,
+                "question": question_column,
+                "image": image_column,
+            },
+            "images": images,
+            "empty": empty,
+            "resamples": resamples,
+            "seed": seed,
+            "measures": [one.identity() for one in made],
+        },
+        tables=(table,),
+        notes=(*answers.notes, *notes),
+        data={"n": len(rows), "left_out": list(answers.left_out), "rows": rows},
+    )
+    publish(report, out=out, as_json=as_json)
+
+
+def _means(made: list[Any], scores: dict[str, Any], resamples: int, seed: int) -> tuple[Any, list[str]]:
+    """Returns the table of means, and what the measures have to say."""
+    import numpy as np
+
+    from taxtune.metrics.measured import mean_interval
+    from taxtune.studies.output import Table
+
+    rows = []
+    notes = dict.fromkeys(note for one in made for note in one.notes)
+    for one in made:
+        values = scores[one.name]
+        unscored = int(np.isnan(values).sum())
+        interval = mean_interval(values, resamples=resamples, seed=seed)
+        cells = (None, None, None) if interval is None else (interval.estimate, interval.low, interval.high)
+        rows.append((one.name, *cells, len(values) - unscored, unscored))
+    columns = ("measure", "mean", "low", "high", "scored", "unscored")
+    said = ("low and high: 95 % bootstrap interval of the mean over the answers that are scored.",)
+    return Table("measures", "Mean score", columns, tuple(rows), notes=said), list(notes)
+
+
+def _print_list(as_json: bool) -> None:
+    import json
+    from dataclasses import asdict
+
+    from taxtune.metrics.registry import MEASURES
+
+    if as_json:
+        records = [{k: v for k, v in asdict(kind).items() if k != "factory"} for kind in MEASURES.values()]
+        print(json.dumps(records, ensure_ascii=False, indent=2))
+        return
+    for kind in MEASURES.values():
+        print(f"{kind.kind} ({kind.label}; {kind.source})")
+        print(f"    {kind.summary}")
+        if kind.default_model is not None:
+            print(f"    model: {kind.default_model}, or {kind.kind}:MODEL")
+        if kind.needs:
+            print(f"    needs: a column {' and a column '.join(kind.needs)}")
+        if kind.extra is not None:
+            print(f"    needs: pip install 'taxtune[{kind.extra}]'")

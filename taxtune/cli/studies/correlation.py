@@ -1,0 +1,128 @@
+"""`taxtune study correlation`: do text measures tell how near two labels are on the tree?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from taxtune.cli.studies.options import check_out, choice
+
+if TYPE_CHECKING:
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["correlation"]
+
+_DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
+
+
+def correlation(
+    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
+        ),
+    ] = "auto",
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", "-m", help=f"A text measure, repeatable. Default: {', '.join(_DEFAULT)}."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", "--pairs", min=2, help="Pairs drawn for each of hP and hR.")] = 100_000,
+    labels: Annotated[
+        str, typer.Option(help="A node's label: its first common name where it has one (common), or canonical.")
+    ] = "common",
+    nearest: Annotated[
+        int, typer.Option(min=0, help="Least distance of a pair in edges; 0 pairs leaves with themselves.")
+    ] = 1,
+    farthest: Annotated[int, typer.Option(min=1, help="Greatest distance of a pair in edges.")] = 7,
+    draw: Annotated[
+        str, typer.Option(help="A node for hP: uniform among the nodes at the distance, or among the steps up first.")
+    ] = "nodes",
+    names: Annotated[bool, typer.Option(help="Use the English names of groups that come with taxtune.")] = True,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="Images of the nodes, for clip-i2t: a manifest (image, label), a folder a class, or iNat21's JSON."
+        ),
+    ] = None,
+    image_root: Annotated[Path | None, typer.Option(help="Folder that the image names in --images start from.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the pairs and of the images.")] = 0,
+    device: Annotated[str, typer.Option(help="Where models of measures run.")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
+    cache_dir: Annotated[Path | None, typer.Option(help="Where scores and embeddings are kept.")] = None,
+    save_pairs: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="CSV file for all pairs drawn, with their scores.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables, figure and study.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Correlate measures of labels with hP and hR over drawn pairs of nodes (paper 1, Table 1 and Figure 8).
+
+    The reference is a leaf's label, the answer that of a node 1 to 7 edges away (for hP) or of an ancestor (for hR).
+    Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
+    """
+    from taxtune.metrics.registry import MeasureSettings, make_measure
+    from taxtune.studies.correlation import LABELS, CorrelationSettings, check_measures, correlate, write_pairs
+    from taxtune.studies.correlation_report import correlation_report
+    from taxtune.studies.output import publish
+    from taxtune.studies.pairs import DRAWS
+    from taxtune.studies.relay import ProgressRelay
+    from taxtune.taxonomy import read_taxonomy
+
+    # What is wrong with an option is said before anything long is done.
+    settings = CorrelationSettings(
+        pairs=n,
+        nearest=nearest,
+        farthest=farthest,
+        draw=choice(draw, DRAWS, "--draw"),  # type: ignore[arg-type]
+        labels=choice(labels, LABELS, "--labels"),  # type: ignore[arg-type]
+        seed=seed,
+    )
+    specs = list(dict.fromkeys(measure or _DEFAULT))
+    check_measures(specs, images=images is not None)
+    for place in (out, None if save_pairs is None else save_pairs.parent):
+        check_out(place)
+    tree = read_taxonomy(taxonomy, format=format, names=names, on_note=_note)
+    relay = ProgressRelay()
+    shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, on_progress=relay)
+    measures = [make_measure(spec, shared) for spec in specs]
+    files = None if images is None else _images(images, image_root, tree)
+    sets, found = correlate(tree, measures, settings, images=files, relay=relay)
+    record = {
+        "taxonomy": taxonomy,
+        "format": format,
+        "names": names,
+        "images": None if images is None else str(images),
+        "nodes": len(tree),
+        "leaves": len(tree.leaves),
+        "nodes_with_common_name": sum(1 for aliases in tree.aliases if aliases),
+    }
+    if save_pairs is not None:
+        write_pairs(save_pairs, tree, settings, sets, found)
+    publish(correlation_report(tree, measures, settings, sets, found, record), out=out, as_json=as_json)
+
+
+def _images(path: Path, root: Path | None, tree: Taxonomy) -> dict[int, list[Path]]:
+    """Returns the image files of each node."""
+    from taxtune.data import load_examples
+
+    kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
+    examples = load_examples(
+        kind,
+        path,
+        tree,
+        images=root,
+        check="drawn",
+        on_note=_note,
+    )
+    files: dict[int, list[Path]] = {}
+    for example in examples:
+        files.setdefault(example.target, []).append(example.image)
+    return files
+
+
+def _note(text: str) -> None:
+    print(f"taxtune: note: {text}", file=sys.stderr)

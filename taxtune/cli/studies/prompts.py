@@ -1,0 +1,159 @@
+"""`taxtune study prompts`: what a prompt does to hP and hR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.studies.prompts import PromptedModel
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["prompts"]
+
+
+def prompts(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL:PROMPT=FILE...",
+            help="CSV or JSONL with the columns answer and target; or folders of finished runs, as RUN or MODEL=RUN.",
+        ),
+    ],
+    taxonomy: Annotated[
+        str | None,
+        typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide. Runs need none."),
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
+        ),
+    ] = "auto",
+    root: Annotated[
+        str | None,
+        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The prompt that the arrows start at. Default: each model's first.")
+    ] = None,
+    model_column: Annotated[str | None, typer.Option(help="Column that parts the one file into models.")] = None,
+    prompt_column: Annotated[str | None, typer.Option(help="Column that parts each file into prompts.")] = None,
+    guess: Annotated[
+        list[str] | None,
+        typer.Option(help="For lists of guesses, repeatable: 1, 2, top-3 or all; each stands for a prompt."),
+    ] = None,
+    guesses: Annotated[str, typer.Option(help="What a list of guesses is without --guess: first or join.")] = "first",
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Read only rows that have it; repeatable.")
+    ] = None,
+    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
+    target_column: Annotated[str, typer.Option(help="Column of the target: a label, an alias or a path.")] = "target",
+    id_column: Annotated[str, typer.Option(help="Column that identifies an example under all prompts.")] = "id",
+    off_tree: Annotated[str, typer.Option(help="Rows whose target is not on the tree: error or leave-out.")] = "error",
+    missing: Annotated[str, typer.Option(help="Rows without an answer: keep (count), error or leave-out.")] = "keep",
+    rows: Annotated[str, typer.Option(help="Examples that not all prompts have: error, or common to leave them.")] = (
+        "error"
+    ),
+    similarity: Annotated[str, typer.Option(help="The mapper's: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
+    preset: Annotated[str, typer.Option(help="The mapper's: default or paper-listing.")] = "default",
+    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    device: Annotated[str, typer.Option(help="Where the mapper's encoder runs.")] = "auto",
+    cache_dir: Annotated[Path | None, typer.Option(file_okay=False, help="Where embeddings are kept.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables, figures and study.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare prompts in the hP-hR plane: arrows from a baseline prompt to others (paper 1, Figure 7).
+
+    Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
+    --out also draws the arrows.
+    """
+    from dataclasses import replace
+
+    from taxtune.studies.both_trees import both_trees_table, read_part
+    from taxtune.studies.output import publish
+    from taxtune.studies.prompts import prompts_study
+
+    check_out(out)
+    notes: list[str] = []
+    record: dict[str, object] = {"files": files, "taxonomy": taxonomy, "format": format, "root": root}
+    runs = _runs(files)
+    tree, part = (None, None) if taxonomy is None else read_part(taxonomy, format, root)
+    if runs:
+        models = _of_runs(runs, tree)
+        given = [prompt_column, model_column, guess, where]
+        if any(value is not None for value in given):
+            raise DataError("Runs have no columns or guesses to choose from.", remedy="Leave these options out.")
+    else:
+        if tree is None:
+            raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+        from taxtune.mapping import Mapper, MapperConfig
+        from taxtune.studies.answer_files import Columns, align
+        from taxtune.studies.contestants import Reading, read_prompts
+        from taxtune.studies.prompts import place_prompts
+
+        reading = Reading(
+            columns=Columns(answer=answer_column, target=target_column, id=id_column),
+            where=pairs(where, "--where"),
+            guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
+            off_tree=choice(off_tree, ("error", "leave-out"), "--off-tree"),  # type: ignore[arg-type]
+            missing=choice(missing, ("keep", "error", "leave-out"), "--missing"),  # type: ignore[arg-type]
+        )
+        matching = choice(rows, ("error", "common"), "--rows")
+        config = MapperConfig(preset=preset)
+        mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
+        read = read_prompts(files, tree, reading, columns=(model_column, prompt_column), guess=guess or ())
+        aligned = {name: align(parts, matching) for name, parts in read.items()}  # type: ignore[arg-type]
+        notes += [note for parts in read.values() for file in parts.values() for note in file.notes]
+        notes += [f"{name}: {note}" for name, part in aligned.items() for note in part.notes]
+        models = place_prompts({name: part.rows for name, part in aligned.items()}, tree, mapper)
+        record |= {
+            "model_column": model_column,
+            "prompt_column": prompt_column,
+            "guess": list(guess or ()),
+            "guesses": guesses,
+            "where": reading.where,
+            "columns": {"answer": answer_column, "target": target_column, "id": id_column},
+            "off_tree": off_tree,
+            "missing": missing,
+            "rows": rows,
+            "mapper": mapper.identity(),
+        }
+    report = prompts_study(
+        models, baseline=baseline, resamples=resamples, seed=seed, notes=tuple(dict.fromkeys(notes)), record=record
+    )
+    if part is not None:
+        both = {
+            f"{name}: {prompt}": (placed.nodes, model.targets)
+            for name, model in models.items()
+            for prompt, placed in model.prompts.items()
+        }
+        report = replace(report, tables=(*report.tables, both_trees_table(part, both, "model and prompt")))
+    publish(report, out=out, as_json=as_json)
+
+
+def _runs(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns the folders of runs by name, where the arguments are such."""
+    from taxtune.studies.contestants import named_paths
+
+    found = {name: path for name, path in named_paths(arguments).items() if Path(path).is_dir()}
+    if found and len(found) != len(arguments):
+        raise DataError(
+            "Some of the arguments are folders of runs and some are files.",
+            value=list(arguments),
+            remedy="Draw runs and files apart.",
+        )
+    return found
+
+
+def _of_runs(runs: dict[str, str], tree: Taxonomy | None) -> dict[str, PromptedModel]:
+    from taxtune.studies.run_folders import read_run
+
+    return {name: read_run(path, tree) for name, path in runs.items()}

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taxtune.recipe import MapperSettings, load_recipe
+from taxtune.resources import recipes_dir
+from taxtune.studies.encoder_report import recipe_lines
+from tests.cli.commands import run_command
+
+TAXONOMY = """path,rank,aliases
+life/Aves,class,bird|feathered thing
+life/Aves/Anas platyrhynchos,species,mallard|wild duck
+life/Aves/Turdus merula,species,blackbird
+life/Insecta,class,insect
+life/Insecta/Apis mellifera,species,honey bee
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    return run_command(monkeypatch, "study", "encoder", *arguments)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
+    (tmp_path / "placed.csv").write_text("said,where\na mallard,mallard\nno idea,\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_tables_and_files(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(
+        monkeypatch, "-t", folder / "tree.csv", "-e", "lexical", "-e", "again=lexical", "--resamples", 20,
+        "--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where",
+        "--template", "it is a {name}", "--out", folder / "out",
+    )  # fmt: skip
+    assert code == 0
+    captured = capsys.readouterr()
+    for text in ("held-out name", "it is a {name}", "placed answers", "no evidence", "Language only"):
+        assert text in captured.out
+    assert "no evidence that the mapper's similarity matters on this tree" in captured.err
+    assert "1 of 2 answers name no node" in captured.err
+    files = {path.name for path in (folder / "out").iterdir()}
+    assert {"study.json", "encoder.csv", "encoder-1.md", "encoder-levels.png", "encoder-language.svg"} <= files
+
+
+def test_json_is_the_same_for_a_seed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("-t", folder / "tree.csv", "--per-level", 1, "--seed", 3, "--resamples", 30, "--json")
+    assert run(monkeypatch, *arguments) == 0
+    first = capsys.readouterr().out
+    assert run(monkeypatch, *arguments) == 0
+    assert capsys.readouterr().out == first
+    data = json.loads(first)
+    assert data["settings"]["seed"] == 3
+    assert data["settings"]["encoders"] == ["lexical"]
+    assert data["settings"]["levels"] == ["class", "species"]
+    assert data["recommendation"]["recipe"] is None
+    assert {record["level"] for record in data["scores"]} == {"class", "species", "all"}
+
+
+@pytest.mark.parametrize("spec", ["lexical", "sentence:all-MiniLM-L6-v2", "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14"])
+def test_what_it_recommends_is_what_a_recipe_takes(spec: str) -> None:
+    assert MapperSettings(similarity=spec).similarity == spec
+
+
+@pytest.mark.parametrize("spec", ["lexical", "sentence:models/MiniLM", "sentence:my models: new #2/it's"])
+def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) -> None:
+    recipe = recipes_dir() / "fieldguide.yaml"
+    text = recipe.read_text(encoding="utf-8").replace("mapper:\n  similarity: lexical\n", recipe_lines(spec))
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    assert load_recipe(tmp_path / "mine.yaml").mapper.similarity == spec
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-e", "clip-i2t:model"], "The encoder looks at images"),
+        (["-e", "sentence"], "no such similarity"),
+        (["--by", "genus"], "auto, rank, depth"),
+        (["--template", "a photo"], "{name} or {plural}"),
+        (["--answers", "nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_errors(
+    folder: Path,
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "-t", folder / "tree.csv", *arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.cli.commands import run_command
+
+TAXONOMY = """path,aliases
+thing/animal/cat,
+thing/animal/dog,
+thing/food/apple,
+thing/food/bread,
+"""
+SCORES = """image,label,animal,food,cat,dog,apple,bread
+a.png,cat,0.1,0.3,0.9,0.2,0.1,0.1
+b.png,dog,0.5,0.2,0.8,0.7,0.1,0.1
+c.png,apple,0.4,0.1,0.1,0.1,0.6,0.2
+d.png,bread,0.1,0.6,0.1,0.9,0.1,0.3
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    return run_command(monkeypatch, "study", "granularity", *arguments)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
+    (tmp_path / "scores.csv").write_text(SCORES, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+    open_clip = pytest.importorskip("open_clip")
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+    }
+    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-granularity.json"
+    path.write_text(json.dumps(config))
+    open_clip.add_model_config(path)
+    return "taxtune-tiny-granularity"
+
+
+def test_a_score_file_as_a_table(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", "--resamples", 20)
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    assert "paper 3, Table 2" in said.out
+    assert "1 ancestor that every image shows (thing)" in said.err
+
+
+def test_json_is_the_same_for_the_same_seed(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = []
+    for seed in (1, 1, 2):
+        options = ("--resamples", 20, "--seed", seed, "--json", "--trivial", "leave-out")
+        assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    record = json.loads(outputs[0])
+    assert record["tables"]["granularity"][0]["n anc"] == 2
+    assert record["settings"]["seed"] == 1
+
+
+def test_files_are_written(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "out"
+    options = ("--resamples", 5, "--out", out)
+    assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
+    assert {p.name for p in out.iterdir()} == {
+        *(f"{name}.{kind}" for name in ("granularity", "intervals", "levels") for kind in ("csv", "md")),
+        "granularity-levels.png",
+        "granularity-levels.svg",
+        "study.json",
+    }
+
+
+def test_two_levels(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--form", "two-level", "--coarse-level", 1, "--resamples", 5, "--json", "--out", folder / "out")
+    assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
+    row = json.loads(capsys.readouterr().out)["tables"]["two-level"][0]
+    assert (row["FG direct"], row["CG direct"], row["CG FG-label"], row["CG FG-emb"]) == (50, 50, 75, None)
+    assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
+
+
+def test_a_clip_model_on_images(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
+        (folder / "images" / label).mkdir(parents=True)
+        for i in range(2):
+            Image.effect_noise((40, 40), 60 + 10 * i).convert("RGB").save(folder / "images" / label / f"n{i}.png")
+            Image.new("RGB", (40 + i, 40), colour).save(folder / "images" / label / f"c{i}.png")
+    common = ("-t", folder / "tree.csv", "--resamples", 0, "--json", "--device", "cpu", "--cache-dir", folder / "cache")
+    model = ("--model", tiny_clip, "--data", folder / "images", "--save-scores", folder / "kept.npz")
+    assert run(monkeypatch, *common, *model) == 0
+    by_model = json.loads(capsys.readouterr().out)
+    assert run(monkeypatch, *common, "--scores", folder / "kept.npz") == 0
+    by_file = json.loads(capsys.readouterr().out)
+    ours, theirs = (record["tables"]["granularity"][0] for record in (by_model, by_file))
+    assert ours.pop("scores") == f"clip:{tiny_clip}"
+    theirs.pop("scores")
+    assert ours == theirs
+    assert 0 < ours["Leaves"] <= 100
+    # The embeddings are in the file: the average of the fine classes' can be taken from it.
+    two = ("--form", "two-level", "--coarse", "animal", "--coarse", "food")
+    assert run(monkeypatch, *common, *two, "--scores", folder / "kept.npz") == 0
+    row = json.loads(capsys.readouterr().out)["tables"]["two-level"][0]
+    assert row["CG FG-emb"] is not None
+
+
+def test_answers_and_language(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"id": "1", "answer": "a cat", "target": "cat"},
+        {"id": "2", "answer": "🍞🥖", "target": "bread"},
+        {"id": "3", "answer": "  ", "target": "dog"},
+        {"id": "4", "answer": "تفاحة", "target": "thing/food/apple"},
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    common = ("-t", folder / "tree.csv", "--resamples", 0, "--json", "--device", "cpu", "--cache-dir", folder / "cache")
+    model = ("--model", f"clip:{tiny_clip}", "--answers", folder / "answers.jsonl")
+    assert run(monkeypatch, *common, *model) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["tables"]["granularity"][0]["images"] == 3
+    assert any("1 of 4 rows left out: the answer is empty" in note for note in record["notes"])
+    language = ("--form", "language", "--coarse-level", 1, "--model", f"clip:{tiny_clip}")
+    assert run(monkeypatch, *common, *language, "--templates", "photos") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["tables"]["language"][0]["scored"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "There are no scores"),
+        (("--model", "clip:x"), "needs something to score"),
+        (("--form", "pyramid"), "Use hierarchy, two-level, language"),
+        (("--scores", "scores.csv", "--trivial", "drop"), "--trivial takes keep or leave-out"),
+        (("--scores", "scores.csv", "--label-names", "latin"), "--label-names takes common or label"),
+        (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
+        (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
+        (("--form", "language"), "needs a --model"),
+        (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "takes no images"),
+        (("--model", "llm:openai/x", "--answers", "a.csv"), "gives no scores"),
+        (("--model", "sentence:/none", "--answers", "a.csv", "--where", "x"), "NAME=VALUE"),
+        (("--scores", "scores.csv", "--off-tree", "maybe"), "--off-tree cannot be that"),
+        (("--scores", "scores.csv", "--guesses", "all"), "Use first, join"),
+        (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
+        (("--scores", "scores.csv", "--save-scores", "s.npz"), "keeps the scores of one --model"),
+    ],
+)
+def test_errors(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(monkeypatch, "-t", "tree.csv", *options) == 2
+    output = capsys.readouterr()
+    assert said in output.err
+    assert output.out == ""

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from taxtune.cli.app import app
+from taxtune.errors import DataError
+from taxtune.vlm.api_errors import load_litellm
+from tests import servers
+from tests.servers import OpenAIServer
+
+HUMAN = {"cat": [1, 1, 1, 1, 1], "kitty": [1, 1, 1, 1, 0], "a mammal": [1, 1, 0, 0, 0], "dog": [0, 0, 0, 0, 1]}
+RATED = {"cat": 3, "kitty": 3, "a mammal": 2, "dog": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_loaded() -> None:
+    load_litellm()
+
+
+@pytest.fixture
+def rated(tmp_path: Path) -> Path:
+    path = tmp_path / "rated.jsonl"
+    records = [
+        {
+            "id": i,
+            "question": "What is it?",
+            "references": ["cat"] * 9 + ["lion"],
+            "answer": answer,
+            "human": HUMAN[answer],
+            "model": "AB"[i % 2],
+            "caption": "An animal.",
+        }
+        for i, answer in enumerate([*HUMAN] * 6)
+    ]
+    path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+def study(*arguments: object, fails: bool = False) -> Any:
+    result = CliRunner().invoke(app, ["study", "judge", *map(str, arguments)], catch_exceptions=fails)
+    assert (result.exit_code != 0) == fails, result.output
+    return result
+
+
+def judged(body: dict[str, Any]) -> str:
+    """A judge that says what people say, with figures in its rationale."""
+    answer = json.loads(body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1].split("\n")[0])
+    return f"Of 10 references 9 say cat and 1 says lion; the candidate says {answer}.\nRating: {RATED[answer]}"
+
+
+def test_the_table_the_figure_and_the_files(rated: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = study(rated, "--resamples", 100, "--by", "model", "--out", out)
+    assert "VQA accuracy" in result.stdout
+    assert "Spearman ρ" in result.stdout
+    names = {path.name for path in out.iterdir()}
+    assert {"study.json", "correlations.csv", "correlations.md", "correlations.png", "correlations.svg"} <= names
+    assert {"differences.csv", "groups.csv", "missed.md", "paper4-table2.csv"} <= names
+
+
+def test_lave_over_http_against_the_baselines(rated: Path, tmp_path: Path) -> None:
+    arguments = (
+        rated,
+        "--judge",
+        "openai/gpt-4o-mini",
+        "--resamples",
+        100,
+        "--json",
+        "--cache-dir",
+        tmp_path / "cache",
+    )
+    with OpenAIServer(judged) as server:
+        first = study(*arguments, "--api-base", server.api_base)
+        assert len(server.chats) == 4, "an answer that comes again is not asked about again"
+        second = study(*arguments, "--api-base", server.api_base)
+        assert len(server.chats) == 4
+        assert first.stdout == second.stdout
+        changed = study(*arguments, "--api-base", server.api_base, "--seed", 9)
+        assert changed.stdout != first.stdout
+    report = json.loads(first.stdout)
+    assert report["settings"]["seed"] == 0
+    found = {record["measure"]: record for record in report["tables"]["correlations"]}
+    assert found["LAVE (gpt-4o-mini)"]["Spearman ρ"] == pytest.approx(1.0)
+    assert found["VQA accuracy"]["Spearman ρ"] < 0.8
+    missed = {record["category"]: record for record in report["tables"]["missed"]}
+    assert missed["all"]["answers"] == 6, "kitty, which VQA accuracy misses"
+    assert missed["all"]["LAVE (gpt-4o-mini)"] == 1.0
+    assert report["answers"][1]["rationales"]["LAVE (gpt-4o-mini)"].endswith("Rating: 3")
+
+
+def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> None:
+    def half(body: dict[str, Any]) -> servers.Reply | str:
+        said = judged(body)
+        return servers.status(400, "no") if "kitty" in said else "No idea." if "mammal" in said else said
+
+    with OpenAIServer(half) as server:
+        result = study(
+            rated, "--judge", "openai/x", "--resamples", 50, "--json", "--api-base", server.api_base,
+            "--cache-dir", tmp_path,
+        )  # fmt: skip
+    report = json.loads(result.stdout)
+    lave = report["tables"]["correlations"][-1]
+    assert (lave["answers"], lave["unscored"]) == (12, 12)
+    assert any("12 of 24 answers are left out" in note for note in report["notes"])
+    assert any("LAVE (x): 6 of 24 unscored: the judge's reply gives no rating" in note for note in report["notes"])
+    assert any("LAVE (x): 6 of 24 unscored: the call failed" in note for note in report["notes"])
+    assert report["answers"][1]["scores"]["LAVE (x)"] is None
+
+
+def test_ablations_vary_the_prompt(rated: Path, tmp_path: Path) -> None:
+    with OpenAIServer(judged) as server:
+        result = study(
+            rated, "--judge", "openai/x", "--ablations", "--caption-column", "caption", "--resamples", 20, "--json",
+            "--api-base", server.api_base, "--cache-dir", tmp_path,
+        )  # fmt: skip
+        shots = [prompt.count("\nExample ") for prompt in server.prompts]
+        assert sum("Image description" in prompt for prompt in server.prompts) == 4
+        assert sum('"lion"' in prompt for prompt in server.prompts) == 4, "only where rare references are kept"
+        assert sum("Rationale" not in prompt for prompt in server.prompts) == 4
+    assert sorted(set(shots)) == [1, 4, 8]
+    report = json.loads(result.stdout)
+    names = [record["measure"] for record in report["tables"]["correlations"]]
+    assert names[2:] == [
+        "LAVE (x)",
+        "LAVE (x), 1-shot",
+        "LAVE (x), 4-shot",
+        "LAVE (x), without rationale",
+        "LAVE (x), without filtering references",
+        "LAVE (x), with caption",
+    ]
+    assert "paper4-table3" in report["tables"]
+
+
+def test_own_demonstrations(rated: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("[{question: Q, references: [r], answer: a, rationale: It says r., rating: 1}]")
+    with OpenAIServer(judged) as server:
+        study(
+            rated, "--judge", "openai/x", "--demonstrations", own, "--resamples", 20,
+            "--api-base", server.api_base, "--cache-dir", tmp_path,
+        )  # fmt: skip
+        assert all("Rationale: It says r.\nRating: 1" in prompt for prompt in server.prompts)
+
+
+def test_other_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rated.csv"
+    path.write_text('said,truth,score\n"a cat","[""cat""]",5\ndog,cat,1\ncat,cat,4\ncar,cat,2\n')
+    result = study(
+        path, "--answer-column", "said", "--references-column", "truth", "--human-column", "score",
+        "-m", "exact-match", "--resamples", 50, "--json",
+    )  # fmt: skip
+    found = {record["measure"]: record for record in json.loads(result.stdout)["tables"]["correlations"]}
+    assert set(found) == {"VQA accuracy", "soft VQA accuracy", "EM"}
+    assert found["VQA accuracy"]["Spearman ρ"] == pytest.approx(2 / 5**0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--measure", "no-such"], "There is no such measure"),
+        (["--ablations"], "--judge"),
+        (["--human-column", "rating"], "no column 'rating'"),
+        (["--measure", "clip-i2t"], "needs images"),
+        (["--demonstrations", "none.yaml", "--judge", "openai/x"], "demonstrations cannot be read"),
+        (["--judge", "nonsense"], "no provider"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], words: str, rated: Path) -> None:
+    result = study(rated, "--resamples", 5, *arguments, fails=True)
+    assert isinstance(result.exception, Exception)
+    assert words in str(result.exception)
+
+
+def test_a_judge_without_questions(tmp_path: Path) -> None:
+    path = tmp_path / "rated.csv"
+    path.write_text("answer,references,human\ncat,cat,1\ndog,cat,0\n")
+    result = study(path, "--judge", "openai/x", "--api-base", "http://127.0.0.1:9/v1", fails=True)
+    assert isinstance(result.exception, DataError)
+    assert "questions' column" in str(result.exception)

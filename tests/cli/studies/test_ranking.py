@@ -1,0 +1,162 @@
+"""`taxtune study ranking` through the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import run_command
+
+TAXONOMY = """path,aliases
+life/bird,birds
+life/bird/duck/mallard,
+life/bird/thrush/Turdus merula,blackbird
+life/bird/thrush/American robin,
+"""
+CAREFUL = "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n3,,blackbird\n"
+BOLD = "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n3,mallard,blackbird\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in (("tree.csv", TAXONOMY), ("careful.csv", CAREFUL), ("bold.csv", BOLD)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    return run_command(monkeypatch, "study", "ranking", *arguments)
+
+
+def result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(monkeypatch, *arguments, "--json") == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_two_files_as_table_json_and_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("careful=careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "50")
+    assert run(monkeypatch, *arguments, "--out", "out") == 0
+    shown = capsys.readouterr()
+    assert "Kendall's τ" in shown.out
+    assert "1 answers are missing" in shown.out
+    assert "written to out" in shown.err
+    assert {path.name for path in (folder / "out").iterdir()} >= {
+        "study.json", "scores.csv", "scores.md", "ranks.csv", "uncertainty.csv", "tau.csv", "ranks.png", "ranks.svg",
+    }  # fmt: skip
+    with (folder / "out" / "ranks.csv").open(encoding="utf-8", newline="") as file:
+        ranks = {row["model"]: row for row in csv.DictReader(file)}
+    assert ranks["careful"]["EM"] == ranks["bold"]["hF"] == "2"
+    assert ranks["careful"]["hF"] == ranks["bold"]["EM"] == "1"
+    first = result(monkeypatch, capsys, *arguments)
+    assert first == result(monkeypatch, capsys, *arguments) == json.loads((folder / "out" / "study.json").read_text())
+    assert first["settings"]["seed"] == 0
+    assert first["tables"]["scores"][0]["missing"] == 1
+
+
+def test_one_file_parted_by_a_column_or_by_guesses(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"id": i, "model": model, "set": "x", "answer": answer, "target": "blackbird"}
+        for model, answer in (("m", ["blackbird", "mallard"]), ("n", ["mallard", "American robin"]))
+        for i in (1, 2)
+    ]
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    shared = ("-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
+    found = result(monkeypatch, capsys, "all.jsonl", "--by", "model", *shared)
+    assert found["settings"]["models"] == ["m", "n"]
+    one = ("all.jsonl", "--where", "model=m", "--guess", "1", "--guess", "2", "--guess", "all", *shared)
+    found = result(monkeypatch, capsys, *one)
+    assert [(row["model"], row["EM"], row["hP"]) for row in found["tables"]["scores"]] == [
+        ("guess 1", 100.0, 1.0), ("guess 2", 0.0, 0.5), ("all guesses", 0.0, 1.0),
+    ]  # fmt: skip
+
+
+def test_a_root_changes_what_the_metrics_count(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
+    whole = result(monkeypatch, capsys, *arguments)["tables"]["scores"][1]
+    tables = result(monkeypatch, capsys, *arguments, "--root", "bird")["tables"]
+    below = tables["scores"][1]
+    # A blackbird is right; a robin for a mallard, and a mallard for a blackbird, share life and bird of four.
+    assert whole["hP"] == pytest.approx((1 + 2 / 4 + 2 / 4) / 3)
+    assert below["hP"] == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    both = tables["both-trees"][1]
+    assert (both["hP on bird"], both["hP on life"]) == (pytest.approx(below["hP"]), pytest.approx(whole["hP"]))
+    assert (both["hF on bird"], both["hF on life"]) == (pytest.approx(below["hF"]), pytest.approx(whole["hF"]))
+    # The careful model lacks an answer.
+    assert [row["answers"] for row in tables["both-trees"]] == [row["answers"] for row in tables["scores"]] == [2, 3]
+
+
+def test_the_papers_tables_and_ones_own_can_be_ranked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = result(monkeypatch, capsys, "--scores", "paper1-table4", "--out", "paper")
+    assert len(found["tables"]["ranks"]) == 8
+    assert (folder / "paper" / "ranks.png").exists()
+    (folder / "own.csv").write_text("model,EM,hF\na,1,0.5\nb,2,0.4\n", encoding="utf-8")
+    assert result(monkeypatch, capsys, "--scores", "own.csv")["tables"]["tau"][0]["τ"] == -1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "A taxonomy is needed"),
+        (("-t", "tree.csv"), "No file of answers"),
+        (("bold.csv", "-t", "tree.csv"), "two models or more"),
+        (("bold.csv", "short.csv", "-t", "tree.csv"), "--rows common"),
+        (("bold.csv", "other.csv", "-t", "tree.csv"), "another target in other"),
+        (("bold.csv", "off.csv", "-t", "tree.csv"), "'ostrich' is not on the taxonomy"),
+        (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "-m", "rouge"), "Did you mean 'rouge-1'"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "--rows", "some"), "--rows cannot be that"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by parts one file"),
+        (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
+        (("bold.csv", "--scores", "paper1-table4"), "--scores ranks by a table alone"),
+        (("--scores", "paper9"), "no such table"),
+        (("--scores", "words.csv"), "EM of b is no number"),
+    ],
+)
+def test_bad_input_is_one_message(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    for name, text in (
+        ("short.csv", "id,answer,target\n1,x,blackbird\n9,x,mallard\n"),
+        ("other.csv", BOLD.replace("robin,mallard", "robin,blackbird")),
+        ("off.csv", BOLD.replace("robin,mallard", "robin,ostrich")),
+        ("empty.csv", ""),
+        ("words.csv", "model,EM\na,1\nb,good\n"),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
+    assert run(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in " ".join(shown.err.split())
+    assert "Traceback" not in shown.err
+
+
+def test_common_rows_are_ranked_and_the_others_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "short.csv").write_text("id,answer,target\n1,x,blackbird\n9,x,mallard\n", encoding="utf-8")
+    found = result(
+        monkeypatch, capsys, "bold.csv", "short.csv", "-t", "tree.csv", "--rows", "common", "-m", "exact-match"
+    )
+    assert found["settings"]["examples"] == 1
+    assert [note.split(",")[0] for note in found["notes"]] == [
+        "2 of 3 rows of bold are left out",
+        "1 of 2 rows of short are left out",
+    ]

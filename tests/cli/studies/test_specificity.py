@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.cli.commands import run_command
+from tests.studies.coco import write_coco
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    return run_command(monkeypatch, "study", "specificity", *arguments)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_coco(tmp_path)
+    (tmp_path / "images").mkdir()
+    for i in (1, 2, 3):
+        Image.effect_noise((40, 39 + i), 50).convert("RGB").save(tmp_path / "images" / f"00000000000{i}.jpg")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+    open_clip = pytest.importorskip("open_clip")
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+    }
+    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-cli-specificity.json"
+    path.write_text(json.dumps(config))
+    open_clip.add_model_config(path)
+    return "taxtune-tiny-cli-specificity"
+
+
+COCO = ("--captions", "captions.json", "--instances", "instances.json", "--narratives", "narratives.jsonl")
+
+
+def test_a_model_and_then_its_pairs(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    options = ("--images", "images", "--model", tiny_clip, "--pairs", "p.jsonl", "--negatives", 5, "--resamples", 20)
+    assert run(monkeypatch, *COCO, *options, "--json", "--out", "out", "--device", "cpu") == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    rows = {row["right texts"]: row for row in record["tables"]["specificity"]}
+    assert 0 < rows["captions"]["vs random images'"] <= 100
+    assert rows["narrative"]["vs altered captions"] is not None
+    assert any('1 of 3 images have no text of the kind "related images\'"' in note for note in record["notes"])
+    assert {p.name for p in (folder / "out").iterdir()} == {
+        *(f"{n}.{kind}" for n in ("specificity", "intervals", "distributions") for kind in ("csv", "md")),
+        "specificity-scores.png",
+        "specificity-scores.svg",
+        "study.json",
+    }
+    assert run(monkeypatch, "--scored", "p.jsonl", "--json", "--resamples", 20) == 0
+    again = {row["right texts"]: row for row in json.loads(capsys.readouterr().out)["tables"]["specificity"]}
+    for kind, row in rows.items():
+        for column in row.keys() - {"scores"}:
+            assert again[kind][column] == (row[column] if column == "right texts" else pytest.approx(row[column]))
+
+
+def test_the_texts_without_a_model(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    written = []
+    for seed in (1, 1, 2):
+        assert run(monkeypatch, *COCO, "--pairs", "p.jsonl", "--negatives", 4, "--seed", seed) == 0
+        written.append(Path("p.jsonl").read_bytes())
+    assert written[0] == written[1] != written[2]
+    lines = [json.loads(line) for line in written[0].splitlines()]
+    assert all("score" not in line for line in lines)
+    assert {line["kind"] for line in lines} == {
+        "caption",
+        "multi",
+        "single",
+        "narrative",
+        "random",
+        "related",
+        "altered",
+    }
+    assert "nothing is scored yet" in capsys.readouterr().out
+    # Unscored pairs are no zeros.
+    assert run(monkeypatch, "--scored", "p.jsonl") == 2
+    assert "missing, no finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "nothing to study"),
+        (("--captions", "captions.json"), "belong together"),
+        (("--model", "x"), "There are no texts"),
+        (COCO, "nothing that scores them"),
+        ((*COCO, "--model", "x"), "needs the images"),
+        ((*COCO, "--pairs", "p.jsonl", "--negatives", "0"), "at least 1"),
+        ((*COCO, "--pairs", "p.jsonl", "--sample", "1"), "At least two images"),
+        ((*COCO, "--pairs", "p.jsonl", "--templates", "photos"), "give one prompt template"),
+        ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "no such chunker"),
+        ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "of one --model"),
+        ((*COCO, "--model", "no-such-model", "--images", "images"), "cannot be loaded"),
+        (("--captions", "instances.json", "--instances", "captions.json", "--pairs", "p.jsonl"), "no list `images`"),
+    ],
+)
+def test_errors(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(monkeypatch, *options) == 2
+    output = capsys.readouterr()
+    assert said in output.err
+    assert output.out == ""
+
+
+def test_only_wrong_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.csv").write_text("image,kind,text,score\n1,random,x,0.1\n")
+    assert run(monkeypatch, "--scored", tmp_path / "p.csv") == 2
+    assert "no right texts" in capsys.readouterr().err

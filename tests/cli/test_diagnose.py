@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.cli import main
+from taxtune.metrics import registry
+from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
+
+TREE = """path,rank,aliases
+life,,
+life/Aves,class,bird
+life/Aves/Passeriformes,order,songbird
+life/Aves/Passeriformes/Turdidae,family,thrush
+life/Aves/Passeriformes/Turdidae/Turdus merula,species,blackbird
+life/Aves/Passeriformes/Turdidae/Turdus migratorius,species,american robin
+life/Aves/Anseriformes,order,
+life/Aves/Anseriformes/Anatidae,family,duck
+life/Aves/Anseriformes/Anatidae/Anas platyrhynchos,species,mallard
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    path = tmp_path / "tree.csv"
+    path.write_text(TREE)
+    return path
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str) -> Done:
+    """Runs `taxtune diagnose ARGUMENTS` in this process."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        patch.setattr(sys, "argv", ["taxtune", "diagnose", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def rows(*answers: tuple[object, str]) -> str:
+    return "".join(
+        json.dumps({"id": f"x{i}", "answer": answer, "target": target}) + "\n"
+        for i, (answer, target) in enumerate(answers)
+    )
+
+
+def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(
+        rows(
+            ("a blackbird", "Turdus merula"),
+            ("a bird", "Turdus merula"),
+            ("mallard", "Turdus merula"),
+            ("American robin", "Turdus merula"),
+            ("a blackbird", "thrush"),
+            ("no idea at all", "Turdus merula"),
+        )
+    )
+    done = run(str(file), "-t", str(tree), "--least", "1", "--out", str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [record["type"] for record in result["answers"]] == [
+        "correct",
+        "too general",
+        "wrong branch at order",
+        "sibling",
+        "too specific",
+        "abstained",
+    ]
+    by_type = {record["type"]: record for record in result["tables"]["types"]}
+    assert by_type["wrong branch at order"]["cost in hP"] == pytest.approx((1 - 2 / 5) / 6)
+    assert by_type["all"]["cost in hP"] == pytest.approx(
+        sum(record["cost in hP"] for record in result["tables"]["types"] if record["type"] != "all")
+    )
+    assert by_type["mapper doubtful"]["hP"] is None
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {
+        "study.json",
+        "types.csv",
+        "types.md",
+        "clades.csv",
+        "examples.md",
+        "diagnosis.png",
+        "diagnosis.svg",
+    } <= written
+    again = run(str(file), "-t", str(tree), "--least", "1", "--json")
+    assert again.stdout == done.stdout
+
+
+def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("mallard", "Turdus merula")))
+    done = run(str(file), "-t", str(tree), "--root", "bird", "--json")
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)["answers"]
+    assert record["target"].startswith("Aves/")
+    assert record["hp"] == pytest.approx(1 / 4)
+    # On the whole tree the nodes above the domain are shared too.
+    (both,) = json.loads(done.stdout)["tables"]["both-trees"]
+    whole = json.loads(run(str(file), "-t", str(tree), "--json").stdout)["scores"]
+    assert both["hP on Aves"] == pytest.approx(1 / 4)
+    assert [value for name, value in both.items() if name.startswith("hP on")][1] == pytest.approx(whole["hp"])
+
+
+def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))
+    options = ("--inclusion", "text-inclusion", "--concept", "rouge-1", "--json")
+    done = run(str(file), "-t", str(tree), *options)
+    assert done.returncode == 0, done.stderr
+    assert [record["measured"] for record in json.loads(done.stdout)["answers"]] == ["correct", "wrong branch"]
+    alone = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion")
+    assert alone.returncode == 2
+    assert "--concept" in alone.stderr
+
+
+def test_a_judge_is_shown_the_prompt_of_each_row(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Judge(PairwiseMeasure):
+        needs_questions = True
+
+        def scores(self, answers, references, images=None, *, questions=None):
+            asked.extend(questions)
+            return np.ones(len(answers))
+
+    made = []
+
+    def make(spec: str, settings: MeasureSettings) -> PairwiseMeasure:
+        made.append((spec, settings.device, settings.batch_size, settings.cache_dir))
+        return Judge(spec, spec)
+
+    monkeypatch.setattr(registry, "make_measure", make)
+    file = tmp_path / "answers.jsonl"
+    lines = [{"id": i, "answer": "duck", "target": "mallard", "asked": f"What {i}?"} for i in range(2)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    models = ("--inclusion", "contained", "--concept", "rouge-1", "--device", "cpu", "--batch-size", "3")
+    options = (*models, "--cache-dir", str(tmp_path / "cache"), "--question-column", "asked")
+    done = run(str(file), "-t", str(tree), *options)
+    assert done.returncode == 0, done.stderr
+    assert asked == ["What 0?", "What 1?"] * 2
+    assert made == [(spec, "cpu", 3, tmp_path / "cache") for spec in ("contained", "rouge-1")]
+    for wrong, said in ((("--question-column", "else"), "row has no else"), ((), "--question-column")):
+        done = run(str(file), "-t", str(tree), *models, *wrong)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("mallard", "Turdus merula")))
+    done = run(str(file), "-t", str(tree), "--least", "1", "--inclusion", "contained", "--concept", "rouge-1", "--json")
+    settings = json.loads(done.stdout)["settings"]
+    assert {"format", "off_tree", "missing", "least", "clades", "examples", "seed"} <= settings.keys()
+    assert settings["inclusion"]["measure"] == "contained"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("", (), "empty"),
+        ('{"answer": "a", "target": "dragon"}\n', (), "dragon"),
+        ('{"answer": "a", "target": "dragon"}\n', ("--off-tree", "leave-out"), "No row is left"),
+        ('{"answer": null, "target": "thrush"}\n', (), "--missing leave-out"),
+        ('{"answer": 3, "target": "thrush"}\n', (), "is no text"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--where", "domain=x"), "domain"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--where", "domain"), "NAME=VALUE"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--guesses", "all"), "first, join"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--answer-column", "said"), "said"),
+        ('{"answer": "a", "target": "thrush", "id": 1}\n' * 2, (), "row 1"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--near", "0.9"), "--near"),
+    ],
+)
+def test_what_cannot_be_diagnosed(
+    tree: Path, tmp_path: Path, content: str, options: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(content)
+    done = run(str(file), "-t", str(tree), "--out", str(tmp_path / "out"), *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    said = ["", "🦆🦆", "طائر", "bird " * 200_000, *["mallard"] * 300]
+    file.write_text(rows(*((answer, "Anas platyrhynchos") for answer in said)))
+    done = run(str(file), "-t", str(tree), "--json")
+    assert done.returncode == 0, done.stderr
+    types = [record["type"] for record in json.loads(done.stdout)["answers"]]
+    assert types[:3] == ["abstained"] * 3
+    assert types[3] == "too general"
+    assert types[4:] == ["correct"] * 300

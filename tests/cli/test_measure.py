@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from taxtune.cli.app import app
+from taxtune.errors import DataError
+from taxtune.metrics.registry import MEASURES
+
+run = CliRunner()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [
+        {"answer": "a gray seal", "reference": "Gray Seals"},
+        {"answer": "walrus", "reference": "Gray Seals"},
+        {"answer": "أسد البحر 🦭", "reference": "أسد البحر"},
+        {"answer": "seal", "reference": "!"},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
+    done = run.invoke(app, ["measure", str(file), "-m", "rouge-1", "-m", "exact-match"])
+    assert done.exit_code == 0, done.output
+    (rouge,) = [line.split() for line in done.output.splitlines() if line.strip().startswith("rouge-1 ")]
+    # Two of three are contained in whole, one not at all; the fourth has no word to compare with.
+    assert (rouge[1], rouge[-2:]) == ("0.667", ["3", "1"])
+    assert "1 pair unscored" in done.output
+
+
+def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_path: Path) -> None:
+    command = ["measure", str(file), "-m", "rouge-1", "-m", "meteor", "--json"]
+    first, second = (run.invoke(app, [*command, *more]).stdout for more in (["--out", str(tmp_path / "out")], []))
+    assert first == second
+    record = json.loads(first)
+    assert [row["scores"]["rouge-1"] for row in record["rows"]] == [1.0, 0.0, 1.0, None]
+    assert record["rows"][2]["answer"] == "أسد البحر 🦭"
+    assert record["tables"]["measures"][0]["unscored"] == 1
+    assert record["settings"]["measures"][1]["measure"] == "meteor"
+    assert json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8")) == record
+    assert (tmp_path / "out" / "measures.csv").read_text(encoding="utf-8").startswith("measure,mean,low,high")
+
+
+def test_all_answers_empty_is_a_score_and_all_unscored_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("answer,reference\n,seal\n,walrus\n", encoding="utf-8")
+    record = json.loads(run.invoke(app, ["measure", str(path), "--empty", "abstain", "--json"]).stdout)
+    assert {row["mean"] for row in record["tables"]["measures"]} == {0.0}
+    path.write_text("answer,reference\nseal,?\n", encoding="utf-8")
+    record = json.loads(run.invoke(app, ["measure", str(path), "-m", "meteor", "--json"]).stdout)
+    (row,) = record["tables"]["measures"]
+    assert (row["mean"], row["low"], row["scored"], row["unscored"]) == (None, None, 0, 1)
+
+
+def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
+    text = run.invoke(app, ["measure", "--list"]).stdout
+    records = json.loads(run.invoke(app, ["measure", "--list", "--json"]).stdout)
+    assert [record["kind"] for record in records] == list(MEASURES)
+    for kind in MEASURES.values():
+        assert f"{kind.kind} ({kind.label}; {kind.source})" in text
+        assert kind.default_model is None or kind.default_model in text
+    assert "taxtune[measures]" in text
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [("clip-i2t:hf-hub:no/such", "--image-column"), ("lave:local:no/such", "--question-column")],
+)
+def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path, spec: str, text: str) -> None:
+    done = run.invoke(app, ["measure", str(file), "-m", spec])
+    assert isinstance(done.exception, DataError)  # and no ModelError
+    assert text in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ([], "A file of answers is needed"),
+        (["FILE", "-m", "rogue-1"], "Did you mean 'rouge-1'"),
+        (["FILE", "--empty", "zero"], "leave-out"),
+        (["FILE", "--answer-column", "said"], "no column 'said'"),
+        (["missing.csv"], "missing.csv"),
+    ],
+)
+def test_what_is_wrong_is_said(file: Path, options: list[str], text: str) -> None:
+    done = run.invoke(app, ["measure", *(str(file) if option == "FILE" else option for option in options)])
+    assert isinstance(done.exception, DataError)
+    assert text in str(done.exception)
