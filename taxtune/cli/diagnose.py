@@ -80,8 +80,8 @@ def diagnose(
     from taxtune.metrics.registry import MeasureSettings, split_spec
     from taxtune.studies.answer_files import Columns, read_answer_file
     from taxtune.studies.both_trees import both_trees_table, read_part
-    from taxtune.studies.diagnosis import diagnose as find
-    from taxtune.studies.diagnosis import report_of
+    from taxtune.studies.diagnosis.study import diagnose as find
+    from taxtune.studies.diagnosis.study import report_of
     from taxtune.studies.output import publish
     from taxtune.studies.placing import place_texts
     from taxtune.studies.progress import progress

@@ -1,4 +1,7 @@
-"""The papers' experiments as commands: `taxtune study NAME`. One module computes a study, one in `figures` draws it."""
+"""The papers' experiments: a package a study, which `taxtune study NAME` (or `taxtune diagnose`) runs.
+
+In each package `study.py` computes and `figure.py` draws; what several studies share lies beside the packages.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from taxtune.llm import LLMSettings, make_llm
 from taxtune.metrics.inclusion import LlamaInclusion
 from taxtune.metrics.judging import Judge
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
-from taxtune.studies.human_ratings import RatedAnswer
-from taxtune.studies.judge import Rater, score_answers
+from taxtune.studies.judge.human_ratings import RatedAnswer
+from taxtune.studies.judge.study import Rater, score_answers
 from taxtune.vlm.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer

@@ -65,10 +65,10 @@ def correlation(
     Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
     """
     from taxtune.metrics.registry import MeasureSettings, make_measure
-    from taxtune.studies.correlation import LABELS, CorrelationSettings, check_measures, correlate, write_pairs
-    from taxtune.studies.correlation_report import correlation_report
+    from taxtune.studies.correlation.pairs import DRAWS
+    from taxtune.studies.correlation.report import correlation_report
+    from taxtune.studies.correlation.study import LABELS, CorrelationSettings, check_measures, correlate, write_pairs
     from taxtune.studies.output import publish
-    from taxtune.studies.pairs import DRAWS
     from taxtune.studies.relay import ProgressRelay
     from taxtune.taxonomy import read_taxonomy
 

@@ -59,9 +59,9 @@ def encoder(
     cache_dir: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where embeddings are kept.")] = None,
 ) -> None:
     """Say which encoder places text best at which level, and what a recipe's mapper should take (paper 3, App. B)."""
-    from taxtune.studies.annotated import AnnotatedColumns, read_annotated
-    from taxtune.studies.encoder import DEFAULT_TEMPLATES, EncoderSettings
-    from taxtune.studies.encoder_report import run_encoder
+    from taxtune.studies.encoder.report import run_encoder
+    from taxtune.studies.encoder.study import DEFAULT_TEMPLATES, EncoderSettings
+    from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
     from taxtune.studies.output import publish
     from taxtune.taxonomy import read_taxonomy
 

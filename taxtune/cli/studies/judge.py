@@ -11,7 +11,7 @@ from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.metrics.registry import MeasureSettings
-    from taxtune.studies.judge import Rater
+    from taxtune.studies.judge.study import Rater
 
 __all__ = ["judge"]
 
@@ -72,8 +72,8 @@ def judge(
     """
     from taxtune.metrics.lave import LaveOptions
     from taxtune.metrics.registry import MeasureSettings
-    from taxtune.studies.human_ratings import RatingColumns, read_rated_answers
-    from taxtune.studies.judge import JudgeSettings, Steps, judge_study
+    from taxtune.studies.judge.human_ratings import RatingColumns, read_rated_answers
+    from taxtune.studies.judge.study import JudgeSettings, Steps, judge_study
     from taxtune.studies.output import publish
 
     if ablations and not judge:
@@ -125,7 +125,7 @@ def _raters(
 
     from taxtune.metrics.lave import LaveOptions, make_lave
     from taxtune.metrics.registry import make_measure, split_spec
-    from taxtune.studies.judge import Rater
+    from taxtune.studies.judge.study import Rater
 
     assert isinstance(options, LaveOptions)
     raters = []

@@ -90,10 +90,10 @@ def mapping(
 ) -> None:
     """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4)."""
     from taxtune.metrics.registry import MeasureSettings
-    from taxtune.studies.annotated import AnnotatedColumns, read_annotated
-    from taxtune.studies.mapping import DEFAULT_MEASURES, MappingSettings
-    from taxtune.studies.mapping_report import run_mapping
-    from taxtune.studies.node_images import draw_node_images
+    from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
+    from taxtune.studies.mapping.node_images import draw_node_images
+    from taxtune.studies.mapping.report import run_mapping
+    from taxtune.studies.mapping.study import DEFAULT_MEASURES, MappingSettings
     from taxtune.studies.output import publish
     from taxtune.taxonomy import read_taxonomy
 

@@ -12,7 +12,7 @@ from taxtune.cli.studies.options import check_out, choice, pairs
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
-    from taxtune.studies.prompts import PromptedModel
+    from taxtune.studies.prompts.study import PromptedModel
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["prompts"]
@@ -79,7 +79,7 @@ def prompts(
 
     from taxtune.studies.both_trees import both_trees_table, read_part
     from taxtune.studies.output import publish
-    from taxtune.studies.prompts import prompts_study
+    from taxtune.studies.prompts.study import prompts_study
 
     check_out(out)
     notes: list[str] = []
@@ -97,7 +97,7 @@ def prompts(
         from taxtune.mapping import Mapper, MapperConfig
         from taxtune.studies.answer_files import Columns, align
         from taxtune.studies.contestants import Reading, read_prompts
-        from taxtune.studies.prompts import place_prompts
+        from taxtune.studies.prompts.study import place_prompts
 
         reading = Reading(
             columns=Columns(answer=answer_column, target=target_column, id=id_column),
@@ -154,6 +154,6 @@ def _runs(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _of_runs(runs: dict[str, str], tree: Taxonomy | None) -> dict[str, PromptedModel]:
-    from taxtune.studies.run_folders import read_run
+    from taxtune.studies.prompts.run_folders import read_run
 
     return {name: read_run(path, tree) for name, path in runs.items()}

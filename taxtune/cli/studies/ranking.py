@@ -107,7 +107,7 @@ def ranking(
     from taxtune.studies.answer_files import Columns, align
     from taxtune.studies.both_trees import read_part
     from taxtune.studies.contestants import Reading, read_models
-    from taxtune.studies.ranking import REFERENCES, RankingSettings, ranking_study
+    from taxtune.studies.ranking.study import REFERENCES, RankingSettings, ranking_study
 
     # What is wrong with an option is said before anything long is done.
     settings = RankingSettings(
@@ -170,7 +170,7 @@ def ranking(
 
 def _of_table(name: str) -> Any:
     from taxtune.studies.published import published
-    from taxtune.studies.ranking_tables import ranking_of_table, read_scores
+    from taxtune.studies.ranking.tables import ranking_of_table, read_scores
 
     if not Path(name).exists() and "/" not in name and "." not in name:
         try:

@@ -72,7 +72,7 @@ def specificity(
 ) -> None:
     """Tell whether a model scores right texts above subtly wrong ones (paper 3, Table 3 and Figure 5)."""
     from taxtune.studies.output import publish
-    from taxtune.studies.specificity_runs import Settings, run_specificity
+    from taxtune.studies.specificity.runs import Settings, run_specificity
 
     check_out(out)
     settings = Settings(

@@ -1,0 +1,1 @@
+"""Which encoder places text best at which level of a tree; for choosing a recipe's mapper."""

@@ -1,0 +1,1 @@
+"""Which measures agree with people: paper 4, Tables 2 and 3."""

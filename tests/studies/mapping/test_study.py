@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from taxtune.errors import DataError, MapperError, TaxtuneError
+from taxtune.mapping import Mapper
+from taxtune.metrics.registry import MEASURES, MeasureKind, MeasureSettings
+from taxtune.metrics.statistics import bootstrap_scores
+from taxtune.studies.mapping import study
+from taxtune.studies.mapping.annotated import AnnotatedAnswers
+from taxtune.studies.mapping.report import run_mapping
+from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, MappingSettings, place_all
+from taxtune.studies.output import StudyReport, Table
+from taxtune.taxonomy import Taxonomy
+from tests.studies.measures import KIND, UNSCORED, Words
+
+
+@pytest.fixture(autouse=True)
+def _words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, KIND.kind, KIND)  # type: ignore[misc]
+
+
+def placed_by_hand(
+    rows: Sequence[tuple[str, int, set[int], str | None]], images: Sequence[Path | None] | None = None
+) -> AnnotatedAnswers:
+    return AnnotatedAnswers(
+        "made.jsonl",
+        tuple(range(1, len(rows) + 1)),
+        tuple(row[0] for row in rows),
+        tuple(row[1] for row in rows),
+        tuple(frozenset({row[1], *row[2]}) for row in rows),
+        tuple(row[3] for row in rows),
+        tuple(images or [None] * len(rows)),
+        (),
+    )
+
+
+# On the tree `birds`: life(0)/Aves, bird(1)/Passeriformes(2)/Turdidae, thrush(3)/T. merula, blackbird(4), ...
+FOUR = placed_by_hand(
+    [
+        ("a blackbird", 4, set(), "species"),
+        ("a bird", 1, set(), "coarse"),
+        ("a thrush", 4, {3}, "coarse"),
+        ("zebra", 0, set(), "off-tree"),
+    ]
+)
+
+
+def table(report: StudyReport, name: str) -> Table:
+    return next(table for table in report.tables if table.name == name)
+
+
+def row(report: StudyReport, name: str, first: str) -> dict[str, object]:
+    return next(record for record in table(report, name).records() if next(iter(record.values())) == first)
+
+
+def test_every_cell_by_hand(birds: Taxonomy) -> None:
+    report = run_mapping(birds, FOUR, MappingSettings(("words",), resamples=50))
+    alone = row(report, "mapping", "Words")
+    # Blackbird 1/1; bird 1/1; thrush instead of blackbird: hP 4/4, hR 4/5; zebra, tied everywhere, goes to the deepest
+    # node with the smallest number, the blackbird, instead of the root: hP 1/5, hR 1/1.
+    assert alone["hP"] == pytest.approx((1 + 1 + 1 + 0.2) / 4)
+    assert alone["hR"] == pytest.approx((1 + 1 + 0.8 + 1) / 4)
+    assert alone["hF"] == pytest.approx(2 * 0.8 * 0.95 / 1.75)
+    assert alone["accuracy"] == 0.5
+    assert alone["acceptable"] == 0.75
+    assert (alone["n"], alone["tied"], alone["on the root"], alone["unscored"]) == (4, 1, 0, 0)
+    # The listing puts "zebra" on the first node, the root: none has more than four votes at one distance.
+    listing = row(report, "mapping", "Words + Alg. 1")
+    assert (listing["hP"], listing["hR"], listing["accuracy"]) == (1, pytest.approx(0.95), 0.75)
+    assert listing["tied"] is None
+    default = row(report, "mapping", "default mapper, lexical")
+    assert (default["hP"], default["accuracy"], default["on the root"]) == (1, 0.75, 1)
+    assert row(report, "mapping-agreement", "Words") == {
+        "mapper": "Words",
+        "Words": 1,
+        "Words + Alg. 1": 0.75,
+        "default mapper, lexical": 0.75,
+    }
+    assert row(report, "mapping-styles-hf", "coarse") == {
+        "style": "coarse",
+        "n": 2,
+        "Words": pytest.approx(2 * 1 * 0.9 / 1.9),
+        "Words + Alg. 1": pytest.approx(2 * 1 * 0.9 / 1.9),
+        "default mapper, lexical": pytest.approx(2 * 1 * 0.9 / 1.9),
+    }
+    assert row(report, "mapping-styles-acceptable", "coarse")["Words"] == 1
+    adds = row(report, "mapping-differences", "Words + Alg. 1")
+    assert adds["second"] == "Words"
+    assert adds["accuracy"] == 0.25
+    assert adds["hF"] == pytest.approx(2 * 1 * 0.95 / 1.95 - 2 * 0.8 * 0.95 / 1.75)
+    assert report.data["answers"][3]["placed"]["Words"] == "life/Aves/Passeriformes/Turdidae/Turdus merula"
+    assert set(report.figures) == {"mapping-scores", "mapping-agreement"}
+
+
+def test_intervals_are_the_bootstrap_s(birds: Taxonomy) -> None:
+    settings = MappingSettings(("words",), resamples=300, seed=5)
+    report = run_mapping(birds, FOUR, settings)
+    found = row(report, "mapping-intervals", "Words")
+    expected = bootstrap_scores(birds, [4, 1, 3, 4], FOUR.targets, resamples=300, seed=5)
+    assert (found["hF low"], found["hF high"]) == (expected["hf"].low, expected["hf"].high)
+    # The share that is acceptable, against drawing the four answers 20,000 times.
+    rng = np.random.default_rng(0)
+    brute = np.quantile(np.array([1, 1, 1, 0])[rng.integers(0, 4, size=(20_000, 4))].mean(axis=1), [0.025, 0.975])
+    assert [found["acceptable low"], found["acceptable high"]] == pytest.approx(brute.tolist(), abs=0.01)
+
+
+def test_ties_by_the_common_ancestor(birds: Taxonomy) -> None:
+    report = run_mapping(birds, FOUR, MappingSettings(("words",), ties="ancestor", algorithm=False, default=False))
+    assert row(report, "mapping", "Words")["accuracy"] == 0.75
+    assert [t.name for t in report.tables if t.name == "mapping-differences"] == []
+
+
+def test_common_names_only(birds: Taxonomy) -> None:
+    answers = placed_by_hand([("Aves", 1, set(), None), ("bird", 1, set(), None)])
+    everything = run_mapping(birds, answers, MappingSettings(("words",), algorithm=False, default=False))
+    common = run_mapping(birds, answers, MappingSettings(("words",), algorithm=False, default=False, names="common"))
+    assert row(everything, "mapping", "Words")["accuracy"] == 1
+    assert row(common, "mapping", "Words")["accuracy"] == 0.5
+    assert not any(t.name.startswith("mapping-styles") for t in common.tables)
+
+
+def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy) -> None:
+    answers = placed_by_hand([("bird", 1, set(), "a"), (f"an {UNSCORED} bird", 1, set(), "b")])
+    report = run_mapping(birds, answers, MappingSettings(("words",), resamples=20))
+    for name in ("Words", "Words + Alg. 1"):
+        assert row(report, "mapping", name)["n"] == 1
+        assert row(report, "mapping", name)["unscored"] == 1
+        assert row(report, "mapping", name)["accuracy"] == 1
+        assert row(report, "mapping-styles-hf", "b")[name] is None
+    assert row(report, "mapping", "default mapper, lexical")["n"] == 2
+    assert report.data["answers"][1]["placed"]["Words"] is None
+    assert "Words: counts words" in report.notes
+
+
+def test_nothing_scored_at_all_is_a_dash_and_draws(birds: Taxonomy, tmp_path: Path) -> None:
+    from taxtune.report.drawing import save_figure
+
+    answers = placed_by_hand([(UNSCORED, 1, set(), None)] * 3)
+    report = run_mapping(birds, answers, MappingSettings(("words",), resamples=20))
+    assert row(report, "mapping", "Words")["hF"] is None
+    assert row(report, "mapping-agreement", "Words")["Words + Alg. 1"] is None
+    for stem, draw in report.figures.items():
+        assert all(path.stat().st_size > 1000 for path in save_figure(draw, tmp_path / stem))
+
+
+def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
+    megabyte = "bird " * 200_000
+    rows = [("bird", 1, set(), None)] * 10_000 + [
+        ("", 0, set(), None),
+        ("🐦", 0, set(), None),
+        (megabyte, 1, set(), None),
+    ]
+    Words.calls = 0
+    placed, notes, _ = place_all(birds, placed_by_hand(rows), MappingSettings(("words",)))
+    assert Words.calls == 2 * 15  # two distinct answers and 15 distinct names
+    for p in placed:
+        assert (p.nodes[:10_000] == 1).all(), p.name
+        assert p.nodes[10_000:10_002].tolist() == [0, 0]
+        assert p.nodes[10_002] == 1
+    assert any("2 answers have no letter and no digit" in note for note in notes)
+    assert any("1 answers are read up to their first 4,000 characters" in note for note in notes)
+
+
+def test_all_answers_blank(birds: Taxonomy) -> None:
+    report = run_mapping(
+        birds, placed_by_hand([("", 1, set(), None), ("?", 1, set(), None)]), MappingSettings(("words",))
+    )
+    for record in table(report, "mapping").records():
+        assert (record["hP"], record["hR"], record["on the root"]) == (1, 0.5, 2)
+
+
+def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
+    def made(seed: int) -> str:
+        settings = MappingSettings(("words", "lexical"), ties="random", seed=seed, resamples=100)
+        return json.dumps(run_mapping(birds, FOUR, settings).as_json(), sort_keys=True)
+
+    assert made(3) == made(3)
+    assert made(3) != made(4)
+
+
+def test_the_order_of_the_file_does_not_matter(birds: Taxonomy) -> None:
+    order = [2, 0, 3, 1]
+    turned = placed_by_hand(
+        [(FOUR.answers[i], FOUR.targets[i], set(FOUR.acceptable[i]), FOUR.styles[i]) for i in order]
+    )
+    settings = MappingSettings(("words",), ties="random")
+    there, back = place_all(birds, FOUR, settings)[0], place_all(birds, turned, settings)[0]
+    for a, b in zip(there, back, strict=True):
+        assert a.nodes[order].tolist() == b.nodes.tolist()
+
+
+def test_what_is_asked_for_is_what_is_placed(birds: Taxonomy) -> None:
+    def ways(**chosen: bool) -> set[tuple[str, str]]:
+        settings = MappingSettings(("Mine=words", "words"), **chosen)
+        return {(p.base, p.way) for p in place_all(birds, FOUR, settings)[0]}
+
+    assert ways(alone=False, default=False) == {("Mine", ALGORITHM), ("Words", ALGORITHM)}
+    assert ways(algorithm=False, default=False) == {("Mine", ALONE), ("Words", ALONE)}
+    assert ways(alone=False, algorithm=False) == {("default mapper, lexical", DEFAULT)}
+
+
+def test_the_default_row_is_the_mapper(birds: Taxonomy) -> None:
+    (default,) = place_all(birds, FOUR, MappingSettings(alone=False, algorithm=False))[0]
+    expected = Mapper(birds).place(FOUR.answers)
+    assert default.nodes.tolist() == [p.node for p in expected]
+    assert default.abstained is not None
+    assert default.abstained.tolist() == [p.abstained for p in expected]
+
+
+class Pictures(Words):
+    """Knows the answer from the colour of the image: red is a mallard."""
+
+    needs_images = True
+
+    def matrix(self, answers: object, references: Sequence[str], images: object = None) -> NDArray[np.float64]:
+        assert isinstance(images, list)
+        red = [image.convert("RGB").getpixel((0, 0))[0] > 128 for image in images]
+        return np.array([[float((name == "mallard") == is_red) for name in references] for is_red in red])
+
+
+def make_pictures(model: str | None, settings: MeasureSettings) -> Pictures:
+    return Pictures("pictures", "Pictures")
+
+
+def test_measures_that_look_at_images(birds: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = MeasureKind("pictures", "Pictures", "", "", f"{__name__}:make_pictures", needs=("image",))
+    monkeypatch.setitem(MEASURES, "pictures", kind)  # type: ignore[misc]
+    Image.new("RGB", (16, 16), "red").save(tmp_path / "a.png")
+    Image.new("RGB", (16, 16), "black").save(tmp_path / "b.png")
+    rows = [("it", 8, set(), None), ("it", 4, set(), None)]
+    settings = MappingSettings(("pictures",), algorithm=False, default=False)
+    placed, _, _ = place_all(birds, placed_by_hand(rows, [tmp_path / "a.png", tmp_path / "b.png"]), settings)
+    assert placed[0].nodes.tolist() == [8, 4]
+    monkeypatch.setattr(study, "measure_scorer", lambda *_: pytest.fail("a model was loaded"))
+    with pytest.raises(DataError, match=r"--images.*--image-column"):
+        place_all(birds, placed_by_hand(rows), settings)
+
+
+def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
+    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "score_table", lambda *_, **__: pytest.fail("answers were scored"))
+    with pytest.raises(TaxtuneError, match="no such similarity"):
+        place_all(birds, FOUR, MappingSettings(("lexical",), similarity="word2vec:model"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"measures": ("nonsense",)}, "no such measure"),
+        ({"measures": ("words", "Words=words")}, "Two are called 'Words'"),
+        ({"measures": ("=words",)}, "name before = is empty"),
+        ({"measures": ("a=",)}, "specification is empty"),
+        ({"names": "latin"}, "setting of names"),
+        ({"ties": "first"}, "setting of ties"),
+        ({"measures": (), "default": False}, "Nothing is left"),
+        ({"measures": (), "similarity": "word2vec"}, "no such similarity"),
+    ],
+)
+def test_bad_settings(birds: Taxonomy, settings: dict[str, object], said: str) -> None:
+    with pytest.raises(TaxtuneError, match=said):
+        run_mapping(birds, FOUR, MappingSettings(**settings))  # type: ignore[arg-type]
+
+
+def test_the_paper_s_rows_stand_beside_ours(birds: Taxonomy) -> None:
+    report = run_mapping(birds, FOUR, MappingSettings(("exact-match",), resamples=20))
+    found = table(report, "mapping-paper").records()
+    assert len(found) == 11
+    assert found[0]["hF, paper"] == 0.39
+    assert found[0]["our row"] == "EM"
+    assert found[-1] == {
+        "paper's row": "CLIP-t2t + Alg. 1",
+        "hP, paper": 0.79, "hR, paper": 0.82, "hF, paper": 0.8, "acc., paper": 0.471,
+        "our row": None, "hP": None, "hR": None, "hF": None, "acc.": None,
+    }  # fmt: skip
+    assert "Not comparable" in table(report, "mapping-paper").notes[0]
+
+
+def test_a_judge_cannot_place(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "needs_questions", True)
+    with pytest.raises(MapperError, match="every name of a tree"):
+        place_all(birds, FOUR, MappingSettings(("words",)))

@@ -1,0 +1,121 @@
+"""Tests of comparing prompts in the hP-hR plane."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper
+from taxtune.metrics import paired_bootstrap
+from taxtune.studies.answer_files import AnswerRow
+from taxtune.studies.output import StudyReport
+from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel, place_prompts, prompts_study
+from taxtune.taxonomy import Taxonomy
+
+BLACKBIRD, ROBIN, MALLARD = 4, 5, 8
+
+
+def prompt(*nodes: int) -> PlacedPrompt:
+    return PlacedPrompt(np.array(nodes, dtype=np.int64), abstained=0)
+
+
+def model(birds: Taxonomy, **prompts: PlacedPrompt) -> PromptedModel:
+    n = len(next(iter(prompts.values())).nodes)
+    return PromptedModel(birds, np.array([BLACKBIRD, MALLARD] * n)[:n], prompts)
+
+
+def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
+    return next(table for table in report.tables if table.name == name).records()
+
+
+def test_a_hand_computed_arrow(birds: Taxonomy) -> None:
+    # Bold: a blackbird and a robin; careful: a thrush and a bird (see test_ranking for the sums).
+    report = prompts_study({"m": model(birds, bold=prompt(BLACKBIRD, ROBIN), careful=prompt(3, 1))}, resamples=100)
+    bold, careful = records(report, "prompts")
+    assert (bold["hP"], bold["hR"], bold["hF"], bold["accuracy"]) == pytest.approx((0.7, 0.7, 0.7, 0.5))
+    assert (careful["hP"], careful["hR"], careful["hF"], careful["accuracy"]) == pytest.approx((1.0, 0.6, 0.75, 0.0))
+    (arrow,) = records(report, "arrows")
+    assert (arrow["from"], arrow["to"], arrow["examples"]) == ("bold", "careful", 2)
+    assert (arrow["ΔhP"], arrow["ΔhR"], arrow["ΔhF"], arrow["Δaccuracy"]) == pytest.approx((0.3, -0.1, 0.05, -0.5))
+
+
+def test_differences_are_the_paired_bootstrap_on_what_both_answered(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(0)
+    one, two = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
+    one[:5], two[5:8] = -1, -1
+    given = model(birds, one=prompt(*one.tolist()), two=prompt(*two.tolist()))
+    report = prompts_study({"m": given}, resamples=300, seed=4)
+    both = (one >= 0) & (two >= 0)
+    expected = paired_bootstrap(birds, two[both], one[both], given.targets[both], resamples=300, seed=4)
+    shown = {row["metric"]: row for row in records(report, "differences")}
+    for metric, name in (("hp", "hP"), ("hr", "hR"), ("hf", "hF"), ("accuracy", "accuracy")):
+        assert shown[name]["difference"] == expected[metric].difference
+        assert (shown[name]["2.5 %"], shown[name]["97.5 %"]) == (expected[metric].low, expected[metric].high)
+        assert shown[name]["p"] == expected[metric].p_value
+    assert [(row["answers"], row["missing"]) for row in records(report, "prompts")] == [(55, 5), (57, 3)]
+    assert records(report, "arrows")[0]["examples"] == 52
+    assert any("8 answers are missing" in note for note in report.as_json()["table_notes"]["prompts"])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "reading"),
+    [
+        ((BLACKBIRD, ROBIN), (3, 1), "precision for recall"),
+        ((ROBIN, ROBIN), (3, 1), "more precision"),
+        ((3, 1), (BLACKBIRD, ROBIN), "recall for precision"),
+        ((ROBIN, ROBIN), (BLACKBIRD, MALLARD), "better in both"),
+        ((BLACKBIRD, MALLARD), (ROBIN, ROBIN), "worse in both"),
+        ((3, 7), (BLACKBIRD, MALLARD), "more recall"),
+        ((BLACKBIRD, MALLARD), (3, 7), "less recall"),
+        ((BLACKBIRD, MALLARD), (BLACKBIRD, MALLARD), "no sure change"),
+    ],
+)
+def test_an_arrow_is_read_by_what_surely_moved(
+    birds: Taxonomy, start: tuple[int, int], end: tuple[int, int], reading: str
+) -> None:
+    report = prompts_study({"m": model(birds, a=prompt(*start * 100), b=prompt(*end * 100))}, resamples=200)
+    assert records(report, "arrows")[0]["reading"] == reading
+
+
+def test_the_baseline_is_the_first_prompt_or_the_named_one(birds: Taxonomy) -> None:
+    prompts = {name: prompt(BLACKBIRD, MALLARD) for name in ("a", "b", "c")}
+    given = {"m": model(birds, **prompts)}
+    assert [row["to"] for row in records(prompts_study(given, resamples=10), "arrows")] == ["b", "c"]
+    named = prompts_study(given, baseline="b", resamples=10)
+    assert [(row["from"], row["to"]) for row in records(named, "arrows")] == [("b", "a"), ("b", "c")]
+    with pytest.raises(DataError, match=r"m has no prompt of the baseline's name.*'a', 'b', 'c'"):
+        prompts_study(given, baseline="d")
+
+
+def test_what_cannot_be_compared_is_refused(birds: Taxonomy) -> None:
+    with pytest.raises(DataError, match="single prompt"):
+        prompts_study({"m": model(birds, a=prompt(BLACKBIRD))})
+    with pytest.raises(DataError, match="every call failed"):
+        prompts_study({"m": model(birds, a=prompt(-1, -1), b=prompt(3, 3))})
+    with pytest.raises(DataError, match="both 'a' and 'b'"):
+        prompts_study({"m": model(birds, a=prompt(-1, 3), b=prompt(3, -1))})
+
+
+def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(1)
+    given = {"m": model(birds, a=prompt(*rng.integers(0, 9, 40).tolist()), b=prompt(*[3] * 40))}
+    first, again, other = (json.dumps(prompts_study(given, resamples=50, seed=seed).as_json()) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_answers_are_placed_and_missing_ones_are_not(birds: Taxonomy) -> None:
+    def rows(*answers: str | None) -> list[AnswerRow]:
+        return [AnswerRow(i, str(i), answer, (), MALLARD, "", {}) for i, answer in enumerate(answers)]
+
+    placed = place_prompts(
+        {"m": {"p": rows("thrush", None, ""), "q": rows("mallard", "duck?!", "bird")}}, birds, Mapper(birds)
+    )
+    assert placed["m"].prompts["p"].nodes.tolist() == [3, -1, 0]
+    assert placed["m"].prompts["p"].abstained == 1
+    assert placed["m"].prompts["q"].nodes[[0, 2]].tolist() == [8, 1]
+    assert placed["m"].targets.tolist() == [MALLARD] * 3

@@ -1,0 +1,223 @@
+"""Tests of ranking models under text measures and metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper
+from taxtune.metrics.registry import FloatArray, PairwiseMeasure
+from taxtune.studies.answer_files import AnswerRow
+from taxtune.studies.output import StudyReport
+from taxtune.studies.placing import place_texts, trivial_answer
+from taxtune.studies.published import published
+from taxtune.studies.ranking.study import RankingSettings, ranking_study
+from taxtune.studies.ranking.tables import ranking_of_table
+from taxtune.taxonomy import Taxonomy
+
+BLACKBIRD, MALLARD = 4, 8
+
+
+class Same(PairwiseMeasure):
+    """1 where answer and reference are the same text; unscored where the answer is "?"."""
+
+    def __init__(self) -> None:
+        super().__init__("same", "EM")
+        self.asked: list[tuple[str, str]] = []
+
+    def scores(
+        self,
+        answers: Sequence[str],
+        references: Sequence[str],
+        images: Sequence[Any] | None = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> FloatArray:
+        self.asked += zip(answers, references, strict=True)
+        return np.array(
+            [np.nan if a == "?" else float(a == b) for a, b in zip(answers, references, strict=True)], dtype=np.float64
+        )
+
+
+def rows(*answers: str | None, targets: Sequence[int] = (BLACKBIRD, MALLARD)) -> list[AnswerRow]:
+    return [
+        AnswerRow(i + 1, str(i), answer, (), target, "", {"question": "What bird is this?"})
+        for i, (answer, target) in enumerate(zip(answers, targets, strict=True))
+    ]
+
+
+MODELS = {"careful": rows("thrush", "bird"), "bold": rows("blackbird", "American robin")}
+
+
+def study(
+    models: Mapping[str, Sequence[AnswerRow]], birds: Taxonomy, measure: PairwiseMeasure | None = None, **settings: Any
+) -> StudyReport:
+    options = RankingSettings(**({"resamples": 200} | settings))
+    return ranking_study(models, birds, Mapper(birds), [measure or Same()], settings=options)
+
+
+def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
+    return next(table for table in report.tables if table.name == name).records()
+
+
+def test_a_hand_computed_ranking(birds: Taxonomy) -> None:
+    report = study(MODELS, birds)
+    careful, bold = records(report, "scores")
+    # life/Aves/Passeriformes/Turdidae/Turdus merula: "thrush" shares 4 of 4 and of 5; "bird" 2 of 2 and of 5.
+    assert careful == pytest.approx(
+        {"model": "careful", "answers": 2, "missing": 0, "abstained": 0, "EM": 0.0, "accuracy": 0.0}
+        | {"hR": (4 / 5 + 2 / 5) / 2, "hP": 1.0, "hF": 0.75}
+    )
+    # "blackbird" is right; "American robin" shares life and Aves of 5 with the mallard.
+    assert bold == pytest.approx(
+        {"model": "bold", "answers": 2, "missing": 0, "abstained": 0, "EM": 50.0, "accuracy": 50.0}
+        | {"hR": 0.7, "hP": 0.7, "hF": 0.7}
+    )
+    assert records(report, "ranks") == [
+        {"model": "careful", "EM": 2, "accuracy": 2, "hR": 2, "hP": 1, "hF": 1},
+        {"model": "bold", "EM": 1, "accuracy": 1, "hR": 1, "hP": 2, "hF": 2},
+    ]
+    assert [(row["measure"], row["τ"]) for row in records(report, "tau")] == [
+        ("EM", -1.0),
+        ("accuracy", -1.0),
+        ("hR", -1.0),
+        ("hP", 1.0),
+    ]
+
+
+def test_a_missing_answer_is_counted_and_no_zero(birds: Taxonomy) -> None:
+    report = study({**MODELS, "shy": rows(None, "mallard")}, birds)
+    shy = records(report, "scores")[2]
+    assert (shy["answers"], shy["missing"], shy["EM"], shy["hF"]) == (1, 1, 100.0, 1.0)
+    # On the one example that both answered, the shy model beats either.
+    assert [row["EM"] for row in records(report, "ranks")] == [3, 2, 1]
+    notes = " ".join(report.as_json()["table_notes"]["scores"])
+    assert "1 answers are missing" in notes
+    assert "'Aves', what all targets have in common, would have hP 1.000, hR 0.400" in notes
+
+
+def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(birds: Taxonomy) -> None:
+    report = study({**MODELS, "odd": rows("", "?")}, birds)
+    odd = records(report, "scores")[2]
+    assert (odd["answers"], odd["missing"], odd["abstained"], odd["EM"]) == (2, 0, 2, 0.0)
+    assert odd["hP"] == 1.0
+    assert "EM: 1 of 2 answers of odd are unscored." in report.as_json()["table_notes"]["scores"]
+
+
+def test_models_shown_different_images_are_compared_by_target(birds: Taxonomy) -> None:
+    # One model saw two blackbirds and a mallard, the other a blackbird and a robin: a target counts once for each.
+    one = rows("blackbird", "thrush", "mallard", targets=(BLACKBIRD, BLACKBIRD, MALLARD))
+    two = rows("thrush", "robin", targets=(BLACKBIRD, 5))
+    report = study({"one": one, "two": two}, birds, unit="target")
+    first, second = records(report, "scores")
+    assert first["hR"] == pytest.approx(((1 + 4 / 5) / 2 + 1) / 2)
+    assert first["EM"] == pytest.approx((50 + 100) / 2)
+    assert second["answers"] == 2
+    assert (report.settings["unit"], report.settings["targets"]) == ("target", 3)
+    # Both have blackbirds alone, where one is ahead.
+    assert [row["hR"] for row in records(report, "ranks")] == [1, 2]
+    assert "different images" in " ".join(report.as_json()["table_notes"]["scores"])
+
+
+def test_references_are_common_names_labels_or_whichever_fits(birds: Taxonomy) -> None:
+    models = {"latin": rows("Turdus merula", "Anas platyrhynchos"), "other": rows("common blackbird", "mallard")}
+    found = {
+        reference: [row["EM"] for row in records(study(models, birds, reference=reference), "scores")]
+        for reference in ("common-name", "label", "any-name")
+    }
+    assert found == {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
+
+
+def test_each_comparison_is_made_once(birds: Taxonomy) -> None:
+    measure = Same()
+    many = rows(*["bird"] * 5000, targets=[BLACKBIRD] * 5000)
+    study({"a": many, "b": many}, birds, measure, resamples=1)
+    assert measure.asked == [("bird", "blackbird")]
+
+
+def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
+    first, again, other = (json.dumps(study(MODELS, birds, seed=seed).as_json()) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_text_in_any_script_can_be_ranked(birds: Taxonomy) -> None:
+    models = {"arabic": rows("شحرور", "🦆"), "long": rows("bird " * 200_000, "mallard")}
+    scores = records(study(models, birds, resamples=10), "scores")
+    assert [row["missing"] for row in scores] == [0, 0]
+
+
+def test_what_cannot_be_ranked_is_refused(birds: Taxonomy) -> None:
+    with pytest.raises(DataError, match="two models or more"):
+        study({"only": rows("bird", "bird")}, birds)
+    with pytest.raises(DataError, match="No model has an answer"):
+        study({"a": rows(None, None), "b": rows(None, None)}, birds)
+    judge, camera = Same(), Same()
+    judge.needs_questions = camera.needs_images = True
+    with pytest.raises(DataError, match="--question-column"):
+        study(MODELS, birds, judge)
+    with pytest.raises(DataError, match="needs images"):
+        study(MODELS, birds, camera)
+    with pytest.raises(DataError, match="The row has no asked"):
+        study(MODELS, birds, judge, question_column="asked")
+    assert records(study(MODELS, birds, judge, question_column="question"), "ranks")
+    with pytest.raises(DataError, match="same heading"):
+        ranking_study(MODELS, birds, Mapper(birds), [Same(), Same()])
+
+
+def test_texts_are_placed_once_in_one_order(birds: Taxonomy) -> None:
+    steps: list[int] = []
+    placed = place_texts(Mapper(birds), ["mallard", "thrush", "mallard"], steps.append)
+    assert {text: placement.node for text, placement in placed.items()} == {"mallard": 8, "thrush": 3}
+    assert steps == [2]
+
+
+def test_the_trivial_answer_is_what_targets_share(birds: Taxonomy) -> None:
+    assert trivial_answer(birds, np.array([4, 5, 5])).startswith("Always answering 'Turdidae'")
+    assert trivial_answer(birds, np.array([8]), "m").startswith("m: Always answering 'Anas platyrhynchos'")
+
+
+# -- a table of scores alone -------------------------------------------------------------------------------------------
+
+
+def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
+    report = ranking_of_table(published("paper1-table5"), source="paper1-table5")
+    ranks = {row["model"]: row for row in records(report, "ranks")}
+    # §7.1: LLaVA ranks lowest under exact match; GPT-4 is first on all measures but hP and hF, where QVLChat is.
+    assert ranks["LLaVA"]["EM"] == 8
+    assert ranks["QVLChat"]["hP"] == ranks["QVLChat"]["hF"] == 1
+    assert {name for name, rank in ranks["GPT4V"].items() if rank == 1} == set(ranks["GPT4V"]) - {"model", "hP", "hF"}
+    assert len(records(report, "tau")) == 9
+
+
+def test_hf_of_the_papers_tables_is_the_harmonic_mean_of_its_hp_and_hr() -> None:
+    for name in ("paper1-table4", "paper1-table5"):
+        for row in published(name):
+            hp, hr, hf = (float(row[column] or 0) for column in ("hP", "hR", "hF"))
+            # All three are rounded to three digits.
+            assert 2 * hp * hr / (hp + hr) == pytest.approx(hf, abs=0.0021), (name, row["model"])
+
+
+def test_a_table_that_cannot_be_ranked_is_refused() -> None:
+    for bad, message in (
+        ([{"model": "a", "EM": 1.0}], "two models"),
+        ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model"),
+        ([{"model": "a", "EM": 1.0}] * 2, "stands twice"),
+        ([{"model": "a"}, {"model": "b"}], "no column of scores"),
+        ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is no number"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ranking_of_table(bad, source="scores.csv")
+
+
+def test_an_empty_cell_is_no_score() -> None:
+    table = [{"model": "a", "EM": None, "hF": 0.2}, {"model": "b", "EM": 3.0, "hF": 0.1}]
+    assert records(ranking_of_table(table, source="x"), "ranks") == [
+        {"model": "a", "EM": None, "hF": 1},
+        {"model": "b", "EM": 1, "hF": 2},
+    ]

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.studies.specificity.captions import read_caption_data
+from tests.studies.coco import CAPTIONS, INSTANCES, write_coco
+
+
+def test_what_is_read_and_what_is_left_out(tmp_path: Path) -> None:
+    data = read_caption_data(*write_coco(tmp_path))
+    assert [image.id for image in data.images] == ["1", "2", "3"]
+    first = data.images[0]
+    assert first.captions == ("A dog sits on an orange couch.", "An old dog resting indoors")
+    assert first.labels == ("dog", "couch")
+    assert first.narratives == ("In the middle there is a dog and behind it a wall.",)
+    assert data.images[2].narratives == ("A person with a hat stands in the rain.",)
+    assert len(data.categories) == 7
+    assert data.notes == (
+        "Left out: 1 narratives of images that the captions file does not have.",
+        "Left out: 1 object annotations of images that the captions file does not have.",
+        "Left out: 1 of 5 images, with no caption.",
+        "Left out: 1 of 5 images, with captions and no object label.",
+    )
+
+
+def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with `a.0.b` set, or taken away where the value is ..."""
+    copy = deepcopy(source)
+    *way, last = path.split(".")
+    place: Any = copy
+    for step in way:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    key: Any = int(last) if isinstance(place, list) else last
+    if value is ...:
+        del place[key]
+    else:
+        place[key] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("images", ..., "no list `images`"),
+        ("annotations", {}, "no list `annotations`"),
+        ("images", [], "has no images"),
+        ("images.0", 3, r"images\[0\] is no object"),
+        ("images.0.id", ..., r"images\[0\] has no `id`"),
+        ("images.0.id", True, r"images\[0\] has no `id`"),
+        ("images.1.id", 1, r"images\[1\] repeats an id"),
+        ("images.0.file_name", "", "no `file_name`"),
+        ("annotations.0.image_id", 77, r"(?s)Captions of images that.*1 in all.*annotations\[0\]: image 77"),
+        ("annotations.0.caption", None, r"annotations\[0\] has no `caption`"),
+        ("annotations.0", {"image_id": 1, "category_id": 3}, "Is this the instances file"),
+        ("annotations", [], "No image has both"),
+    ],
+)
+def test_bad_captions(tmp_path: Path, path: str, value: Any, said: str) -> None:
+    files = write_coco(tmp_path, captions=changed(CAPTIONS, path, value))
+    with pytest.raises(DataError, match=said):
+        read_caption_data(files[0], files[1])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("categories", ..., "no list `categories`"),
+        ("categories.0.name", " ", "no `name`"),
+        ("categories.1.id", 1, "repeats an id"),
+        ("categories.1.name", "person", "Two categories have one name.*'person'"),
+        ("categories", [{"id": 1, "name": "person"}], "at least two categories"),
+        ("annotations.0.category_id", 1000, "category that the file does not have.*1000"),
+        ("annotations.0", {"image_id": 1, "caption": "x"}, "Is this the captions file"),
+        ("annotations", [], "No object is in an image"),
+    ],
+)
+def test_bad_instances(tmp_path: Path, path: str, value: Any, said: str) -> None:
+    files = write_coco(tmp_path, instances=changed(INSTANCES, path, value))
+    with pytest.raises(DataError, match=said):
+        read_caption_data(files[0], files[1])
+
+
+def test_bad_narratives(tmp_path: Path) -> None:
+    files = write_coco(tmp_path, narratives=[{"image_id": "77", "caption": "x"}])
+    with pytest.raises(DataError, match="No narrative is of an image"):
+        read_caption_data(*files)
+    files = write_coco(tmp_path, narratives=[{"image_id": "1"}])
+    with pytest.raises(DataError, match=r"narratives.jsonl:1: A narrative needs"):
+        read_caption_data(*files)
+    files[2].write_text('{"image_id": ')
+    with pytest.raises(DataError, match="not valid JSON"):
+        read_caption_data(*files)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    files = write_coco(tmp_path)
+    files[0].write_text("{")
+    with pytest.raises(DataError, match="not valid JSON"):
+        read_caption_data(files[0], files[1])
+    with pytest.raises(DataError, match="no such captions file"):
+        read_caption_data(tmp_path / "none.json", files[1])

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.metrics import average_precision_score
+
+from taxtune.encoders.clip import ClipEncoder
+from taxtune.errors import DataError, ImageError
+from taxtune.studies.specificity.captions import read_caption_data
+from taxtune.studies.specificity.hard_negatives import make_texts
+from taxtune.studies.specificity.object_words import read_object_words
+from taxtune.studies.specificity.study import specificity, specificity_report
+from taxtune.studies.specificity.text_scores import ScoredTexts, read_pairs, score_with_clip, write_pairs
+from tests.studies.coco import write_coco
+
+#: Two images. The first: two captions above and below its only random caption; the second has no related captions.
+SCORED = ScoredTexts(
+    "made",
+    ("1", "2"),
+    (
+        {
+            "caption": np.array([0.9, 0.3]),
+            "single": np.array([0.2]),
+            "random": np.array([0.5]),
+            "related": np.array([0.1, 0.4]),
+        },
+        {"caption": np.array([0.6]), "single": np.array([0.6]), "random": np.array([0.6]), "related": np.array([])},
+    ),
+)
+
+
+def test_table_3_by_hand() -> None:
+    result = specificity(SCORED, resamples=0)
+    # Image 1: + − + is (1/1 + 2/3) / 2. Image 2: its caption ties with the wrong one: precision 1/2.
+    assert result.precision["caption", "random"].tolist() == pytest.approx([5 / 6, 1 / 2])
+    assert result.means["caption", "random"].estimate == pytest.approx((5 / 6 + 1 / 2) / 2)
+    # 0.4 stands above 0.2, 0.1 below: the prompt is second of three. Image 2 has no related captions.
+    assert result.precision["single", "related"].tolist() == pytest.approx([1 / 2, np.nan], nan_ok=True)
+    assert result.means["single", "related"].estimate == pytest.approx(1 / 2)
+    assert np.isnan(result.means["caption", "altered"].estimate)
+    assert '1 of 2 images have no text of the kind "related images\'": left out of its cells.' in result.notes
+    assert "2 of 2 images have no text of the kind 'narrative': left out of its cells." in result.notes
+
+
+def test_fewer_wrong_texts_than_asked_for_are_counted() -> None:
+    result = specificity(SCORED, negatives=2, resamples=0)
+    assert any(
+        '2 of 2 images have fewer than 2 texts of the kind "random images\'" (mean 1.0)' in n for n in result.notes
+    )
+
+
+def test_against_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    kinds = {"caption": 5, "multi": 1, "single": 1, "narrative": 2, "random": 20, "related": 15, "altered": 10}
+    scores = tuple({k: np.round(rng.normal(size=n), 1) for k, n in kinds.items()} for _ in range(30))
+    result = specificity(ScoredTexts("r", tuple(map(str, range(30))), scores), resamples=50, seed=1)
+    for (right, wrong), values in result.precision.items():
+        for i, texts in enumerate(scores):
+            truth = [1] * len(texts[right]) + [0] * len(texts[wrong])
+            assert values[i] == pytest.approx(average_precision_score(truth, [*texts[right], *texts[wrong]]))
+        mean = result.means[right, wrong]
+        assert mean.estimate == pytest.approx(values.mean())
+        assert mean.low < mean.estimate < mean.high
+
+
+def test_the_report() -> None:
+    report = specificity_report([specificity(SCORED, resamples=10)], {"seed": 0, "resamples": 10})
+    table, intervals, distributions = report.tables
+    rows = {row["right texts"]: row for row in table.records()}
+    assert rows["captions"]["vs random images'"] == pytest.approx(100 * (5 / 6 + 1 / 2) / 2)
+    assert rows["narrative"]["vs altered captions"] is None
+    assert [r["images"] for r in intervals.records()[:3]] == [2, 1, 0]
+    wrong = {row["texts"]: row for row in distributions.records()}
+    # The prompt has 0.2 in image 1, below 0.5; in image 2 it ties with 0.6.
+    assert wrong["random images'"]["above one label"] == 50
+    assert wrong["captions"]["above one label"] is None
+    assert wrong["captions"]["n"] == 3
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
+    open_clip = pytest.importorskip("open_clip")
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+    }
+    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-specificity.json"
+    path.write_text(json.dumps(config))
+    open_clip.add_model_config(path)
+    return ClipEncoder("taxtune-tiny-specificity", device="cpu", batch_size=2)
+
+
+def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> None:
+    data = read_caption_data(*write_coco(tmp_path))
+    words, _ = read_object_words(data.categories)
+    made = make_texts(data, words, "a photograph showing {label}", negatives=3)
+    with pytest.raises(ImageError, match="3 of 3 images are not in the folder"):
+        score_with_clip(encoder, "tiny", made, tmp_path)
+    pictures = [Image.effect_noise((40, 40 + i), 50).convert("RGB") for i in range(3)]
+    for item, picture in zip(made, pictures, strict=True):
+        picture.save(tmp_path / item.file_name, format="PNG")
+    told: list[int] = []
+    texts_told: list[tuple[int, int]] = []
+    scored = score_with_clip(
+        encoder, "tiny", made, tmp_path, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
+    )
+    assert told == [2, 1]
+    assert texts_told[-1][0] == texts_told[-1][1] > 0
+    vectors = encoder.images(pictures)
+    for i, item in enumerate(made):
+        for kind, texts in item.texts.items():
+            expected = [float(encoder.texts([text])[0] @ vectors[i]) for text in texts]
+            assert scored.scores[i][kind].tolist() == pytest.approx(expected, abs=1e-5)
+    assert any("narrative" in note and "12 tokens" in note for note in scored.notes)
+    # Written with their scores and read back they give the same study.
+    back = read_pairs(write_pairs(tmp_path / "pairs.jsonl", made, scored))
+    ours, theirs = specificity(scored, resamples=0), specificity(back, resamples=0)
+    for key, values in ours.precision.items():
+        assert theirs.precision[key] == pytest.approx(values, nan_ok=True)
+
+
+PAIRS = """image,kind,text,score
+1,caption,A dog,0.9
+1,random,"A cat, asleep",0.2
+"""
+
+
+def test_pairs_as_csv(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text(PAIRS)
+    scored = read_pairs(path)
+    assert scored.images == ("1",)
+    assert scored.scores[0]["random"].tolist() == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("p.csv", PAIRS.replace("0.9", ""), r"(?s)Scores that are missing.*1 in all.*row 2: image 1, caption, 'A dog'"),
+        ("p.csv", PAIRS.replace("0.9", "nan"), "image 1, caption"),
+        ("p.csv", PAIRS.replace("random", "rnd"), r"p.csv:3: There is no such kind of text"),
+        ("p.csv", PAIRS.replace("score", "value"), "no column score"),
+        ("p.csv", PAIRS.replace("1,caption", ",caption"), "A pair needs"),
+        ("p.txt", PAIRS, "ends in .jsonl or .csv"),
+        ("p.jsonl", "[1]\n", "no JSON object"),
+        ("p.jsonl", "{\n", "not valid JSON"),
+        ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": null}\n', "1 in all"),
+    ],
+)
+def test_bad_pairs(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=said):
+        read_pairs(tmp_path / name)
