@@ -1,0 +1,176 @@
+"""From a taxonomy file to a tree: what the file is, and the first defect that keeps it from being a tree."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.graph import build_tree
+from taxtune.taxonomy.names import attach_english_names
+from taxtune.taxonomy.raw import RawTaxonomy
+from taxtune.taxonomy.readers.archive import Archive, is_archive
+from taxtune.taxonomy.readers.formats import ARCHIVES, FORMATS, TEXTS, ArchiveFormat, TextFile, header_of
+from taxtune.taxonomy.readers.text import read_text
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["parse_taxonomy", "read_taxonomy"]
+
+_BUILTIN = "builtin:"
+# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
+_TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
+_PEEKED = 2**16
+
+
+def read_taxonomy(
+    path: str | Path,
+    *,
+    format: str = "auto",
+    names: bool = True,
+    root_label: str | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Taxonomy:
+    """Reads a taxonomy.
+
+    Args:
+        path: A file, a folder or zip file of one of the formats that are published so, or "builtin:fieldguide" for the
+            taxonomy of the embedded field guide.
+        format: One of `FORMATS`:
+
+            - "inat21-json": the `categories` of iNaturalist 2021's COCO-style JSON;
+            - "inat21-csv": a CSV with a column for each rank (see `readers.inat21`);
+            - "edges": a CSV with the columns child and parent (see `readers.edges`);
+            - "paths": a CSV with a column path, or one column a level (see `readers.paths`);
+            - "darwin-core": a Darwin Core archive, or its core file (see `readers.darwin_core`);
+            - "coldp": a ColDP package, or its NameUsage or Taxon file (see `readers.coldp`);
+            - "nabirds": pairs of class ids with a file of names beside it (see `readers.nabirds`);
+            - "groups": "class, group" a line (see `readers.groups`);
+            - "indented": a node a line, by dashes, tabs or spaces (see `readers.indented`);
+            - "imagenet-json": synsets with the ids of their parents (see `readers.imagenet`);
+            - "auto": whichever of these the content is.
+        names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
+        root_label: The label of the root where the format adds one ("groups", the two of iNat21, and archives with
+            several roots).
+        on_note: Called with what was left out or changed, one sentence at a time. By default these are warnings.
+
+    Returns:
+        The tree, its nodes numbered depth first, siblings in file order.
+
+    Raises:
+        TaxonomyError: If the file cannot be read, is in none of the formats, or has a defect that breaks the tree; the
+            message names the first one and how many more there are.
+    """
+    raw = parse_taxonomy(path, format=format, root_label=root_label)
+    taxonomy, defects = build_tree(raw)
+    if taxonomy is None:
+        breaking = [defect for defect in defects if defect.breaks]
+        raise breaking[0].error(more=len(breaking) - 1)
+    for defect in defects:
+        if defect.kind in _TOLD:
+            (on_note or _warn)(f"{defect.file}: {defect.message}")
+    return attach_english_names(taxonomy) if names else taxonomy
+
+
+def parse_taxonomy(path: str | Path, *, format: str = "auto", root_label: str | None = None) -> RawTaxonomy:
+    """Returns the statements of a taxonomy file, not yet made into a tree.
+
+    Args:
+        path: A file, folder or zip file, or "builtin:fieldguide".
+        format: One of `FORMATS`.
+        root_label: The label of the root where the format adds one.
+
+    Raises:
+        TaxonomyError: If the file cannot be read or is in none of the formats, or a root label is given for a file that
+            has a root of its own.
+    """
+    if format not in FORMATS:
+        raise TaxonomyError(
+            "There is no such taxonomy format.", value=format, remedy=f"Use one of {', '.join(FORMATS)}."
+        )
+    raw = _parse(_resolve(path), str(path), format, root_label)
+    if root_label is not None and not any(
+        n.parent is None and n.row is None and n.label == root_label for n in raw.nodes
+    ):
+        raise TaxonomyError(
+            "The file has a root of its own; only an added root can be named.", file=raw.file, value=root_label
+        )
+    return raw
+
+
+def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
+    if is_archive(file):
+        return _parse_archive(file, name, format, root)
+    archives = {kind.name: kind for kind in ARCHIVES}
+    if format in ("auto", *archives) and (found := _core_of(file)) is not None:
+        # A file of an archive: common names may be beside it.
+        kind = found if format == "auto" else archives[format]
+        return kind.parse(Archive(file.parent), file.name, root)
+    if format in archives:
+        read_text(file)  # says so if it is not there
+        raise TaxonomyError(f"The file is no table of {format!r}.", file=name, remedy="Give the folder or zip file.")
+    source = TextFile(read_text(file), file, name, root)
+    for text in TEXTS:
+        if format == text.name or (format == "auto" and text.json == source.is_json and text.fits(source)):
+            if source.is_json and not text.json:
+                break
+            return text.parse(source)
+    if source.is_json:
+        raise TaxonomyError(f"The file is JSON, not a CSV as {format!r} needs.", file=name, remedy="Use inat21-json.")
+    raise _unknown(source)
+
+
+def _parse_archive(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
+    archive = Archive(file)
+    for kind in ARCHIVES:
+        if format == kind.name or (format == "auto" and kind.fits(archive)):
+            return kind.parse(archive, None, root)
+    for text in TEXTS if file.is_dir() else ():
+        if text.folder and (format == text.name or (format == "auto" and set(text.folder) <= set(archive.names))):
+            return _parse(file / text.folder[0], str(Path(name) / text.folder[0]), text.name, root)
+    what = "a folder" if file.is_dir() else "a zip file"
+    raise TaxonomyError(
+        f"This is {what}, not a taxonomy file.",
+        file=name,
+        value=", ".join(archive.names[:6]) or None,
+        remedy="Give the file in it; or a Darwin Core archive (with meta.xml or taxa.csv), or a ColDP package (with "
+        "NameUsage.tsv).",
+    )
+
+
+def _core_of(file: Path) -> ArchiveFormat | None:
+    """Returns the format of archives whose core file this is, by its header; the file is not read to its end."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_PEEKED)
+    except (OSError, ValueError):
+        return None
+    header = set(header_of(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")))
+    header |= {re.split("[/:#]", name)[-1] for name in header}
+    return next((kind for kind in ARCHIVES if kind.fits_header(header)), None)
+
+
+def _unknown(source: TextFile) -> TaxonomyError:
+    return TaxonomyError(
+        "The header is that of no taxonomy.",
+        file=source.name,
+        row=source.table.header_line,
+        value=",".join(source.table.header),
+        remedy="It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
+        "class, order, family, name (inat21-csv). Files without a header are read as nabirds, groups or indented if "
+        "that is given as the format.",
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+def _resolve(path: str | Path) -> Path:
+    if not str(path).startswith(_BUILTIN):
+        return Path(path)
+    if str(path) != f"{_BUILTIN}fieldguide":
+        raise TaxonomyError("There is no such built-in taxonomy.", value=str(path), remedy="Use builtin:fieldguide.")
+    return Path(str(resources.files("taxtune.fieldguide").joinpath("taxonomy.csv")))
