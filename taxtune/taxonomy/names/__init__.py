@@ -84,7 +84,8 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
             if row.within and row.within not in taxonomy.path(node):
                 continue
             known = {name.casefold() for name in (taxonomy.labels[node], *aliases[node])}
-            aliases[node].extend(name for name in row.english if name.casefold() not in known | taken)
+            new = [name for name in row.english if name.casefold() not in known and name.casefold() not in taken]
+            aliases[node].extend(new)
     return Taxonomy(
         taxonomy.labels,
         taxonomy.parents,
