@@ -13,9 +13,9 @@ import numpy as np
 
 from taxtune.encoders import choose_device
 from taxtune.errors import MissingExtraError, ModelError
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, Pair, check_lengths, is_empty, whole
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.semantic import CosineMeasure
 from taxtune.metrics.text_model import version_of
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taxtune.encoders import FloatMatrix
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.chunks import MAX_CHARACTERS, make_chunker
 from taxtune.metrics.model_pairs import Advance, Pair, whole
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.semantic import SentenceMeasure
 
 if TYPE_CHECKING:

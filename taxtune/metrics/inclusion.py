@@ -7,23 +7,19 @@ that is told of "What type of object is in this image?" would not know.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.judge_replies import read_yes_no
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings, PairwiseMeasure
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 __all__ = ["LlamaInclusion", "make_llama_inclusion"]
 
 _MAX_TOKENS = 64
 
 
-class LlamaInclusion(PairwiseMeasure):
+class LlamaInclusion(ManyReferencesMeasure):
     """1 where the judge says yes, 0 where it says no, NaN where it says neither or could not be asked.
 
     Args:
@@ -69,34 +65,15 @@ class LlamaInclusion(PairwiseMeasure):
             DataError: If the questions are missing and the measure was not told to do without.
             ModelError: If the judge cannot be asked at all.
         """
-        if not self._without_question:
-            questions = check_questions(
-                questions, len(answers), "Llama inclusion", "Name the questions' column, or the one question."
-            )
+        questions = self._shown(questions, len(answers))
         prompts = []
         for i, (answer, label) in enumerate(zip(answers, labels, strict=True)):
-            question = None if self._without_question or questions is None else questions[i]
+            question = None if questions is None else questions[i]
             can_be_judged = label.strip() and max(map(len, (answer, label, question or ""))) <= MAX_TEXT
             prompts.append(
                 self._prompt.render(question=question, label=label, answer=answer) if can_be_judged else None
             )
         return self._judge.judge(prompts, _read, f"no label, or a text of more than {MAX_TEXT:,} characters")
-
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns 1 for yes, 0 for no and NaN for unscored, shape (n,).
-
-        Raises:
-            DataError: If the questions are missing and the measure was not told to do without.
-            ModelError: If the judge cannot be asked at all.
-        """
-        return self.verdicts(answers, references, questions).values
 
     def scores_many(
         self,
@@ -119,7 +96,8 @@ class LlamaInclusion(PairwiseMeasure):
             DataError: If the questions are missing and the measure was not told to do without.
             ModelError: If the judge cannot be asked at all.
         """
-        owner = [i for i, given in enumerate(references) for _ in given]
+        questions = self._shown(questions, len(answers))
+        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
         said = self.verdicts(
             [answers[i] for i in owner],
             [label for given in references for label in given],
@@ -131,6 +109,12 @@ class LlamaInclusion(PairwiseMeasure):
                 own, said = said[: len(given)], said[len(given) :]
                 scores[i] = 1.0 if (own == 1).any() else own.sum()  # the sum with a NaN is NaN
         return scores
+
+    def _shown(self, questions: Sequence[str] | None, count: int) -> Sequence[str] | None:
+        """Returns the questions as the judge is shown them, one an answer; None where it does without."""
+        if self._without_question:
+            return None
+        return check_questions(questions, count, "Llama inclusion", "Name the questions' column, or the one question.")
 
 
 def _read(reply: str) -> float | None:

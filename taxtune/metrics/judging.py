@@ -29,7 +29,7 @@ from taxtune.vlm.base import Answer
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from taxtune.metrics.registry import MeasureSettings
+    from taxtune.metrics.base import MeasureSettings
 
 __all__ = ["MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
 

@@ -12,17 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from taxtune.errors import DataError
+from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.demonstrations import Demonstration, read_demonstrations
 from taxtune.metrics.judge_replies import read_rating
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings, PairwiseMeasure
 from taxtune.resources import prompts_dir
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 __all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
 
@@ -50,7 +46,7 @@ class LaveOptions:
     yes_no_demonstrations: Path | None = None
 
 
-class Lave(PairwiseMeasure):
+class Lave(ManyReferencesMeasure):
     """A score of 0, 0.5 or 1 an answer; NaN where the judge gave no rating or could not be asked.
 
     Args:
@@ -156,32 +152,20 @@ class Lave(PairwiseMeasure):
             prompts.append(None if too_long or not real else self.prompt(question, real, answer, caption))
         return self._judge.judge(prompts, _read, f"no reference, or a text of more than {MAX_TEXT:,} characters")
 
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns the score of each answer with its one reference, shape (n,).
-
-        Raises:
-            DataError: If the questions are missing.
-            ModelError: If the judge cannot be asked at all.
-        """
-        return self.rate(answers, [[reference] for reference in references], questions).values
-
     def scores_many(
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
         *,
         questions: Sequence[str] | None = None,
-        captions: Sequence[str | None] | None = None,
     ) -> FloatArray:
-        """Returns the score of each answer with all its references, shape (n,); see `rate`."""
-        return self.rate(answers, references, questions, captions).values
+        """Returns the score of each answer with all its references, shape (n,); see `rate`, which is told why.
+
+        Raises:
+            DataError: If the questions are missing.
+            ModelError: If the judge cannot be asked at all.
+        """
+        return self.rate(answers, references, questions).values
 
 
 def filter_references(references: Sequence[str]) -> list[str]:

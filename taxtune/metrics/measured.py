@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import DataError
+from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.predictions import EMPTY, read_records
-from taxtune.metrics.registry import Measure, split_spec
+from taxtune.metrics.registry import split_spec
 from taxtune.metrics.statistics import Interval
 
 __all__ = [
@@ -78,13 +79,6 @@ class MeasuredAnswers:
     rows: tuple[MeasuredAnswer, ...]
     left_out: tuple[int, ...]
     notes: tuple[str, ...]
-
-
-@runtime_checkable
-class _TakesAllReferences(Protocol):
-    """A measure that is defined for all references of an answer at once, not for the best of them."""
-
-    scores_many: Callable[..., FloatArray]
 
 
 def read_answers(
@@ -241,7 +235,7 @@ def measure_answers(measure: Measure, answers: MeasuredAnswers) -> FloatArray:
     if measure.needs_images:
         return _with_images(measure, answers)
     extra: dict[str, Any] = {"questions": [row.question for row in rows]} if measure.needs_questions else {}
-    if isinstance(measure, _TakesAllReferences):
+    if isinstance(measure, ManyReferencesMeasure):
         return measure.scores_many([row.answer for row in rows], [row.references for row in rows], **extra)
     owner = [i for i, row in enumerate(rows) for _ in row.references]
     if extra:

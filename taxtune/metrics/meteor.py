@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.registry import Identity, MeasureSettings
+from taxtune.metrics.base import Identity, MeasureSettings
 from taxtune.metrics.string_measure import StringMeasure, Words, package_version
 from taxtune.metrics.words import stem
 

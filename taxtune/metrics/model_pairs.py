@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings, PairwiseMeasure
 from taxtune.metrics.score_store import ScoreStore
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 
 from taxtune.encoders import choose_device
 from taxtune.errors import ModelError
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
 __all__ = ["WORDING", "NliMeasure", "as_sentence", "entailment_label", "make_nli_backward", "make_nli_forward"]

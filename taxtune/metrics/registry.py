@@ -4,111 +4,30 @@
     measure.scores(["a bird on a branch"], ["bird"])      # array([1.])
 
 A *measure* compares two texts (or an image and a text); a *metric* (hP, hR, hF) compares two nodes. The registry holds
-names and where each measure is made, and imports a measure's module only when one is asked for.
+names and where each measure is made, and imports a measure's module only when one is asked for. What a measure is, and
+what measures inherit, is in `taxtune.metrics.base`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from taxtune.errors import DataError, ModelError
+from taxtune.metrics.base import FloatArray, Measure, MeasureSettings, PairwiseMeasure
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = ["MEASURES", "Measure", "MeasureKind", "MeasureSettings", "PairwiseMeasure", "make_measure", "split_spec"]
-
-FloatArray = NDArray[np.float64]
-Identity = dict[str, str | int | float | None]
-
-# Pairs that `PairwiseMeasure.matrix` scores at a time, to bound the memory.
-_CHUNK = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureSettings:
-    """What every measure may be told; each takes what concerns it.
-
-    Attributes:
-        device: Where a model runs: "auto", "cpu", "cuda", ...
-        batch_size: Texts or pairs computed at once, at least 1.
-        cache_dir: Where scores and embeddings are kept; None is the user's cache folder.
-        api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
-        concurrency: Calls of a judge under way at a time, at least 1.
-        chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
-        on_progress: Called with how many pairs are done and how many there are.
-    """
-
-    device: str = "auto"
-    batch_size: int = 64
-    cache_dir: Path | None = None
-    api_base: str | None = None
-    concurrency: int = 8
-    chunker: str = "spacy"
-    on_progress: Callable[[int, int], None] | None = None
-
-
-@runtime_checkable
-class Measure(Protocol):
-    """Compares answers with references.
-
-    Attributes:
-        name: Its specification: "rouge-1", "sentence:all-mpnet-base-v2".
-        label: Its name as the papers print it: "ROUGE", "SentBERT".
-        needs_images: Whether `scores` needs images.
-        needs_questions: Whether `scores` needs the questions that were asked.
-    """
-
-    name: str
-    label: str
-    needs_images: bool
-    needs_questions: bool
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know about the scores made so far, such as texts that a model cut short."""
-        ...
-
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,); NaN is unscored, never 0.
-
-        Args:
-            answers: Texts, n of them.
-            references: As many texts.
-            images: An image of each *reference*, for measures that need them.
-            questions: The prompt that was asked for each answer, for judges.
-        """
-        ...
-
-    def matrix(
-        self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
-    ) -> FloatArray:
-        """Returns every answer's score against every reference, shape (answers, references).
-
-        Args:
-            answers: Texts.
-            references: Texts.
-            images: An image of each *answer*, compared with the references in the answer's place by image measures.
-        """
-        ...
-
-    def identity(self) -> Identity:
-        """Returns everything that can change a score, for records and caches."""
-        ...
+__all__ = [
+    "MEASURES",
+    "FloatArray",
+    "Measure",
+    "MeasureKind",
+    "MeasureSettings",
+    "PairwiseMeasure",
+    "make_measure",
+    "split_spec",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +95,20 @@ _KINDS = (
         "matched words, stems and synonyms, and their order",
         "paper 1, §10",
         "taxtune.metrics.text:make_meteor",
+    ),
+    MeasureKind(
+        "cider",
+        "CIDEr",
+        "cosine of stemmed words and runs of up to four, weighed by rarity among all answers' references",
+        "paper 4 (Vedantam et al., 2015)",
+        "taxtune.metrics.cider:make_cider",
+    ),
+    MeasureKind(
+        "cider-d",
+        "CIDEr-D",
+        "CIDEr unstemmed, repeats clipped, other lengths punished; what most code calls CIDEr, there times 10",
+        "Vedantam et al., 2015",
+        "taxtune.metrics.cider:make_cider_d",
     ),
     MeasureKind(
         "text-inclusion",
@@ -336,53 +269,3 @@ def make_measure(spec: str, settings: MeasureSettings | None = None) -> Measure:
     module, _, function = kind.factory.partition(":")
     measure: Measure = getattr(importlib.import_module(module), function)(model, settings)
     return measure
-
-
-class PairwiseMeasure:
-    """What a measure that scores pairs shares with the others: subclass it and write `scores`.
-
-    Args:
-        name: The specification.
-        label: As the papers print it.
-    """
-
-    needs_images = False
-    needs_questions = False
-
-    def __init__(self, name: str, label: str) -> None:
-        self.name = name
-        self.label = label
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know about the scores made so far."""
-        return ()
-
-    def identity(self) -> Identity:
-        """Returns everything that can change a score."""
-        return {"measure": self.name}
-
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,)."""
-        raise TypeError(f"{type(self).__name__} has no scores of its own.")
-
-    def matrix(
-        self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
-    ) -> FloatArray:
-        """Returns every answer's score against every reference, pair by pair, shape (answers, references)."""
-        table = np.empty((len(answers), len(references)))
-        rows = max(1, _CHUNK // max(1, len(references)))
-        for start in range(0, len(answers), rows):
-            block = answers[start : start + rows]
-            left = [answer for answer in block for _ in references]
-            right = [reference for _ in block for reference in references]
-            pictures = None if images is None else [image for image in images[start : start + rows] for _ in references]
-            table[start : start + rows] = self.scores(left, right, pictures).reshape(len(block), len(references))
-        return table

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from taxtune.encoders import FloatMatrix, TextEncoder
 from taxtune.encoders.store import stored_embeddings
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, is_empty, whole
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.registry import Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.base import Identity, MeasureSettings, PairwiseMeasure
 from taxtune.metrics.words import stems, tokens
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["StringMeasure", "Words", "package_version"]
+__all__ = ["StringMeasure", "Words", "check_texts", "package_version"]
 
 FloatArray = NDArray[np.float64]
 Words = tuple[str, ...]
@@ -71,7 +71,7 @@ class StringMeasure(PairwiseMeasure):
             ValueError: If there are not as many answers as references.
             TypeError: If one of them is no text.
         """
-        _check_texts(answers, references)
+        check_texts(answers, references)
         if len(answers) != len(references):
             raise ValueError(f"{len(answers)} answers and {len(references)} references; there must be as many")
         known: dict[tuple[str, str], float] = {}
@@ -95,7 +95,7 @@ class StringMeasure(PairwiseMeasure):
         Raises:
             TypeError: If one of them is no text.
         """
-        _check_texts(answers, references)
+        check_texts(answers, references)
         rows, row = np.unique(np.array([*answers, None], dtype=object)[:-1], return_inverse=True)
         columns, column = np.unique(np.array([*references, None], dtype=object)[:-1], return_inverse=True)
         some = np.array([self.comparable(text) for text in columns.tolist()], dtype=bool)
@@ -124,7 +124,8 @@ class StringMeasure(PairwiseMeasure):
         """Returns the scores of distinct answers against distinct references that have words."""
 
 
-def _check_texts(*lists: Sequence[str]) -> None:
+def check_texts(*lists: Sequence[str]) -> None:
+    """Raises TypeError unless each is a list of texts."""
     for texts in lists:
         if isinstance(texts, str):
             raise TypeError("answers and references are lists of texts, not one text")

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.metrics.base import Identity, MeasureSettings, PairwiseMeasure
 from taxtune.metrics.meteor import Meteor, find_wordnet
 from taxtune.metrics.overlap import bigrams, occurrences, overlap
-from taxtune.metrics.registry import Identity, MeasureSettings, PairwiseMeasure
 from taxtune.metrics.string_measure import StringMeasure, Words, package_version
 from taxtune.metrics.words import Glued, glued_tokens, stems
 

@@ -19,14 +19,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taxtune.metrics.registry import FloatArray, MeasureSettings, PairwiseMeasure
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from taxtune.metrics.base import FloatArray, ManyReferencesMeasure, MeasureSettings
 
 __all__ = [
     "VQAMeasure",
@@ -136,7 +132,7 @@ def vqa_accuracy(likeness: Sequence[float]) -> float:
     return float(np.minimum((values.sum() - values) / _ENOUGH, 1.0).mean())
 
 
-class VQAMeasure(PairwiseMeasure):
+class VQAMeasure(ManyReferencesMeasure):
     """VQA accuracy with a likeness of two normalised texts.
 
     Args:
@@ -157,24 +153,12 @@ class VQAMeasure(PairwiseMeasure):
             return ()
         return (f"{self.label}: {self._few:,} of the answers have two or three references, which cannot add up to 1.",)
 
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns the accuracy of each answer with its one reference, shape (n,)."""
-        return self.scores_many(answers, [[reference] for reference in references])
-
     def scores_many(
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
         *,
         questions: Sequence[str] | None = None,
-        captions: Sequence[str | None] | None = None,
     ) -> FloatArray:
         """Returns the accuracy of each answer with all its references, shape (n,); NaN where there is none.
 
@@ -182,7 +166,6 @@ class VQAMeasure(PairwiseMeasure):
             answers: Texts, n of them.
             references: The references of each, duplicates included.
             questions: Not looked at.
-            captions: Not looked at.
         """
         normalised = lru_cache(maxsize=100_000)(normalise_answer)
         scores = np.full(len(answers), np.nan)

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.inclusion import LlamaInclusion
+from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.lave import Lave
-from taxtune.metrics.registry import Measure
-from taxtune.metrics.vqa import VQAMeasure
 from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers
 from taxtune.studies.judge.tables import (
@@ -86,8 +84,8 @@ def score_answers(rater: Rater, rows: Sequence[RatedAnswer]) -> tuple[FloatArray
     """Returns a measure's score of each answer, shape (n,), NaN where unscored; and a judge's rationales, or None.
 
     A measure of one reference is asked about each reference, and the largest score counts (paper 4, "Baselines"); one
-    that takes all references at once (LAVE, VQA accuracy) is given them, and so is Llama inclusion, which knows that a
-    call that failed is no "no".
+    that is defined for all references at once (LAVE, VQA accuracy, CIDEr) is given them, and so is Llama inclusion,
+    which knows that a call that failed is no "no".
 
     Raises:
         DataError: If the measure needs images or questions that the file does not have.
@@ -103,7 +101,7 @@ def score_answers(rater: Rater, rows: Sequence[RatedAnswer]) -> tuple[FloatArray
             answers, references, questions, [row.caption for row in rows] if rater.captions else None
         )
         return verdicts.values, verdicts.replies
-    if isinstance(measure, VQAMeasure | LlamaInclusion):
+    if isinstance(measure, ManyReferencesMeasure):
         return measure.scores_many(answers, references, questions=questions), None
     owner = [i for i, row in enumerate(rows) for _ in row.references]
     flat = measure.scores(

@@ -68,6 +68,13 @@ def test_every_reference_counts_and_the_best_wins() -> None:
         Rater("vqa", make_measure("vqa-accuracy")), [RatedAnswer(0, "0", "", ("a cat",) * 10, "cat", 1)]
     )
     assert vqa.tolist() == [1.0]
+    # Defined for all references at once: their mean, and the rarity of words in all of the file.
+    two = [
+        RatedAnswer(0, "0", "", ("cat", "dog", "cat"), "cat", 1.0),
+        RatedAnswer(1, "1", "", ("fox",), "cat", 0.0),
+    ]
+    cider, _ = score_answers(Rater("CIDEr", make_measure("cider")), two)
+    assert cider == pytest.approx([2 / 3 / 4, 0])
     with pytest.raises(DataError, match="needs images"):
         score_answers(Rater("clip", Given("clip", needs="images")), answers.rows)
 
@@ -199,8 +206,10 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 
 
 def test_the_papers_values_stand_beside() -> None:
-    report = judge_study(rows(NEAR, HUMAN), [Rater("VQA accuracy", make_measure("vqa-accuracy"))], FAST)
-    assert table(report, "correlations").records()[0]["paper 4 ρ"] == pytest.approx(0.6013)
+    raters = [Rater("VQA accuracy", make_measure("vqa-accuracy")), Rater("a", Given("a")), Rater("C", Given("cider"))]
+    report = judge_study(rows(NEAR, HUMAN), raters, FAST)
+    beside = [record["paper 4 ρ"] for record in table(report, "correlations").records()]
+    assert beside == [pytest.approx(0.6013), None, pytest.approx(0.6388)]
     paper = {record["label"]: record for record in table(report, "paper4-table2").records()}
     assert paper["LAVE (GPT-3.5)"]["overall"] == 68.91
     assert len(paper) == 9

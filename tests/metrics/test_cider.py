@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.metrics import cider
+from taxtune.metrics.cider import Cider
+from taxtune.metrics.measured import measure_answers, read_answers
+from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.words import stems, tokens
+
+LOG2 = math.log(2)
+
+
+def measure(kind: str = "cider", settings: MeasureSettings | None = None) -> Cider:
+    made = make_measure(kind, settings)
+    assert isinstance(made, Cider)
+    return made
+
+
+def grams(words: tuple[str, ...], n: int) -> list[tuple[str, ...]]:
+    return [words[i : i + n] for i in range(len(words) - n + 1)]
+
+
+def by_the_formula(kind: str, answer: str, references: list[str], documents: list[list[str]]) -> float:
+    """The definition, summed over all n-grams that there are, one pair at a time."""
+    split = tokens if kind == "cider-d" else stems
+
+    def frequency(gram: tuple[str, ...]) -> int:
+        return sum(any(gram in grams(split(text), len(gram)) for text in document) for document in documents)
+
+    total = 0.0
+    for reference in references:
+        said, wanted = split(answer), split(reference)
+        for n in (1, 2, 3, 4):
+            terms = sorted({*grams(said, n), *grams(wanted, n)})
+            idf = [math.log(len(documents) / max(1, frequency(term))) for term in terms]
+            a = [grams(said, n).count(term) * weight for term, weight in zip(terms, idf, strict=True)]
+            b = [grams(wanted, n).count(term) * weight for term, weight in zip(terms, idf, strict=True)]
+            lengths = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+            if not lengths:
+                continue
+            product = sum((min(x, y) if kind == "cider-d" else x) * y for x, y in zip(a, b, strict=True))
+            penalty = math.exp(-((len(said) - len(wanted)) ** 2) / 72) if kind == "cider-d" else 1
+            total += penalty * product / lengths / 4
+    return total / len(references)
+
+
+def made_up(seed: int, n: int) -> tuple[list[str], list[list[str]]]:
+    rng = random.Random(seed)
+    words = ["a", "red", "bird", "birds", "on", "branch", "flies", "sparrow", "🐦"]
+
+    def text(least: int) -> str:
+        return " ".join(rng.choices(words, k=rng.randint(least, 9)))
+
+    return [text(0) for _ in range(n)], [[text(1) for _ in range(rng.randint(1, 4))] for _ in range(n)]
+
+
+@pytest.mark.parametrize("kind", ["cider", "cider-d"])
+def test_the_formula_pair_by_pair(kind: str) -> None:
+    answers, documents = made_up(0, 25)
+    found = measure(kind).scores_many(answers, documents)
+    expected = [by_the_formula(kind, a, given, documents) for a, given in zip(answers, documents, strict=True)]
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert len({round(score, 6) for score in expected}) > 15
+
+
+def test_by_hand() -> None:
+    # Two documents: "bird" stands in both and weighs 0; red, blue and the pairs weigh log 2.
+    scores = measure().scores(["red bird", "red", "blue bird", "red fox"], ["red bird", "red bird", "blue bird", "x"])
+    # Of four documents now: bird log(4/3), red and "red bird" log 2, blue and "blue bird" log 4, fox unknown: log 4.
+    assert scores[0] == pytest.approx((1 + 1) / 4)  # no runs of three or four words
+    bird, red = math.log(4 / 3), LOG2
+    assert scores[1] == pytest.approx(red / math.hypot(bird, red) / 4)
+    assert scores[2] == pytest.approx(1 / 2)
+    assert scores[3] == 0
+    assert measure().scores(["red", "blue"], ["red bird", "blue bird"]).tolist() == [0.25, 0.25]
+
+
+def test_several_references_are_averaged(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    rows = [{"answer": "seal", "references": ["seal", "walrus", "a seal", "seal"]}, {"answer": "", "reference": "x"}]
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    answers = read_answers(file)
+    scores = measure_answers(measure(), answers)
+    # All n-grams stand in one of two documents and weigh the same; the best reference alone would give 1/4.
+    assert scores.tolist() == [pytest.approx((1 + 0 + 1 / math.sqrt(2) + 1) / 4 / 4), 0.0]
+
+
+def test_stems_and_what_makes_it_robust() -> None:
+    references = ["red birds", "gray seal"]
+    assert measure().scores(["a red bird", "seal"], references)[0] > 0.3
+    plain = measure("cider-d").scores(["red bird", "seal"], references)
+    # "bird" is unknown and weighs as much as "red"; the pair is another one. "seal" is a word short.
+    assert plain == pytest.approx([0.5 / 4, math.exp(-1 / 72) * LOG2 / math.hypot(LOG2, LOG2) / 4])
+    # An n-gram counts once as the reference has it once: 1/4 of the vector's length, three words too many.
+    repeated = measure("cider-d").scores(["red red red red", "x"], ["red", "seal"])[0]
+    assert repeated == pytest.approx(math.exp(-9 / 72) / 4 / 4)
+    assert measure().scores(["red red red red", "x"], ["red", "seal"])[0] == pytest.approx(1 / 4)
+
+
+def test_what_only_one_answer_has_cannot_be_weighed() -> None:
+    alone = measure()
+    assert np.isnan(alone.scores(["a seal"], ["a seal"])).all()
+    (note,) = alone.notes
+    assert note.startswith("cider: 1 pair unscored")
+    assert "different references" in note
+    same = measure("cider-d")
+    assert np.isnan(same.scores_many(["yes", "no"], [["yes", "no"], ["no", "yes"]])).all()
+    assert same.notes[0].startswith("cider-d: 4 pairs unscored")
+
+
+def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
+    some = measure()
+    answers, references = ["red", "red", "red", ""], [["red", "...", "the"], ["the"], ["…"], ["the fox"]]
+    scores = some.scores_many(answers, references)
+    # Three documents have words, all of them "the"; what remains of the first is its first reference.
+    np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
+    assert len(some.notes) == 2
+    assert some.notes[0] == "cider: 2 pairs unscored, since the reference holds no word."
+    assert some.notes[1].startswith("cider: 2 pairs unscored, since all that the reference says stands in")
+    assert np.isnan(some.scores_many(["red", "fox"], [[], ["fox"]])).all()
+
+
+@pytest.mark.parametrize("kind", ["cider", "cider-d"])
+def test_a_matrix_takes_each_reference_for_a_document(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, documents = made_up(1, 20)
+    references = [*(given[0] for given in documents), "..."]
+    table = measure(kind).matrix(answers, references)
+    pairs = measure(kind)
+    pairs.fit([[reference] for reference in references])
+    for row, answer in enumerate(answers):
+        np.testing.assert_allclose(table[row], pairs.scores([answer] * 21, references), atol=1e-12)
+    assert np.isnan(table[:, 20]).all()
+    monkeypatch.setattr(cider, "_CHUNK", 45)
+    told: list[tuple[int, int]] = []
+    again = measure(kind, MeasureSettings(on_progress=lambda done, total: told.append((done, total))))
+    np.testing.assert_array_equal(again.matrix(answers, references), table)
+    assert told == [*((done, 420) for done in range(42, 421, 42))]
+    assert again.notes == (f"{kind}: 20 pairs unscored, since the reference holds no word.",)
+    assert again.matrix([], ["x"]).shape == (0, 1)
+    assert again.matrix(["x"], []).shape == (1, 0)
+
+
+def test_what_was_fitted_weighs_whatever_is_scored_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, documents = made_up(2, 30)
+    whole = measure().scores_many(answers, documents)
+    monkeypatch.setattr(cider, "_CHUNK", 7)
+    part = measure()
+    part.fit(documents)
+    np.testing.assert_allclose(part.scores_many(answers[3:5] * 2, documents[3:5] * 2), np.tile(whole[3:5], 2))
+    np.testing.assert_array_equal(part.scores_many(answers, documents), whole)
+    assert measure().scores_many(answers[3:5], documents[3:5])[0] != pytest.approx(whole[3])
+    # All documents twice change no weight of what they hold; only an n-gram of no document weighs more.
+    known = [given[0] for given in documents[1:] + documents[:1]]
+    once, twice = measure().scores_many(known, documents), measure().scores_many(known * 2, documents * 2)
+    assert twice == pytest.approx(np.tile(once, 2))
+    identities = [str(one.identity()["documents"]) for one in (measure(), part)]
+    assert identities[0] == "the references scored together"
+    assert identities[1].startswith("30, sha256:")
+    other = measure()
+    other.fit([*documents[1:], ["x"]])
+    assert other.identity() != part.identity()
+    with pytest.raises(DataError, match="needs references with words"):
+        part.fit([["..."], []])
+
+
+@pytest.mark.parametrize("kind", ["cider", "cider-d"])
+def test_texts_of_any_kind(kind: str) -> None:
+    one = measure(kind)
+    long = "a red bird sat " * 70_000
+    scores = one.scores([long, "طائر أحمر", "🐦", "\ud800 seal"], ["a red bird", "طائر أحمر", "🐦 🦆", "seal"])
+    assert np.isfinite(scores).all()
+    assert scores[1] == pytest.approx(0.5)
+    assert scores[0] < 1
+    many = one.scores(["seal", *["a bird"] * 10_000], ["seal", *["a bird"] * 10_000])
+    assert many[0] == pytest.approx(0.25)
+    assert many[1:] == pytest.approx(np.full(10_000, 0.5))
+
+
+def test_what_is_no_list_of_texts() -> None:
+    with pytest.raises(ValueError, match="as many"):
+        measure().scores(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="as many"):
+        measure().scores_many(["a"], [["a"], ["b"]])
+    with pytest.raises(TypeError, match="not one text"):
+        measure().scores_many(["a"], ["ab"])
+    with pytest.raises(TypeError, match="not None"):
+        measure().scores(["a"], [None])  # type: ignore[list-item]
+    assert measure().scores([], []).shape == (0,)
+
+
+def test_progress_speaks_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cider, "_CHUNK", 2)
+    told: list[tuple[int, int]] = []
+    settings = MeasureSettings(on_progress=lambda done, total: told.append((done, total)))
+    measure("cider", settings).scores_many(["a", "b"], [["a", "b"], ["b", "c", "d"]])
+    assert told == [(2, 5), (4, 5), (5, 5)]
