@@ -82,6 +82,7 @@ def diagnose(
     from taxtune.studies.both_trees import both_trees_table, read_part
     from taxtune.studies.diagnosis.study import diagnose as find
     from taxtune.studies.diagnosis.study import report_of
+    from taxtune.studies.matching import excluded_records
     from taxtune.studies.output import publish
     from taxtune.studies.placing import place_texts
     from taxtune.studies.progress import progress
@@ -113,6 +114,7 @@ def diagnose(
         guesses=guesses,  # type: ignore[arg-type]
         off_tree=off_tree,  # type: ignore[arg-type]
         missing=missing,  # type: ignore[arg-type]
+        part=part,
     )
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
     texts = [row.answer or "" for row in answers.rows]
@@ -163,7 +165,7 @@ def diagnose(
     if part is not None:
         both = both_trees_table(part, {"all": ([placement.node for placement in placements], targets)}, "answers of")
         report = replace(report, tables=(*report.tables, both))
-    publish(report, out=out, as_json=as_json)
+    publish(replace(report, data={**report.data, "excluded": excluded_records([answers])}), out=out, as_json=as_json)
 
 
 def _by_measures(

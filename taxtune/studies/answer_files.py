@@ -1,26 +1,23 @@
-"""Files of answers with their targets: any columns, one or several models, rows matched between files.
+"""Files of answers with their targets: any columns, one or several models in a file.
 
-Published answer files name their targets loosely; a target is looked for as it is written, then
-
-- a path without the tree's root, or of another tree, by its last name ("Aves/Suliformes/…/Phalacrocorax auritus" on a
-  tree that classes the species otherwise), if one node alone has that name;
-- with spaces for underscores ("basset_hound").
-
-How many rows are found by the last name of another path is said in the notes.
+What a target may look like says `targets`; how many rows are found by the last name of another tree's path, and how
+many lie outside the part of a taxonomy that a study is on, is said in the notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from taxtune.errors import DataError, TaxonomyError
+from taxtune.errors import DataError
 from taxtune.metrics.predictions import read_records
+from taxtune.studies.targets import target_finder
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Aligned", "AnswerFile", "AnswerRow", "Columns", "Excluded", "align", "read_answer_file", "split_by"]
+__all__ = ["AnswerFile", "AnswerRow", "Columns", "Excluded", "read_answer_file", "split_by"]
 
 _LISTED = 20
 
@@ -90,21 +87,6 @@ class AnswerFile:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Several files' rows of the same examples.
-
-    Attributes:
-        ids: The examples.
-        rows: By name of the file, the row of each example, in the order of `ids`.
-        notes: What was left out, with counts.
-    """
-
-    ids: tuple[str, ...]
-    rows: Mapping[str, tuple[AnswerRow, ...]]
-    notes: tuple[str, ...]
-
-
 def read_answer_file(
     path: str | Path,
     taxonomy: Taxonomy,
@@ -115,6 +97,7 @@ def read_answer_file(
     guesses: Literal["first", "join"] = "first",
     off_tree: Literal["error", "leave-out"] = "error",
     missing: Literal["error", "keep", "leave-out"] = "error",
+    part: Domain | None = None,
 ) -> AnswerFile:
     """Reads answers and their targets from a CSV or JSONL file.
 
@@ -125,13 +108,16 @@ def read_answer_file(
         where: Columns and the values that rows must have to be read at all, such as {"domain": "bird200"}.
         by: Columns that tell several models or prompts in one file apart: an id may occur once for each.
         guesses: What a list of guesses means as one answer: its first entry, or all of them joined by ", ".
-        off_tree: What to do with rows whose target is not on the tree, or is not there.
+        off_tree: What to do with rows whose target is not on the tree, or is not there. Where `taxonomy` is a part of
+            a whole, the tree is the whole.
         missing: What to do with rows without an answer (null, or an empty CSV cell): refuse them, keep them as missing,
             or leave them out. None of these scores them.
+        part: What `taxonomy` is a part of; None where it is the whole. Rows whose target is elsewhere on the whole are
+            left out and counted.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, has no row that fits `where`, repeats an id, or has rows
-            that cannot be used; one message names them all, up to 20.
+        DataError: If the file cannot be read, lacks a column, has no row that fits `where`, repeats an id, has rows
+            that cannot be used (one message names them all, up to 20), or no row is left.
     """
     columns = columns or Columns()
     file = str(path)
@@ -147,11 +133,12 @@ def read_answer_file(
     if not chosen:
         said = ", ".join(f"{name}={value}" for name, value in (where or {}).items())
         raise DataError("No row fits what was asked for.", file=file, value=said, remedy="Check the values.")
-    resolve = _resolver(taxonomy)
+    find = target_finder(taxonomy, part, suggest=_LISTED if off_tree == "error" else 0)
     rows: list[AnswerRow] = []
     excluded: list[Excluded] = []
     problems: list[tuple[int, str]] = []
     seen: dict[tuple[str, ...], int] = {}
+    outside = "" if part is None else f"target outside {part.label}"
     elsewhere = 0
     for line, record in chosen:
         name = str(record[columns.id]) if record.get(columns.id) not in (None, "") else str(line)
@@ -160,12 +147,15 @@ def read_answer_file(
             problems.append((line, f"{columns.id} {name!r} is in row {seen[key]} already"))
             continue
         seen[key] = line
-        target, text, moved = resolve(record.get(columns.target))
-        if isinstance(target, str):
+        target = find(record.get(columns.target))
+        if target.problem:
             if off_tree == "leave-out":
-                excluded.append(Excluded(line, name, "target not on the tree" if text else "no target"))
+                excluded.append(Excluded(line, name, "target not on the tree" if target.text else "no target"))
             else:
-                problems.append((line, f"{columns.target}: {target}"))
+                problems.append((line, f"{columns.target}: {target.problem}"))
+            continue
+        if target.node is None:
+            excluded.append(Excluded(line, name, outside))
             continue
         answer, single, problem = _answer(record.get(columns.answer), guesses)
         if problem is not None:
@@ -177,12 +167,24 @@ def read_answer_file(
             else:
                 excluded.append(Excluded(line, name, "no answer"))
             continue
-        elsewhere += moved
-        rows.append(AnswerRow(line, name, answer, single, target, text, record))
+        elsewhere += target.moved
+        rows.append(AnswerRow(line, name, answer, single, target.node, target.text, record))
     if problems:
         raise _listed(problems, file, len(chosen), columns)
     if not rows:
-        raise DataError("No row is left to use.", file=file, value=_counted(excluded))
+        if part is not None and all(row.reason == outside for row in excluded):
+            raise DataError(
+                f"No target lies below {part.label!r}, so there is nothing to score.",
+                file=file,
+                remedy="Check the root.",
+            )
+        somewhere = part is not None and any(row.reason == outside for row in excluded)
+        raise DataError(
+            "No row is left to use.",
+            file=file,
+            value=_counted(excluded),
+            remedy="Check the root." if somewhere else "Check the taxonomy and the columns.",
+        )
     notes = _notes(file, excluded, len(chosen))
     if elsewhere:
         notes += (
@@ -204,55 +206,6 @@ def split_by(answers: AnswerFile, column: str) -> dict[str, AnswerFile]:
             raise DataError(f"The row has no {column}.", file=answers.file, row=row.row)
         parts.setdefault(str(value), []).append(row)
     return {value: replace(answers, rows=tuple(rows)) for value, rows in parts.items()}
-
-
-def align(files: Mapping[str, AnswerFile], rows: Literal["error", "common"] = "error") -> Aligned:
-    """Matches the rows of several files by id.
-
-    Args:
-        files: The files by name.
-        rows: What to do with examples that some file lacks: refuse, or take the common ones and count the others.
-
-    Raises:
-        DataError: If examples do not match, or the same id has another target in another file, or none is common.
-    """
-    by_id = {name: {row.id: row for row in file.rows} for name, file in files.items()}
-    everywhere = [row.id for row in next(iter(files.values())).rows if all(row.id in part for part in by_id.values())]
-    lacking = {
-        name: [row.id for row in files[name].rows if any(row.id not in part for part in by_id.values())]
-        for name in files
-    }
-    surplus = {name: ids for name, ids in lacking.items() if ids}
-    if surplus and rows == "error":
-        lines = [
-            f"\n  {name} ({files[name].file}): {len(ids):,} rows that another lacks, such as "
-            + ", ".join(map(repr, ids[:5]))
-            for name, ids in surplus.items()
-        ]
-        raise DataError(
-            f"The files' rows do not match; {len(everywhere):,} are in all of them.{''.join(lines)}",
-            remedy="\nGive files of the same examples, or take the common ones with --rows common.",
-        )
-    if not everywhere:
-        raise DataError("The files have no example in common.", value=list(files), remedy="Check their ids.")
-    for name, part in by_id.items():
-        for other, theirs in by_id.items():
-            wrong = [key for key in everywhere if part[key].target != theirs[key].target]
-            if wrong:
-                raise DataError(
-                    f"{len(wrong):,} examples have another target in {other} ({files[other].file}).",
-                    file=files[name].file,
-                    row=part[wrong[0]].row,
-                    value=wrong[0],
-                    remedy="Give files of the same examples.",
-                )
-    notes = [
-        f"{len(ids):,} of {len(files[name].rows):,} rows of {name} are left out, since another file lacks them"
-        for name, ids in surplus.items()
-    ]
-    return Aligned(
-        tuple(everywhere), {name: tuple(part[key] for key in everywhere) for name, part in by_id.items()}, tuple(notes)
-    )
 
 
 def _check_columns(
@@ -283,40 +236,6 @@ def _answer(value: object, guesses: str) -> tuple[str | None, tuple[str, ...], s
     return None, (), f"is no text but {value!r}"
 
 
-def _resolver(taxonomy: Taxonomy) -> Callable[[object], tuple[int | str, str, bool]]:
-    """Returns a function from a target to its node (or what is wrong with it), its text, and whether it has moved."""
-    known: dict[object, tuple[int | str, str, bool]] = {}
-
-    def resolve(value: object) -> tuple[int | str, str, bool]:
-        if isinstance(value, list) and value and all(isinstance(label, str) and label for label in value):
-            value = tuple(value)
-        if not isinstance(value, str | tuple) or not value or (isinstance(value, str) and not value.strip()):
-            return f"is no label or path but {value!r}", "", False
-        if value not in known:
-            node, moved = _node(taxonomy, value)
-            known[value] = (node, value if isinstance(value, str) else "/".join(value), moved)
-        return known[value]
-
-    return resolve
-
-
-def _node(taxonomy: Taxonomy, value: str | tuple[str, ...]) -> tuple[int | str, bool]:
-    """Returns the node that a target means, or what is wrong with it, and whether its path is one of another tree."""
-    last = value if isinstance(value, str) else value[-1]
-    candidates: list[tuple[str | tuple[str, ...], bool]] = [(value, False)]
-    if isinstance(value, tuple):
-        candidates.append((last, len(value) > 1))
-    if "_" in last:
-        candidates.append((last.replace("_", " "), isinstance(value, tuple) and len(value) > 1))
-    problem = ""
-    for candidate, moved in candidates:
-        try:
-            return taxonomy.resolve(candidate), moved
-        except TaxonomyError as error:
-            problem = problem or f"{error.message} {error.remedy or ''}".strip()
-    return problem, False
-
-
 def _notes(file: str, excluded: Sequence[Excluded], total: int) -> tuple[str, ...]:
     reasons: dict[str, int] = {}
     for row in excluded:
@@ -332,12 +251,17 @@ def _counted(excluded: Iterable[Excluded]) -> str:
 
 
 def _listed(problems: Sequence[tuple[int, str]], file: str, total: int, columns: Columns) -> DataError:
-    lines = [f"\n  row {line}: {what[:300]}" for line, what in problems[:_LISTED]]
-    if len(problems) > _LISTED:
-        lines.append(f"\n  and {len(problems) - _LISTED:,} more")
+    # One line for all rows that have the same problem: a species that the tree lacks has many photos.
+    rows: dict[str, list[int]] = {}
+    for line, what in problems:
+        rows.setdefault(what, []).append(line)
+    lines = [f"\n  {_numbered(some)}: {what[:300]}" for what, some in list(rows.items())[:_LISTED]]
+    if len(rows) > _LISTED:
+        more = sum(len(some) for some in list(rows.values())[_LISTED:])
+        lines.append(f"\n  and {more:,} more rows")
     options = {
-        "--off-tree leave-out": any(what.startswith(f"{columns.target}:") for _, what in problems),
-        "--missing leave-out": any(what == f"{columns.answer} is missing" for _, what in problems),
+        "--off-tree leave-out": any(what.startswith(f"{columns.target}:") for what in rows),
+        "--missing leave-out": f"{columns.answer} is missing" in rows,
     }
     offered = " or ".join(option for option, helps in options.items() if helps)
     return DataError(
@@ -345,3 +269,10 @@ def _listed(problems: Sequence[tuple[int, str]], file: str, total: int, columns:
         file=file,
         remedy="\nCorrect these rows" + (f", or leave them out with {offered}." if offered else " or remove them."),
     )
+
+
+def _numbered(rows: Sequence[int]) -> str:
+    if len(rows) == 1:
+        return f"row {rows[0]}"
+    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
+    return f"rows {', '.join(map(str, rows[:5]))}{more}"

@@ -10,7 +10,7 @@ from typing import Literal
 from taxtune.errors import DataError
 from taxtune.studies.answer_files import AnswerFile, Columns, read_answer_file, split_by
 from taxtune.studies.guesses import guess_name, with_guess
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["Reading", "named_paths", "read_models", "read_prompts"]
 
@@ -24,6 +24,7 @@ class Reading:
     guesses: Literal["first", "join"] = "first"
     off_tree: Literal["error", "leave-out"] = "error"
     missing: Literal["error", "keep", "leave-out"] = "keep"
+    part: Domain | None = None
 
     def read(self, path: str, taxonomy: Taxonomy, by: Sequence[str] = ()) -> AnswerFile:
         """Returns the rows of one file."""
@@ -36,6 +37,7 @@ class Reading:
             guesses=self.guesses,
             off_tree=self.off_tree,
             missing=self.missing,
+            part=self.part,
         )
 
 

@@ -122,6 +122,35 @@ def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:
     assert [value for name, value in both.items() if name.startswith("hP on")][1] == pytest.approx(whole["hp"])
 
 
+def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    told = rows(("mallard", "Turdus merula"), ("mallard", "mallard"), (None, "duck"), ("thrush", "Turdus merula"))
+    file.write_text(told)
+    done = run(str(file), "-t", str(tree), "--root", "songbird", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    # A mallard is on no songbird: it says nothing and stands on the root, 1 of 3 nodes; a thrush is 2 of 3.
+    assert [(record["id"], record["hp"], record["hr"]) for record in result["answers"]] == [
+        ("x0", 1.0, pytest.approx(1 / 3)),
+        ("x3", 1.0, pytest.approx(2 / 3)),
+    ]
+    outside = "target outside Passeriformes"
+    assert result["excluded"] == [
+        {"file": str(file), "row": 2, "id": "x1", "reason": outside},
+        {"file": str(file), "row": 3, "id": "x2", "reason": outside},
+    ]
+    assert result["notes"] == [f"{file}: 2 of 4 rows are left out: {outside}"]
+    file.write_text(told + json.dumps({"id": "x4", "answer": "a", "target": "dragon"}))
+    done = run(str(file), "-t", str(tree), "--root", "songbird")
+    assert done.returncode == 2
+    assert "1 of 5 rows cannot be used" in done.stderr
+    assert "row 5: target: 'dragon' is not on the taxonomy" in done.stderr
+    file.write_text(rows(("mallard", "mallard"), ("duck", "duck")))
+    done = run(str(file), "-t", str(tree), "--root", "songbird")
+    assert done.returncode == 2
+    assert "No target lies below 'Passeriformes'" in done.stderr
+
+
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))

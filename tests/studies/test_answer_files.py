@@ -1,4 +1,4 @@
-"""Tests of reading answer files and of matching their rows."""
+"""Tests of reading answer files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import Columns, align, read_answer_file, split_by
-from taxtune.taxonomy import Taxonomy
+from taxtune.studies.answer_files import Columns, read_answer_file, split_by
+from taxtune.taxonomy import Taxonomy, restrict
 
 Write = Callable[..., Path]
 
@@ -68,6 +68,64 @@ def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds: Taxonomy, js
     ]
 
 
+def test_rows_with_the_same_problem_are_one_line(birds: Taxonomy, jsonl: Write) -> None:
+    rows = [{"answer": "x", "target": "dragon"}] * 7 + [{"answer": None, "target": "mallard"}] * 2
+    with pytest.raises(DataError) as error:
+        read_answer_file(jsonl(*rows), birds)
+    lines = str(error.value).splitlines()
+    assert lines[0].endswith("9 of 9 rows cannot be used:")
+    assert (
+        lines[1] == "  rows 1, 2, 3, 4, 5 and 2 more: target: 'dragon' is not on the taxonomy. No name on it is near."
+    )
+    assert lines[2] == "  rows 8, 9: answer is missing "
+    assert lines[3] == "Correct these rows, or leave them out with --off-tree leave-out or --missing leave-out."
+    with pytest.raises(DataError, match=r"dragon 19' is not on the taxonomy.*\n  and 5 more rows"):
+        read_answer_file(jsonl(*({"answer": "x", "target": f"dragon {i}"} for i in range(25))), birds)
+
+
+def test_a_target_outside_the_part_is_left_out_and_one_off_the_whole_tree_is_an_error(
+    birds: Taxonomy, jsonl: Write
+) -> None:
+    part = restrict(birds, "Passeriformes")
+    rows = [
+        {"answer": "x", "target": "blackbird"},
+        {"answer": "x", "target": "mallard"},
+        {"answer": None, "target": ["Aves", "Anseriformes", "Anatidae"]},
+        {"answer": "x", "target": "bird"},  # above the part's root
+        {"answer": "x", "target": "life/Aves/Passeriformes/Turdidae"},
+        {"answer": "x", "target": "Turdidae/Turdus migratorius"},
+    ]
+    read = read_answer_file(jsonl(*rows), part.tree, part=part)
+    assert [(row.row, part.tree.labels[row.target]) for row in read.rows] == [
+        (1, "Turdus merula"), (5, "Turdidae"), (6, "Turdus migratorius"),
+    ]  # fmt: skip
+    assert [(row.row, row.reason) for row in read.excluded] == [(n, "target outside Passeriformes") for n in (2, 3, 4)]
+    assert read.notes == (f"{read.file}: 3 of 6 rows are left out: target outside Passeriformes",)
+
+    off = [*rows, {"answer": "x", "target": "dragon"}, {"answer": "x", "target": "malard"}]
+    with pytest.raises(DataError) as error:
+        read_answer_file(jsonl(*off), part.tree, part=part)
+    assert "2 of 8 rows cannot be used" in str(error.value)
+    # What is spelt alike is looked for on the whole tree.
+    assert "row 8: target: 'malard' is not on the taxonomy. Did you mean 'mallard'" in str(error.value)
+    left = read_answer_file(jsonl(*off), part.tree, part=part, off_tree="leave-out")
+    assert [row.reason for row in left.excluded] == ["target outside Passeriformes"] * 3 + [
+        "target not on the tree"
+    ] * 2
+
+
+def test_a_file_with_nothing_inside_the_part_says_so(birds: Taxonomy, jsonl: Write) -> None:
+    part = restrict(birds, "Passeriformes")
+    outside = {"answer": "x", "target": "mallard"}
+    with pytest.raises(DataError, match=r"No target lies below 'Passeriformes'.* Check the root\."):
+        read_answer_file(jsonl(outside, outside), part.tree, part=part)
+    off = {"answer": "x", "target": "dragon"}
+    with pytest.raises(
+        DataError, match=r"1 target outside Passeriformes, 1 target not on the tree'\) Check the root\."
+    ):
+        read_answer_file(jsonl(outside, off), part.tree, part=part, off_tree="leave-out")
+
+
 def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy, jsonl: Write) -> None:
     file = jsonl(
         {"answer": None, "target": "blackbird"},
@@ -116,36 +174,6 @@ def test_rows_without_the_parting_column_are_refused(birds: Taxonomy, jsonl: Wri
     file = jsonl({"answer": "duck", "target": "mallard", "model": "m"}, {"answer": "duck", "target": "mallard"})
     with pytest.raises(DataError, match="The row has no model"):
         split_by(read_answer_file(file, birds, by=["model"]), "model")
-
-
-def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
-    one = read_answer_file(
-        jsonl(*({"id": i, "answer": "x", "target": "mallard"} for i in "abc"), name="one.jsonl"), birds
-    )
-    two = read_answer_file(
-        jsonl(*({"id": i, "answer": "y", "target": "mallard"} for i in "cbd"), name="two.jsonl"), birds
-    )
-    with pytest.raises(DataError) as error:
-        align({"one": one, "two": two})
-    for part in ("2 are in all of them", "one.jsonl", "'a'", "two.jsonl", "'d'", "--rows common"):
-        assert part in str(error.value)
-    aligned = align({"one": one, "two": two}, "common")
-    assert aligned.ids == ("b", "c")
-    assert [row.id for row in aligned.rows["two"]] == ["b", "c"]
-    assert [note.split(",")[0] for note in aligned.notes] == [
-        "1 of 3 rows of one are left out",
-        "1 of 3 rows of two are left out",
-    ]
-
-
-def test_the_same_id_with_another_target_is_refused(birds: Taxonomy, jsonl: Write) -> None:
-    one = read_answer_file(jsonl({"id": "a", "answer": "x", "target": "mallard"}, name="one.jsonl"), birds)
-    two = read_answer_file(jsonl({"id": "a", "answer": "x", "target": "blackbird"}, name="two.jsonl"), birds)
-    with pytest.raises(DataError, match="another target in two"):
-        align({"one": one, "two": two})
-    other = read_answer_file(jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds)
-    with pytest.raises(DataError, match="no example in common"):
-        align({"one": one, "other": other}, "common")
 
 
 def test_answers_that_are_no_text_are_named(birds: Taxonomy, jsonl: Write) -> None:

@@ -83,6 +83,7 @@ def prompts(
 
     check_out(out)
     notes: list[str] = []
+    excluded: list[dict[str, object]] = []
     record: dict[str, object] = {"files": files, "taxonomy": taxonomy, "format": format, "root": root}
     runs = _runs(files)
     tree, part = (None, None) if taxonomy is None else read_part(taxonomy, format, root)
@@ -95,8 +96,9 @@ def prompts(
         if tree is None:
             raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
         from taxtune.mapping import Mapper, MapperConfig
-        from taxtune.studies.answer_files import Columns, align
+        from taxtune.studies.answer_files import Columns
         from taxtune.studies.contestants import Reading, read_prompts
+        from taxtune.studies.matching import align, excluded_records
         from taxtune.studies.prompts.study import place_prompts
 
         reading = Reading(
@@ -105,6 +107,7 @@ def prompts(
             guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
             off_tree=choice(off_tree, ("error", "leave-out"), "--off-tree"),  # type: ignore[arg-type]
             missing=choice(missing, ("keep", "error", "leave-out"), "--missing"),  # type: ignore[arg-type]
+            part=part,
         )
         matching = choice(rows, ("error", "common"), "--rows")
         config = MapperConfig(preset=preset)
@@ -112,8 +115,9 @@ def prompts(
         read = read_prompts(files, tree, reading, columns=(model_column, prompt_column), guess=guess or ())
         aligned = {name: align(parts, matching) for name, parts in read.items()}  # type: ignore[arg-type]
         notes += [note for parts in read.values() for file in parts.values() for note in file.notes]
-        notes += [f"{name}: {note}" for name, part in aligned.items() for note in part.notes]
-        models = place_prompts({name: part.rows for name, part in aligned.items()}, tree, mapper)
+        notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
+        excluded = excluded_records([file for parts in read.values() for file in parts.values()], aligned.values())
+        models = place_prompts({name: match.rows for name, match in aligned.items()}, tree, mapper)
         record |= {
             "model_column": model_column,
             "prompt_column": prompt_column,
@@ -136,7 +140,7 @@ def prompts(
             for prompt, placed in model.prompts.items()
         }
         report = replace(report, tables=(*report.tables, both_trees_table(part, both, "model and prompt")))
-    publish(report, out=out, as_json=as_json)
+    publish(replace(report, data={**report.data, "excluded": excluded}), out=out, as_json=as_json)
 
 
 def _runs(arguments: Sequence[str]) -> dict[str, str]:

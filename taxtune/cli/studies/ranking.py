@@ -102,11 +102,14 @@ def ranking(
         return
     if taxonomy is None:
         raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+    from dataclasses import replace
+
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
-    from taxtune.studies.answer_files import Columns, align
+    from taxtune.studies.answer_files import Columns
     from taxtune.studies.both_trees import read_part
     from taxtune.studies.contestants import Reading, read_models
+    from taxtune.studies.matching import align, excluded_records
     from taxtune.studies.ranking.study import REFERENCES, RankingSettings, ranking_study
 
     # What is wrong with an option is said before anything long is done.
@@ -130,11 +133,13 @@ def ranking(
     for spec in specs:
         split_spec(spec)
     tree, part = read_part(taxonomy, format, root)
-    answers = read_models(files or (), tree, reading, by=by, guess=guess or ())
+    answers = read_models(files or (), tree, replace(reading, part=part), by=by, guess=guess or ())
     notes = [note for file in answers.values() for note in file.notes]
+    excluded = excluded_records(answers.values())
     if unit == "example":
         aligned = align(answers, matching)  # type: ignore[arg-type]
         notes += aligned.notes
+        excluded = excluded_records(answers.values(), [aligned])
         models = aligned.rows
     else:
         models = {name: file.rows for name, file in answers.items()}
@@ -165,7 +170,7 @@ def ranking(
         },
         part=part,
     )
-    publish(report, out=out, as_json=as_json)
+    publish(replace(report, data={**report.data, "excluded": excluded}), out=out, as_json=as_json)
 
 
 def _of_table(name: str) -> Any:

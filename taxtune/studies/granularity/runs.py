@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from taxtune.encoders.base import TextEncoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import Columns, read_answer_file
+from taxtune.studies.answer_files import AnswerFile, Columns, Excluded, read_answer_file
 from taxtune.studies.granularity.label_prompts import LabelPrompts, read_label_prompts
 from taxtune.studies.granularity.language_chat import language_chat
 from taxtune.studies.granularity.score_files import read_scores, write_scores
@@ -19,9 +19,10 @@ from taxtune.studies.granularity.score_matrix import ScoreMatrix, score_images, 
 from taxtune.studies.granularity.study import granularity, granularity_report, steps
 from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, language_only, two_level
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
+from taxtune.studies.matching import excluded_records
 from taxtune.studies.output import StudyReport
 from taxtune.studies.progress import progress
-from taxtune.taxonomy import read_taxonomy, restrict
+from taxtune.taxonomy import Domain, read_taxonomy, restrict
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["FORMS", "Settings", "make_encoder", "run_granularity"]
@@ -105,13 +106,22 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
     """
     _check(settings)
     taxonomy = read_taxonomy(settings.taxonomy, format=settings.format, names=settings.english_names)
-    if settings.root is not None:
-        taxonomy = restrict(taxonomy, settings.root).tree
+    part = None if settings.root is None else restrict(taxonomy, settings.root)
+    if part is not None:
+        taxonomy = part.tree
     if len(taxonomy.leaves) < 2:
         raise DataError("The taxonomy needs at least two leaves.", file=settings.taxonomy, value=len(taxonomy.leaves))
     if settings.form == "language":
         return _run_language(settings, taxonomy)
-    matrices = _matrices(settings, taxonomy, note)
+    answers = None if settings.answers is None else _read_answers(settings, settings.answers, taxonomy, part)
+    matrices = _matrices(settings, taxonomy, part, answers, note)
+    report = _report(settings, taxonomy, matrices)
+    if answers is None:
+        return report
+    return replace(report, data={**report.data, "excluded": excluded_records([answers])})
+
+
+def _report(settings: Settings, taxonomy: Taxonomy, matrices: Sequence[ScoreMatrix]) -> StudyReport:
     if settings.form == "two-level":
         grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
         results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
@@ -181,20 +191,28 @@ def _check(settings: Settings) -> None:
         raise DataError("--save-scores keeps the scores of one --model.", value=list(settings.models))
 
 
-def _matrices(settings: Settings, taxonomy: Taxonomy, note: Callable[[str], None]) -> list[ScoreMatrix]:
+def _matrices(
+    settings: Settings,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    answers: AnswerFile | None,
+    note: Callable[[str], None],
+) -> list[ScoreMatrix]:
     matrices = [read_scores(path, taxonomy) for path in settings.scores]
     for spec in settings.models:
-        if settings.answers is not None:
-            matrix = _score_answers(spec, settings, taxonomy)
+        if answers is not None:
+            matrix = _score_answers(spec, settings, taxonomy, answers)
         else:
-            matrix = _score_data(spec, settings, taxonomy, note)
+            matrix = _score_data(spec, settings, taxonomy, part, note)
         matrices.append(matrix)
     if settings.save_scores is not None:
         write_scores(settings.save_scores, matrices[-1], taxonomy)
     return matrices
 
 
-def _score_data(spec: str, settings: Settings, taxonomy: Taxonomy, note: Callable[[str], None]) -> ScoreMatrix:
+def _score_data(
+    spec: str, settings: Settings, taxonomy: Taxonomy, part: Domain | None, note: Callable[[str], None]
+) -> ScoreMatrix:
     from taxtune.data import load_examples
 
     assert settings.data is not None
@@ -202,7 +220,7 @@ def _score_data(spec: str, settings: Settings, taxonomy: Taxonomy, note: Callabl
     if not isinstance(encoder, ClipEncoder):
         raise DataError("This encoder reads no images.", value=spec, remedy="Take a CLIP model, or give --answers.")
     kind = "folder" if settings.data.is_dir() else "inat21" if settings.data.suffix == ".json" else "manifest"
-    examples = load_examples(kind, settings.data, taxonomy, images=settings.images, on_note=note)
+    examples = load_examples(kind, settings.data, taxonomy, part=part, images=settings.images, on_note=note)
     prompts = read_label_prompts(settings.templates or "photos")
     # One bar: a template's labels are embedded in about the time of a batch of images.
     with progress(len(examples) + len(prompts.templates), "images") as advance:
@@ -217,34 +235,43 @@ def _score_data(spec: str, settings: Settings, taxonomy: Taxonomy, note: Callabl
         )
 
 
-def _score_answers(spec: str, settings: Settings, taxonomy: Taxonomy) -> ScoreMatrix:
-    assert settings.answers is not None
+def _read_answers(settings: Settings, path: Path, taxonomy: Taxonomy, part: Domain | None) -> AnswerFile:
+    """Returns the answers that can be embedded: an empty text has no direction."""
     answers = read_answer_file(
-        settings.answers,
+        path,
         taxonomy,
         columns=settings.columns,
         where=dict(settings.where),
         guesses=settings.guesses,
         off_tree=settings.off_tree,
         missing=settings.missing,
+        part=part,
     )
-    rows = [row for row in answers.rows if row.answer is not None and row.answer.strip()]
-    notes = list(answers.notes)
-    empty = len(answers.rows) - len(rows)
-    if empty:
-        notes.append(f"{answers.file}: {empty:,} of {len(answers.rows):,} rows left out: the answer is empty.")
-    if not rows:
+    empty = [row for row in answers.rows if not (row.answer or "").strip()]
+    if not empty:
+        return answers
+    if len(empty) == len(answers.rows):
         raise DataError("All answers are empty.", file=answers.file)
+    note = f"{answers.file}: {len(empty):,} of {len(answers.rows):,} rows left out: the answer is empty."
+    return replace(
+        answers,
+        rows=tuple(row for row in answers.rows if (row.answer or "").strip()),
+        excluded=answers.excluded + tuple(Excluded(row.row, row.id, "the answer is empty") for row in empty),
+        notes=(*answers.notes, note),
+    )
+
+
+def _score_answers(spec: str, settings: Settings, taxonomy: Taxonomy, answers: AnswerFile) -> ScoreMatrix:
     matrix = score_texts(
         make_encoder(spec, settings),
         taxonomy,
-        [row.id for row in rows],
-        [row.answer or "" for row in rows],
-        [row.target for row in rows],
+        [row.id for row in answers.rows],
+        [row.answer or "" for row in answers.rows],
+        [row.target for row in answers.rows],
         read_label_prompts(settings.templates or "label"),
         names=settings.label_names,
     )
-    return replace(matrix, notes=(*notes, *matrix.notes))
+    return replace(matrix, notes=(*answers.notes, *matrix.notes))
 
 
 def _run_language(settings: Settings, taxonomy: Taxonomy) -> StudyReport:

@@ -115,6 +115,11 @@ def test_a_clip_model_on_images(
     assert run(monkeypatch, *common, *two, "--scores", folder / "kept.npz") == 0
     row = json.loads(capsys.readouterr().out)["tables"]["two-level"][0]
     assert row["CG FG-emb"] is not None
+    # Images outside the root are left out, and said.
+    assert run(monkeypatch, *common, *model[:4], "--root", "food") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["tables"]["granularity"][0]["images"] == 8
+    assert "8 of 16 images lie outside 'food'" in shown.err
 
 
 def test_answers_and_language(
@@ -133,6 +138,16 @@ def test_answers_and_language(
     record = json.loads(capsys.readouterr().out)
     assert record["tables"]["granularity"][0]["images"] == 3
     assert any("1 of 4 rows left out: the answer is empty" in note for note in record["notes"])
+    assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
+    # Below "food" the cat and the dog are outside.
+    assert run(monkeypatch, *common, *model, "--root", "food") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["tables"]["granularity"][0]["images"] == 2
+    assert [(row["row"], row["reason"]) for row in record["excluded"]] == [
+        (1, "target outside food"),
+        (3, "target outside food"),
+    ]
+    assert any("2 of 4 rows are left out: target outside food" in note for note in record["notes"])
     language = ("--form", "language", "--coarse-level", 1, "--model", f"clip:{tiny_clip}")
     assert run(monkeypatch, *common, *language, "--templates", "photos") == 0
     record = json.loads(capsys.readouterr().out)

@@ -71,6 +71,24 @@ def test_a_root_has_scores_on_the_whole_tree_beside_its_own(
     assert [row["hR on life"] for row in tables["both-trees"]] == [row["hR"] for row in whole["prompts"]]
 
 
+def test_targets_outside_the_root_are_left_out_and_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
+    found = result(monkeypatch, capsys, *arguments, "--root", "thrush")
+    # Only the blackbird is a thrush: right with the one prompt, one of two nodes with the other.
+    assert [(row["answers"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
+        (1, 1.0, 1.0),
+        (1, 1.0, 0.5),
+    ]
+    assert found["excluded"] == [
+        {"file": name, "row": 3, "id": "2", "reason": "target outside thrush"} for name in ("short.csv", "careful.csv")
+    ]
+    assert found["notes"][0] == "short.csv: 1 of 2 rows are left out: target outside thrush"
+    assert run(monkeypatch, *arguments, "--root", "duck", "--where", "id=1") == 2
+    assert "No target lies below 'duck'" in capsys.readouterr().err
+
+
 def test_one_file_with_columns_or_guesses(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

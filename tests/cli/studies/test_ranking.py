@@ -96,6 +96,33 @@ def test_a_root_changes_what_the_metrics_count(
     assert [row["answers"] for row in tables["both-trees"]] == [row["answers"] for row in tables["scores"]] == [2, 3]
 
 
+def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "more.csv").write_text(BOLD + "4,blackbird,duck\n5,a bird,birds\n", encoding="utf-8")
+    arguments = ("careful.csv", "more.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
+    assert run(monkeypatch, *arguments) == 2
+    assert "more (more.csv): 2 rows that another lacks" in capsys.readouterr().err
+    found = result(monkeypatch, capsys, *arguments, "--root", "thrush")
+    # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and abstains.
+    assert [(row["answers"], row["missing"], row["abstained"]) for row in found["tables"]["scores"]] == [
+        (1, 1, 0),
+        (2, 0, 1),
+    ]
+    assert [(row["hP"], row["hR"]) for row in found["tables"]["scores"]] == [(1.0, 0.5), (1.0, (1 + 1 / 2) / 2)]
+    assert [(row["file"], row["row"], row["id"]) for row in found["excluded"]] == [
+        ("careful.csv", 3, "2"),
+        ("more.csv", 3, "2"),
+        ("more.csv", 5, "4"),
+        ("more.csv", 6, "5"),
+    ]
+    assert {row["reason"] for row in found["excluded"]} == {"target outside thrush"}
+    assert found["notes"] == [
+        "careful.csv: 1 of 3 rows are left out: target outside thrush",
+        "more.csv: 3 of 5 rows are left out: target outside thrush",
+    ]
+
+
 def test_the_papers_tables_and_ones_own_can_be_ranked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,4 +186,9 @@ def test_common_rows_are_ranked_and_the_others_counted(
     assert [note.split(",")[0] for note in found["notes"]] == [
         "2 of 3 rows of bold are left out",
         "1 of 2 rows of short are left out",
+    ]
+    assert [(row["file"], row["id"], row["reason"]) for row in found["excluded"]] == [
+        ("bold.csv", "2", "another model or prompt lacks it"),
+        ("bold.csv", "3", "another model or prompt lacks it"),
+        ("short.csv", "9", "another model or prompt lacks it"),
     ]
