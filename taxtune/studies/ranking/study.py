@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
+from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
 from taxtune.studies.answer_files import AnswerRow
@@ -216,6 +217,9 @@ def _text_scores(
                 if settings.reference == "label"
                 else (taxonomy.common_name(row.target),)
             )
+    if isinstance(measure, Cider):
+        # A document a target: what one model is given must not depend on which answers the others gave.
+        measure.fit(list(references.values()))
     # Each distinct comparison once: models often say the same.
     pairs: dict[tuple[str, str, str], int] = {}
     wanted: list[list[list[int]]] = []

@@ -11,7 +11,7 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
-from taxtune.metrics.registry import FloatArray, PairwiseMeasure
+from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import StudyReport
 from taxtune.studies.placing import place_texts, trivial_answer
@@ -99,6 +99,19 @@ def test_a_missing_answer_is_counted_and_no_zero(birds: Taxonomy) -> None:
     notes = " ".join(report.as_json()["table_notes"]["scores"])
     assert "1 answers are missing" in notes
     assert "'Aves', what all targets have in common, would have hP 1.000, hR 0.400" in notes
+
+
+def test_another_models_answers_do_not_change_what_cider_weighs(birds: Taxonomy) -> None:
+    two = {"careful": rows("thrush", "bird"), "bold": rows("a blackbird", "American robin")}
+    three = {**two, "long": rows("a bird like a blackbird", "a blue mallard, or no mallard")}
+    found = [
+        {row["model"]: row["CIDEr"] for row in records(study(models, birds, make_measure("cider")), "scores")}  # type: ignore[arg-type]
+        for models in (two, three)
+    ]
+    # Of two targets: "a" is in neither and weighs as much as "blackbird". One right of two examples, in percent.
+    assert found[0] == {"careful": 0.0, "bold": pytest.approx(100 / np.sqrt(2) / 4 / 2)}
+    assert found[1] == {**found[0], "long": pytest.approx(found[1]["long"])}
+    assert 0 < found[1]["long"] < 25
 
 
 def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(birds: Taxonomy) -> None:
