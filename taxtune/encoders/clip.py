@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -33,6 +34,7 @@ class ClipEncoder:
     Attributes:
         name: "clip:MODEL".
         identity: Everything about the model that can change a vector.
+        preprocessing: What is done to an image before the model sees it.
         context_length: Tokens of a text that the model reads.
 
     Raises:
@@ -71,6 +73,8 @@ class ClipEncoder:
             "model": model,
             "weights": _weights_digest(self._model),
         }
+        # Functions show with their address, which is another in every process.
+        self.preprocessing = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self._preprocess))
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
         """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.data.examples import Example
-from taxtune.data.images import load_image
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.image_store import stored_images
 from taxtune.errors import DataError, ModelError
 from taxtune.studies.granularity.label_prompts import LabelPrompts, label_texts
 from taxtune.taxonomy.tree import Taxonomy
@@ -104,6 +104,8 @@ def score_images(
 ) -> ScoreMatrix:
     """Returns the cosine of every image with the prompts of every node (paper 3, eq. 1).
 
+    Embeddings of images are kept on disk by content.
+
     Args:
         encoder: A CLIP model.
         taxonomy: The tree.
@@ -118,13 +120,9 @@ def score_images(
         ModelError: If the model gives no vector for a label or an image.
     """
     labels = prompts.embed(encoder, label_texts(taxonomy, names), on_progress=on_template)
-    parts: list[FloatMatrix] = []
-    for start in range(0, len(examples), encoder.batch_size):
-        batch = examples[start : start + encoder.batch_size]
-        parts.append(encoder.images([load_image(e.image, sha256=e.sha256 or None) for e in batch]))
-        if on_progress is not None:
-            on_progress(len(batch))
-    images = np.concatenate(parts)
+    images = stored_images(
+        encoder, [e.image for e in examples], sha256=[e.sha256 or "" for e in examples], on_progress=on_progress
+    )
     check_vectors(encoder.name, {"labels": labels, "images": images})
     targets = np.array([e.target for e in examples], dtype=np.int64)
     return ScoreMatrix(

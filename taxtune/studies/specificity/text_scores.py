@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune import atomic
-from taxtune.data.images import load_image
+from taxtune.data.images import content_hash
 from taxtune.encoders.base import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.image_store import stored_images
 from taxtune.errors import DataError, ImageError, shortened
+from taxtune.metrics.score_store import ScoreStore
 from taxtune.studies.granularity.score_matrix import check_vectors
 from taxtune.studies.specificity.hard_negatives import NEGATIVES, POSITIVES, ImageTexts
 from taxtune.taxonomy.readers.text import parse_table, read_text
@@ -61,8 +63,9 @@ def score_with_clip(
 ) -> ScoredTexts:
     """Returns the cosine of every image with each of its texts (paper 3, eq. 1).
 
-    Texts that are shared by images, as captions are, are embedded once and kept on disk; altered captions, of which
-    there are as many as 100 an image, batch by batch, so that memory holds few of them at a time.
+    Embeddings of images, and of texts that images share, as captions are, are kept on disk. Altered captions, of which
+    there are as many as 100 an image, are embedded batch by batch, so that memory holds few of them at a time; of these
+    the scores are kept.
 
     Args:
         encoder: A CLIP model.
@@ -87,25 +90,45 @@ def score_with_clip(
     shared = {t: i for i, t in enumerate(dict.fromkeys(t for m in made for k in KINDS[:-1] for t in m.texts[k]))}
     vectors = _embedded(encoder, list(shared), on_texts)
     check_vectors(encoder.name, {"texts": vectors})
+    kept = ScoreStore(encoder.cache_dir)
     scores: list[Mapping[str, FloatArray]] = []
     for start in range(0, len(made), encoder.batch_size):
         batch = made[start : start + encoder.batch_size]
-        images = encoder.images([load_image(folder / item.file_name) for item in batch])
+        files = [folder / item.file_name for item in batch]
+        hashes = [content_hash(file) for file in files]
+        images = stored_images(encoder, files, sha256=hashes)
         check_vectors(encoder.name, {f"images, {batch[0].file_name} to {batch[-1].file_name}": images})
-        own = {text: i for i, text in enumerate(dict.fromkeys(t for item in batch for t in item.texts["altered"]))}
-        altered = encoder.texts(list(own))
-        if own:
-            check_vectors(encoder.name, {"altered captions": altered})
-        for image, item in zip(images, batch, strict=True):
+        altered = _altered(encoder, kept, batch, hashes, images)
+        for image, item, of_altered in zip(images, batch, altered, strict=True):
             scores.append(
                 {
-                    kind: _cosines(image, *((own, altered) if kind == "altered" else (shared, vectors)), texts)
+                    kind: of_altered if kind == "altered" else _cosines(image, shared, vectors, texts)
                     for kind, texts in item.texts.items()
                 }
             )
         if on_progress is not None:
             on_progress(len(batch))
     return ScoredTexts(name, tuple(item.image for item in made), tuple(scores), _cut(encoder, made))
+
+
+def _altered(
+    encoder: ClipEncoder, kept: ScoreStore, batch: Sequence[ImageTexts], hashes: Sequence[str], images: FloatMatrix
+) -> list[FloatArray]:
+    """Returns the cosines of images with their altered captions; the scores are kept on disk, the many vectors not."""
+    identity = {**encoder.identity, "kind": "clip image and text", "preprocessing": encoder.preprocessing}
+    items = [(key, text) for key, item in zip(hashes, batch, strict=True) for text in item.texts["altered"]]
+    known = kept.get(identity, items)
+    values = np.array([math.nan if score is None else score for score in known], dtype=np.float64)
+    owner = np.repeat(np.arange(len(batch)), [len(item.texts["altered"]) for item in batch])
+    fresh = np.flatnonzero(np.isnan(values))
+    if fresh.size:
+        texts = {text: i for i, text in enumerate(dict.fromkeys(items[i][1] for i in fresh.tolist()))}
+        vectors = encoder.texts(list(texts))
+        check_vectors(encoder.name, {"altered captions": vectors})
+        rows = vectors[[texts[items[i][1]] for i in fresh.tolist()]]
+        values[fresh] = np.einsum("ij,ij->i", rows, images[owner[fresh]])
+        kept.put(identity, [items[i] for i in fresh.tolist()], values[fresh].tolist())
+    return [values[owner == i] for i in range(len(batch))]
 
 
 def _embedded(encoder: ClipEncoder, texts: list[str], on_texts: Callable[[int, int], object] | None) -> FloatMatrix:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.cli.commands import run_command
+from tests.tiny_text_models import make_clip
 
 TAXONOMY = """path,aliases
 thing/animal/cat,
@@ -120,6 +122,57 @@ def test_a_clip_model_on_images(
     shown = capsys.readouterr()
     assert json.loads(shown.out)["tables"]["granularity"][0]["images"] == 8
     assert "8 of 16 images lie outside 'food'" in shown.err
+
+
+def test_a_second_run_encodes_nothing(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_clip = pytest.importorskip("open_clip")
+    rows = "image,label\n"
+    for i, label in enumerate(("cat", "dog", "apple", "bread", "bread")):
+        Image.effect_noise((40, 40 + i), 60).convert("RGB").save(folder / f"{i}.png")
+        rows += f"{i}.png,{label}\n"
+    (folder / "manifest.csv").write_text(rows)
+    model = ("--model", make_clip(folder), "--device", "cpu", "--cache-dir", folder / "cache")
+    options = (
+        "-t",
+        folder / "tree.csv",
+        "--data",
+        folder / "manifest.csv",
+        "--resamples",
+        0,
+        "--batch-size",
+        2,
+        *model,
+    )
+    calls = {"encode_image": 0, "encode_text": 0}
+    for name in calls:
+        real = getattr(open_clip.CLIP, name)
+
+        def call(*given: object, name: str = name, real: Callable[..., object] = real, **more: object) -> object:
+            calls[name] += 1
+            return real(*given, **more)
+
+        monkeypatch.setattr(open_clip.CLIP, name, call)
+
+    def study(*more: str) -> tuple[dict[str, object], dict[str, int]]:
+        calls.update(dict.fromkeys(calls, 0))
+        assert run(monkeypatch, *options, "--json", *more) == 0
+        return json.loads(capsys.readouterr().out)["tables"], dict(calls)
+
+    first, made = study()
+    assert made["encode_image"] == 3
+    assert made["encode_text"] > 0
+    again, made = study()
+    assert made == {"encode_image": 0, "encode_text": 0}
+    assert again == first
+    # Two levels are another question about the same images.
+    assert study("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
+    Image.effect_noise((60, 60), 10).convert("RGB").save(folder / "0.png")
+    assert study()[1] == {"encode_image": 1, "encode_text": 0}
+    (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:100])
+    assert run(monkeypatch, *options) == 2
+    assert "1.png" in capsys.readouterr().err
 
 
 def test_answers_and_language(

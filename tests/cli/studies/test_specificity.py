@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests.cli.commands import run_command
 from tests.studies.coco import write_coco
+from tests.tiny_text_models import make_clip
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -89,6 +90,51 @@ def test_the_texts_without_a_model(
     # Unscored pairs are no zeros.
     assert run(monkeypatch, "--scored", "p.jsonl") == 2
     assert "missing, no finite number" in capsys.readouterr().err
+
+
+def test_a_second_run_encodes_nothing(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_clip = pytest.importorskip("open_clip")
+    monkeypatch.chdir(folder)
+    model = make_clip(folder)
+    calls = {"encode_image": 0, "encode_text": 0}
+    for name in calls:
+        counted(monkeypatch, open_clip.CLIP, name, calls)
+    options = ("--images", "images", "--model", model, "--negatives", 5, "--resamples", 0, "--batch-size", 2)
+    options = (*COCO, *options, "--cache-dir", "kept", "--device", "cpu", "--json")
+
+    def study() -> tuple[dict[str, object], dict[str, int]]:
+        calls.update(dict.fromkeys(calls, 0))
+        assert run(monkeypatch, *options) == 0
+        return json.loads(capsys.readouterr().out)["tables"], dict(calls)
+
+    first, made = study()
+    assert made["encode_image"] == 2
+    texts = made["encode_text"]
+    again, made = study()
+    assert made == {"encode_image": 0, "encode_text": 0}
+    assert again == first
+    # An image that has changed, and with it only its pairs.
+    Image.new("RGB", (50, 50), "navy").save(folder / "images" / "000000000002.jpg")
+    other, made = study()
+    assert made["encode_image"] == 1
+    assert 0 < made["encode_text"] < texts
+    assert other != first
+    image = folder / "images" / "000000000002.jpg"
+    image.write_bytes(image.read_bytes()[:300])
+    assert run(monkeypatch, *options) == 2
+    assert "000000000002.jpg: The image is corrupt" in capsys.readouterr().err
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: dict[str, int]) -> None:
+    real = getattr(owner, name)
+
+    def call(*arguments: object, **options: object) -> object:
+        calls[name] += 1
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
 
 
 @pytest.mark.parametrize(
