@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    ApiBaseOption,
+    BatchSizeOption,
+    CacheDirOption,
+    ChunkerOption,
+    DeviceOption,
+    FormatOption,
+    GuessesOption,
+    IdColumnOption,
+    JsonRowsOption,
+    MissingOption,
+    OffTreeOption,
+    OutOption,
+    PresetOption,
+    ResamplesOption,
+    RootOption,
+    SeedOption,
+    SimilarityOption,
+    TargetColumnOption,
+    TaxonomyOption,
+    WhereOption,
+    check_out,
+    choice,
+    pairs,
+)
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,57 +45,53 @@ __all__ = ["diagnose"]
 
 def diagnose(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV or JSONL with answers and their targets.")],
-    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    root: Annotated[
-        str | None,
-        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
-    ] = None,
-    answer: Annotated[str, typer.Option("--answer-column", help="The column of the answers.")] = "answer",
-    target: Annotated[str, typer.Option("--target-column", help="The column of the targets.")] = "target",
-    id: Annotated[str, typer.Option("--id-column", help="The column that identifies a row.")] = "id",
-    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE that rows must have; repeatable.")] = None,
-    guesses: Annotated[str, typer.Option(help="Lists of guesses: first, or join to one answer.")] = "first",
-    off_tree: Annotated[str, typer.Option(help="Targets not on the tree: error or leave-out.")] = "error",
-    missing: Annotated[str, typer.Option(help="Rows without an answer: error or leave-out.")] = "error",
-    similarity: Annotated[str, typer.Option(help="The mapper's: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
-    preset: Annotated[str, typer.Option(help="The mapper's: default or paper-listing.")] = "default",
+    taxonomy: TaxonomyOption,
+    format: FormatOption = "auto",
+    root: RootOption = None,
+    answer: AnswerColumnOption = "answer",
+    target: TargetColumnOption = "target",
+    id: IdColumnOption = "id",
+    where: WhereOption = None,
+    guesses: GuessesOption = "first",
+    off_tree: OffTreeOption = "error",
+    missing: MissingOption = "error",
+    similarity: SimilarityOption = "lexical",
+    preset: PresetOption = "default",
     inclusion: Annotated[
         str | None,
-        typer.Option(help="A measure whose verdict paper 2's error types rest on, such as text-inclusion."),
+        typer.Option(
+            metavar="SPEC", help="A measure whose verdict paper 2's error types rest on, such as text-inclusion."
+        ),
     ] = None,
     concept: Annotated[
-        str | None, typer.Option(help="The similarity that stands beside it, such as concept:MODEL or sentence:MODEL.")
+        str | None,
+        typer.Option(
+            metavar="SPEC", help="The similarity that stands beside it, such as concept:MODEL or sentence:MODEL."
+        ),
     ] = None,
     question: Annotated[
-        str | None, typer.Option(help="The prompt that was asked about all images, for an inclusion judge.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The prompt that was asked about all images, for an inclusion judge."),
     ] = None,
     question_column: Annotated[
-        str | None, typer.Option(help="Or the column of the prompt that was asked about each.")
+        str | None, typer.Option(metavar="COLUMN", help="Or the column of the prompt that was asked about each.")
     ] = None,
     high: Annotated[
         float, typer.Option(min=-1, max=1, help="From which similarity on two texts speak of one thing.")
     ] = 0.7,
     near: Annotated[float, typer.Option(min=-1, max=1, help="From which similarity on a mistake is near.")] = 0.4,
-    chunker: Annotated[str, typer.Option(help="For concept similarity: spacy, spacy:MODEL or rules.")] = "spacy",
+    chunker: ChunkerOption = "spacy",
     least: Annotated[int, typer.Option(min=1, help="Fewest answers of a clade that is listed.")] = 5,
     clades: Annotated[int, typer.Option(min=0, help="Clades to list.")] = 10,
     examples: Annotated[int, typer.Option(min=0, help="Examples to show of each type.")] = 3,
-    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    device: Annotated[str, typer.Option(help="Where models of measures and mapper run.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
-    cache_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Where scores and embeddings are kept.")
-    ] = None,
-    api_base: Annotated[str | None, typer.Option(help="Address of a judge's server.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for tables, figure and JSON.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each answer.")] = False,
+    resamples: ResamplesOption = 2000,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
+    api_base: ApiBaseOption = None,
+    out: OutOption = None,
+    as_json: JsonRowsOption = False,
 ) -> None:
     """Print error types with counts and costs in hP and hR, the worst clades and example answers."""
     from dataclasses import replace

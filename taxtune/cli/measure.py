@@ -7,7 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from taxtune.cli.studies.options import check_out
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    ApiBaseOption,
+    BatchSizeOption,
+    CacheDirOption,
+    ChunkerOption,
+    DeviceOption,
+    EmptyOption,
+    JsonRowsOption,
+    OutOption,
+    QuestionColumnOption,
+    ResamplesOption,
+    SeedOption,
+    check_out,
+    measure_option,
+)
 from taxtune.errors import DataError
 
 __all__ = ["measure"]
@@ -20,32 +35,28 @@ def measure(
         str | None,
         typer.Argument(metavar="FILE", help="CSV or JSONL with answer and reference (a text, or a list of them)."),
     ] = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help=f"A measure, repeatable; see --list. Default: {', '.join(_DEFAULT)}."),
-    ] = None,
+    measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the measures, and end.")] = False,
-    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
-    reference_column: Annotated[str, typer.Option(help="Column of the reference or references.")] = "reference",
-    question_column: Annotated[str, typer.Option(help="Column of the question, for measures that are judges.")] = (
-        "question"
-    ),
-    image_column: Annotated[str, typer.Option(help="Column of the image, for clip-i2t.")] = "image",
+    answer_column: AnswerColumnOption = "answer",
+    reference_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the reference or references.")
+    ] = "reference",
+    question_column: QuestionColumnOption = "question",
+    image_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the image, for clip-i2t.")] = "image",
     images: Annotated[
-        Path | None, typer.Option(help="Folder that image names start from; by default the file's.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder that image names start from; by default the file's."),
     ] = None,
-    empty: Annotated[str, typer.Option(help="What an empty answer cell means: error, abstain or leave-out.")] = "error",
-    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples of the means.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    device: Annotated[str, typer.Option(help="Where models of measures run.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
-    cache_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Where scores and embeddings are kept.")
-    ] = None,
-    api_base: Annotated[str | None, typer.Option(help="Address of a judge's OpenAI-compatible server.")] = None,
-    chunker: Annotated[str, typer.Option(help="How concept finds concepts: spacy, spacy:MODEL or rules.")] = "spacy",
-    out: Annotated[Path | None, typer.Option(help="Folder for the table and study.json with a record a row.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each row.")] = False,
+    empty: EmptyOption = "error",
+    resamples: ResamplesOption = 2000,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
+    api_base: ApiBaseOption = None,
+    chunker: ChunkerOption = "spacy",
+    out: OutOption = None,
+    as_json: JsonRowsOption = False,
 ) -> None:
     """Print the mean of text measures over a file of answers, with 95 % bootstrap intervals.
 

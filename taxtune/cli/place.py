@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.options import FormatOption, PresetOption, RootLabelOption, SimilarityOption, TaxonomyOption, note
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,33 +26,25 @@ _INPUTS = ("auto", "text", "csv", "jsonl")
 
 
 def place(
-    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
+    taxonomy: TaxonomyOption,
     file: Annotated[
         str,
         typer.Argument(
             metavar="[FILE|-]", help="Text with one answer a line, CSV or JSONL with a column answer; - reads stdin."
         ),
     ] = "-",
-    similarity: Annotated[
-        str, typer.Option(help="lexical, sentence:MODEL or clip:MODEL (a name, a folder, hf-hub:OWNER/MODEL).")
-    ] = "lexical",
-    preset: Annotated[
-        str, typer.Option(help="default, or paper-listing for the paper's Algorithm 1 as printed.")
-    ] = "default",
+    similarity: SimilarityOption = "lexical",
+    preset: PresetOption = "default",
     input: Annotated[
         str, typer.Option("--input", help="text, csv or jsonl; auto goes by the file's name, and stdin is text.")
     ] = "auto",
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    root_label: Annotated[
-        str | None, typer.Option(help="The label of the taxonomy's root, where its format has none and one is added.")
-    ] = None,
+    format: FormatOption = "auto",
+    root_label: RootLabelOption = None,
     root: Annotated[
-        str | None, typer.Option(help="Place on the part of the taxonomy below this node (a label or path).")
+        str | None,
+        typer.Option(
+            "--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -69,7 +62,7 @@ def place(
         taxonomy,
         format=format,
         root_label=root_label,
-        on_note=lambda text: print(f"taxtune: note: {text}", file=sys.stderr),
+        on_note=note,
     )
     if root is not None:
         tree = restrict(tree, root).tree

@@ -14,6 +14,7 @@ import typer
 
 from taxtune.atomic import make_folder, output_error, write_json, write_text
 from taxtune.cli.interrupts import interrupts
+from taxtune.cli.options import note
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Progress
@@ -49,11 +50,7 @@ SplitKind = Literal["tuning", "heldout"]
 def open_session(recipe: str, settings: Sequence[str], out: Path | None) -> Session:
     """Returns the session of a recipe; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
-    return Session(loaded, out if out is not None else Path("runs") / loaded.name, on_note=_note)
-
-
-def _note(text: str) -> None:
-    print(f"taxtune: {text}", file=sys.stderr)
+    return Session(loaded, out if out is not None else Path("runs") / loaded.name, on_note=note)
 
 
 @contextmanager
@@ -232,7 +229,7 @@ def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bo
     for held in result.heldout[1:]:
         write_text(folder / f"winner-{held.name}.j2", held.template)
     figures = [path for name in ("figure6", "history") for path in sorted(folder.glob(f"{name}.*"))]
-    make_tracker(session, _note).comparison(result, figures, comparison_id(session))
+    make_tracker(session, note).comparison(result, figures, comparison_id(session))
     if as_json:
         _print_json(asdict(result))
     else:
@@ -241,7 +238,7 @@ def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bo
 
 def _where(session: Session, folder: Path) -> dict[str, str]:
     where = {"report": str(folder / "report.html"), "plot": str(folder / "figure6.png")}
-    shown = make_tracker(session, _note).where()
+    shown = make_tracker(session, note).where()
     return where if shown is None else where | {"experiments": shown}
 
 
@@ -325,8 +322,8 @@ def _print_plan(plan: Plan) -> None:
         line("judge", plan.judge)
         line("judge calls", f"at most {plan.judge_calls:,}")
     line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
-    for note in plan.notes:
-        line("note", note)
+    for text in plan.notes:
+        line("note", text)
     if plan.problems:
         console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
         for problem in plan.problems:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.options import (
+    EmptyOption,
+    FormatOption,
+    JsonRowsOption,
+    PresetOption,
+    ResamplesOption,
+    RootLabelOption,
+    RootOption,
+    SeedOption,
+    SimilarityOption,
+    TaxonomyOption,
+    note,
+)
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,26 +47,16 @@ def score(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="CSV or JSONL with target, and answer (text) or predicted (a node).")
     ],
-    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    root_label: Annotated[
-        str | None, typer.Option(help="The label of the taxonomy's root, where its format has none and one is added.")
-    ] = None,
-    root: Annotated[
-        str | None,
-        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
-    ] = None,
-    similarity: Annotated[str, typer.Option(help="For answers: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
-    preset: Annotated[str, typer.Option(help="For answers: default or paper-listing.")] = "default",
-    empty: Annotated[str, typer.Option(help="What an empty answer cell means: error, abstain or leave-out.")] = "error",
-    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples for the intervals.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each row.")] = False,
+    taxonomy: TaxonomyOption,
+    format: FormatOption = "auto",
+    root_label: RootLabelOption = None,
+    root: RootOption = None,
+    similarity: SimilarityOption = "lexical",
+    preset: PresetOption = "default",
+    empty: EmptyOption = "error",
+    resamples: ResamplesOption = 2000,
+    seed: SeedOption = 0,
+    as_json: JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy and mean placed depth with 95 % bootstrap intervals."""
     from taxtune.metrics import bootstrap_scores
@@ -63,12 +65,12 @@ def score(
 
     if empty not in EMPTY:
         raise DataError("There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(EMPTY)}.")
-    whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=_note)
+    whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=note)
     part = None if root is None else restrict(whole, root)
     tree = whole if part is None else part.tree
     rows = read_predictions(file, tree, empty=empty, part=part)
-    for note in rows.notes:
-        _note(note)
+    for text in rows.notes:
+        note(text)
     placements: list[Placement] = []
     mapper: dict[str, Any] | None = None
     predicted = list(rows.predicted)
@@ -179,7 +181,3 @@ def _print_scores(
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:
     digits = 2 if key == "depth" else 3
     return name, f"{value.estimate:.{digits}f}", f"{value.low:.{digits}f} – {value.high:.{digits}f}"
-
-
-def _note(text: str) -> None:
-    print(f"taxtune: note: {text}", file=sys.stderr)

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.options import (
+    EnglishNamesOption,
+    FileFormatOption,
+    JsonOption,
+    RootLabelOption,
+    TaxonomyArgument,
+    note,
+)
 from taxtune.cli.taxonomy_build import build, link
 
 if TYPE_CHECKING:
@@ -19,21 +27,14 @@ taxonomy_app = typer.Typer(help="Look at a label taxonomy, or build one.", no_ar
 taxonomy_app.command()(build)
 taxonomy_app.command()(link)
 
-_File = Annotated[str, typer.Argument(metavar="FILE", help="The taxonomy, or builtin:fieldguide.")]
-# taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
-_FORMATS = (
-    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, nabirds, groups, indented or imagenet-json; auto looks "
-    "at the content"
-)
-_Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help=f"The file's format: {_FORMATS}.")]
-_RootLabel = Annotated[
-    str | None, typer.Option(help="The root's label, where the format has no root and one is added.")
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @taxonomy_app.command()
-def check(file: _File, format: _Format = "auto", root_label: _RootLabel = None, as_json: _Json = False) -> None:
+def check(
+    file: TaxonomyArgument,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print size, depth, ranks and every defect of a taxonomy file.
 
     Exits with 0 if the file is a tree, notes or no notes, and with 2 if a defect breaks it.
@@ -51,18 +52,20 @@ def check(file: _File, format: _Format = "auto", root_label: _RootLabel = None, 
 
 @taxonomy_app.command()
 def show(
-    file: _File,
-    node: Annotated[str | None, typer.Argument(help="A label, an alias or a path; the root if left out.")] = None,
+    file: TaxonomyArgument,
+    node: Annotated[
+        str | None, typer.Argument(metavar="[NODE]", help="A label, an alias or a path; the root if left out.")
+    ] = None,
     depth: Annotated[int, typer.Option(min=0, help="Levels to print below the node.")] = 1,
-    names: Annotated[bool, typer.Option(help="Add the English names that come with taxtune.")] = True,
-    format: _Format = "auto",
-    root_label: _RootLabel = None,
-    as_json: _Json = False,
+    names: EnglishNamesOption = True,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
-    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=_note)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     index = taxonomy.root if node is None else taxonomy.resolve(node)
     if as_json:
         _print_json(_node_dict(taxonomy, index, depth))
@@ -101,10 +104,6 @@ def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
         if level < depth:
             stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
     return lines
-
-
-def _note(text: str) -> None:
-    print(f"taxtune: note: {text}", file=sys.stderr)
 
 
 def _print_json(value: object) -> None:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.options import JsonOption
 from taxtune.errors import TaxonomyError, TaxtuneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["build", "link"]
-
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def build(
@@ -74,7 +73,7 @@ def build(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the lots between paths of one length and sets of one size.")
     ] = 0,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a rooted tree of a graph of "subclass of" edges.
 
@@ -145,7 +144,7 @@ def link(
         Path | None,
         typer.Option(metavar="FILE", help="Where the examples on the tree go, with their targets, as JSONL."),
     ] = None,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Link OVEN's entities to the nodes of a tree: which are on it, which are not.
 

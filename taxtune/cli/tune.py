@@ -40,7 +40,8 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, e.g. data.tuning=40. Repeatable."),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Where the run is kept.  [default: runs/<recipe's name>]")
+    Path | None,
+    typer.Option("--out", metavar="FOLDER", show_default="runs/ and the recipe's name", help="Where the run is kept."),
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")]
 DryRunOption = Annotated[
@@ -86,7 +87,7 @@ def compare(
     recipe: RecipeArgument,
     objective: Annotated[
         list[ObjectiveName] | None,
-        typer.Option("--objective", help="Once an objective, at least twice.  [default: hp, accuracy]"),
+        typer.Option("--objective", show_default="hp and accuracy", help="Once an objective, at least twice."),
     ] = None,
     settings: SetOption = None,
     out: OutOption = None,

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.studies.options import check_out, choice
+from taxtune.cli.options import (
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    EnglishNamesOption,
+    FormatOption,
+    ImageRootOption,
+    JsonOption,
+    OutOption,
+    TaxonomyOption,
+    check_out,
+    choice,
+    measure_option,
+    note,
+)
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
@@ -19,17 +32,9 @@ _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 
 
 def correlation(
-    taxonomy: Annotated[str, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help=f"A text measure, repeatable. Default: {', '.join(_DEFAULT)}."),
-    ] = None,
+    taxonomy: TaxonomyOption,
+    format: FormatOption = "auto",
+    measure: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
     n: Annotated[int, typer.Option("-n", "--pairs", min=2, help="Pairs drawn for each of hP and hR.")] = 100_000,
     labels: Annotated[
         str, typer.Option(help="A node's label: its first common name where it has one (common), or canonical.")
@@ -41,23 +46,25 @@ def correlation(
     draw: Annotated[
         str, typer.Option(help="A node for hP: uniform among the nodes at the distance, or among the steps up first.")
     ] = "nodes",
-    names: Annotated[bool, typer.Option(help="Use the English names of groups that come with taxtune.")] = True,
+    names: EnglishNamesOption = True,
     images: Annotated[
         Path | None,
         typer.Option(
-            help="Images of the nodes, for clip-i2t: a manifest (image, label), a folder a class, or iNat21's JSON."
+            metavar="PATH",
+            help="Images of the nodes, for clip-i2t: a manifest (image, label), a folder a class, or iNat21's JSON.",
         ),
     ] = None,
-    image_root: Annotated[Path | None, typer.Option(help="Folder that the image names in --images start from.")] = None,
+    image_root: ImageRootOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the pairs and of the images.")] = 0,
-    device: Annotated[str, typer.Option(help="Where models of measures run.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
-    cache_dir: Annotated[Path | None, typer.Option(help="Where scores and embeddings are kept.")] = None,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
     save_pairs: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="CSV file for all pairs drawn, with their scores.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs drawn there, with their scores."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, figure and study.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: OutOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Correlate measures of labels with hP and hR over drawn pairs of nodes (paper 1, Table 1 and Figure 8).
 
@@ -85,7 +92,7 @@ def correlation(
     check_measures(specs, images=images is not None)
     for place in (out, None if save_pairs is None else save_pairs.parent):
         check_out(place)
-    tree = read_taxonomy(taxonomy, format=format, names=names, on_note=_note)
+    tree = read_taxonomy(taxonomy, format=format, names=names, on_note=note)
     relay = ProgressRelay()
     shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, on_progress=relay)
     measures = [make_measure(spec, shared) for spec in specs]
@@ -116,13 +123,9 @@ def _images(path: Path, root: Path | None, tree: Taxonomy) -> dict[int, list[Pat
         tree,
         images=root,
         check="drawn",
-        on_note=_note,
+        on_note=note,
     )
     files: dict[int, list[Path]] = {}
     for example in examples:
         files.setdefault(example.target, []).append(example.image)
     return files
-
-
-def _note(text: str) -> None:
-    print(f"taxtune: note: {text}", file=sys.stderr)

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    EnglishNamesOption,
+    FormatOption,
+    GuessesOption,
+    IdColumnOption,
+    JsonOption,
+    MissingOption,
+    OffTreeOption,
+    OutOption,
+    SeedOption,
+    TargetColumnOption,
+    TaxonomyOption,
+    WhereOption,
+    check_out,
+    choice,
+    note,
+    pairs,
+)
 
 __all__ = ["granularity"]
 
 
 def granularity(
-    taxonomy: Annotated[
-        str, typer.Option("--taxonomy", "-t", metavar="FILE", help="The taxonomy, or builtin:fieldguide.")
-    ],
+    taxonomy: TaxonomyOption,
     form: Annotated[
         str,
         typer.Option(
             metavar="FORM",
-            help="hierarchy (mAP of all labels), two-level (top-1 of fine and coarse classes) or language (label text "
-            "alone).",
+            help="hierarchy (mAP of all labels), two-level (top-1 of fine and coarse classes), language (label text "
+            "alone) or frequency (captions alone).",
         ),
     ] = "hierarchy",
     scores: Annotated[
@@ -46,19 +64,22 @@ def granularity(
     answers: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Score these texts in the place of images (CSV or JSONL).")
     ] = None,
-    answer_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the answers.")] = "answer",
-    target_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the answers' targets.")] = "target",
-    id_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the examples' ids.")] = "id",
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only these rows of the answers. May be repeated.")
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Count how many of these captions name each label: .txt (one a line), CSV, JSONL, also packed, or "
+            "COCO's JSON. May be repeated.",
+        ),
     ] = None,
-    guesses: Annotated[
-        str, typer.Option(metavar="WHAT", help="What a list of guesses is as one text: first or join.")
-    ] = "first",
-    off_tree: Annotated[
-        str, typer.Option(metavar="WHAT", help="Answers whose target is not on the tree: error or leave-out.")
-    ] = "error",
-    missing: Annotated[str, typer.Option(metavar="WHAT", help="Rows without an answer: error or leave-out.")] = "error",
+    caption_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the captions.")] = "caption",
+    answer_column: AnswerColumnOption = "answer",
+    target_column: TargetColumnOption = "target",
+    id_column: IdColumnOption = "id",
+    where: WhereOption = None,
+    guesses: GuessesOption = "first",
+    off_tree: OffTreeOption = "error",
+    missing: MissingOption = "error",
     root: Annotated[
         str | None,
         typer.Option(metavar="NODE", help="Restrict the taxonomy to the part below this node, which becomes the root."),
@@ -77,27 +98,18 @@ def granularity(
         int | None, typer.Option(metavar="N", help="The coarse classes are the inner nodes of this level.")
     ] = None,
     coarse: Annotated[list[str] | None, typer.Option(metavar="NODE", help="A coarse class. May be repeated.")] = None,
-    names: Annotated[bool, typer.Option(help="Add the English names that come with taxtune.")] = True,
+    names: EnglishNamesOption = True,
     resamples: Annotated[int, typer.Option(min=0, max=10_000, help="Bootstrap resamples; 0 for no intervals.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
+    seed: SeedOption = 0,
     save_scores: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Keep the score matrix that the model made.")
     ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write tables, figure and study.json there.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, ...")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts or images encoded at once.")] = 64,
-    cache_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Where embeddings are kept.")
-    ] = None,
+    format: FormatOption = "auto",
+    out: OutOption = None,
+    as_json: JsonOption = False,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
     api_base: Annotated[
         str | None, typer.Option(metavar="URL", help="Address of an OpenAI-compatible server, for llm:MODEL.")
     ] = None,
@@ -117,6 +129,8 @@ def granularity(
         data=data,
         images=images,
         answers=answers,
+        captions=tuple(captions or ()),
+        caption_column=caption_column,
         columns=Columns(answer_column, target_column, id_column),
         where=tuple(pairs(where, "--where").items()),
         guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
@@ -137,5 +151,5 @@ def granularity(
         api_base=api_base,
         save_scores=save_scores,
     )
-    report = run_granularity(settings, note=lambda text: print(f"taxtune: note: {text}", file=sys.stderr))
+    report = run_granularity(settings, note=note)
     publish(report, out=out, as_json=as_json)

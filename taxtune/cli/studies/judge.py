@@ -7,6 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    ApiBaseOption,
+    BatchSizeOption,
+    CacheDirOption,
+    ConcurrencyOption,
+    DeviceOption,
+    IdColumnOption,
+    JsonOption,
+    OutOption,
+    QuestionColumnOption,
+    SeedOption,
+    measure_option,
+)
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,48 +36,57 @@ def judge(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")
     ],
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="A measure, repeatable; VQA accuracy and its soft form are always there."),
-    ] = None,
+    measure: Annotated[list[str] | None, measure_option("VQA accuracy and its soft form are always there.")] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(help="A language model for LAVE, repeatable: local:MODEL, or litellm's openai/gpt-4o-mini."),
+        typer.Option(
+            metavar="MODEL", help="A language model for LAVE, repeatable: local:MODEL, or litellm's openai/gpt-4o-mini."
+        ),
     ] = None,
     ablations: Annotated[
         bool, typer.Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does, for each judge.")
     ] = False,
     demonstrations: Annotated[
-        Path | None, typer.Option(help="Your own demonstrations for LAVE, in place of ours (YAML).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Your own demonstrations for LAVE, in place of ours (YAML)."),
     ] = None,
     yes_no_demonstrations: Annotated[
-        Path | None, typer.Option(help="The same for questions whose references are yes or no.")
+        Path | None, typer.Option(metavar="FILE", help="The same for questions whose references are yes or no.")
     ] = None,
-    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
+    answer_column: AnswerColumnOption = "answer",
     references_column: Annotated[
-        str, typer.Option(help="Column of the references: a list, in CSV a JSON list, or one text.")
+        str,
+        typer.Option(metavar="COLUMN", help="Column of the references: a list, in CSV a JSON list, or one text."),
     ] = "references",
     human_column: Annotated[
-        str, typer.Option(help="Column of the rating: a number or five binary ratings; or five columns, with commas.")
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the rating: a number or five binary ratings; or five columns, with commas.",
+        ),
     ] = "human",
-    question_column: Annotated[str, typer.Option(help="Column of the question, for judges.")] = "question",
+    question_column: QuestionColumnOption = "question",
     caption_column: Annotated[
-        str | None, typer.Option(help="Column of a description of the image, which LAVE is shown.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of a description of the image, which LAVE is shown."),
     ] = None,
-    id_column: Annotated[str, typer.Option(help="Column that identifies an answer.")] = "id",
-    by: Annotated[str | None, typer.Option(help="Column that groups the answers, such as the model.")] = None,
+    id_column: IdColumnOption = "id",
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that groups the answers, such as the model.")
+    ] = None,
     category: Annotated[
-        str | None, typer.Option(help="Column of the kind of answer, for the table of what VQA accuracy misses.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the kind of answer, for the table of what VQA accuracy misses."),
     ] = None,
     resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    device: Annotated[str, typer.Option(help="Where models on this machine run.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 16,
-    concurrency: Annotated[int, typer.Option(min=1, help="Calls of a judge under way at a time.")] = 8,
-    cache_dir: Annotated[Path | None, typer.Option(help="Where replies, scores and embeddings are kept.")] = None,
-    api_base: Annotated[str | None, typer.Option(help="Address of a judge's OpenAI-compatible server.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, figures and study.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 16,
+    concurrency: ConcurrencyOption = 8,
+    cache_dir: CacheDirOption = None,
+    api_base: ApiBaseOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Correlate measures with human ratings of answers (paper 4, Table 2).
 

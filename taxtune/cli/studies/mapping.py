@@ -7,7 +7,24 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.studies.options import check_out, note
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    FormatOption,
+    ImageRootOption,
+    JsonRowsOption,
+    MissingOption,
+    NodeColumnOption,
+    NoNodeOption,
+    OutOption,
+    ResamplesOption,
+    SeedOption,
+    TaxonomyOption,
+    check_out,
+    note,
+)
 from taxtune.errors import DataError
 
 __all__ = ["mapping"]
@@ -17,22 +34,15 @@ def mapping(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV or JSONL of answers and the nodes that people placed them on.")
     ],
-    taxonomy: Annotated[
-        str, typer.Option("--taxonomy", "-t", metavar="TREE", help="The taxonomy file, or builtin:fieldguide.")
-    ],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
+    taxonomy: TaxonomyOption,
+    format: FormatOption = "auto",
     measure: Annotated[
         list[str] | None,
         typer.Option(
             "--measure",
             "-m",
             metavar="[NAME=]SPEC",
-            help="A measure (rouge-1, sentence:MODEL, clip-t2t:MODEL, ...) or lexical, repeatable. "
+            help="A measure (see `taxtune measure --list`) or lexical, repeatable. "
             "Default: exact-match, contained, bleu-2, rouge-1, meteor and lexical.",
         ),
     ] = None,
@@ -40,53 +50,52 @@ def mapping(
     algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1, the preset paper-listing.")] = True,
     default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True,
     similarity: Annotated[
-        str, typer.Option(help="The default mapper's: lexical, sentence:MODEL or clip:MODEL.")
+        str, typer.Option(metavar="SPEC", help="The default mapper's: lexical, sentence:MODEL or clip:MODEL.")
     ] = "lexical",
     names: Annotated[
-        str, typer.Option(help="Names that a measure compares: all of a node's, or its common one as in the paper.")
+        str,
+        typer.Option(
+            metavar="WHAT", help="Names that a measure compares: all of a node's, or its common one as in the paper."
+        ),
     ] = "all",
     ties: Annotated[
         str,
         typer.Option(
+            metavar="WHAT",
             help="Where nodes share the highest score: the deepest, their common ancestor, or one at random "
-            "(deepest, ancestor, random)."
+            "(deepest, ancestor, random).",
         ),
     ] = "deepest",
-    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
-    node_column: Annotated[str, typer.Option(help="Column of the node.")] = "node",
-    also_column: Annotated[str, typer.Option(help="Column of further acceptable nodes.")] = "also",
-    style_column: Annotated[str, typer.Option(help="Column that answers are grouped by.")] = "style",
+    answer_column: AnswerColumnOption = "answer",
+    node_column: NodeColumnOption = "node",
+    also_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column of further acceptable nodes.")] = "also",
+    style_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column that answers are grouped by.")] = "style",
     images: Annotated[
         Path | None,
         typer.Option(
+            metavar="PATH",
             help="Images of the nodes, which clip-i2t compares the answer with: a manifest (image, label), a folder a "
-            "class, or iNat21's JSON."
+            "class, or iNat21's JSON.",
         ),
     ] = None,
-    image_root: Annotated[Path | None, typer.Option(help="Folder that --images is relative to.")] = None,
+    image_root: ImageRootOption = None,
     image_column: Annotated[
         str | None,
         typer.Option(
+            metavar="COLUMN",
             help="Column of the answer's own image, relative to FILE's folder: clip-i2t then compares it, in place of "
-            "the answer, with the names of the nodes."
+            "the answer, with the names of the nodes.",
         ),
     ] = None,
-    no_node: Annotated[
-        str,
-        typer.Option(help="What an empty node means: root (the answer names nothing), error or leave-out."),
-    ] = "root",
-    missing: Annotated[str, typer.Option(help="Rows without an answer: error or leave-out.")] = "error",
-    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap and of random ties.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write tables, figures and study.json there.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with a record for each answer.")] = False,
-    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, ...")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts or pairs computed at once.")] = 64,
-    cache_dir: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where embeddings and scores are kept.")] = (
-        None
-    ),
+    no_node: NoNodeOption = "root",
+    missing: MissingOption = "error",
+    resamples: ResamplesOption = 2000,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonRowsOption = False,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
 ) -> None:
     """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4)."""
     from taxtune.metrics.registry import MeasureSettings

@@ -8,7 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    CacheDirOption,
+    DeviceOption,
+    FormatOption,
+    IdColumnOption,
+    JsonOption,
+    MissingKeptOption,
+    OffTreeOption,
+    OtherGuessesOption,
+    OutOption,
+    PresetOption,
+    ResamplesOption,
+    RootOption,
+    RowsOption,
+    SeedOption,
+    SimilarityOption,
+    TargetColumnOption,
+    WhereOption,
+    check_out,
+    choice,
+    pairs,
+    taxonomy_option,
+)
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,49 +49,41 @@ def prompts(
             help="CSV or JSONL with the columns answer and target; or folders of finished runs, as RUN or MODEL=RUN.",
         ),
     ],
-    taxonomy: Annotated[
-        str | None,
-        typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide. Runs need none."),
-    ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    root: Annotated[
-        str | None,
-        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
-    ] = None,
+    taxonomy: Annotated[str | None, taxonomy_option("Runs need none.")] = None,
+    format: FormatOption = "auto",
+    root: RootOption = None,
     baseline: Annotated[
-        str | None, typer.Option(help="The prompt that the arrows start at. Default: each model's first.")
+        str | None,
+        typer.Option(metavar="PROMPT", help="The prompt that the arrows start at. Default: each model's first."),
     ] = None,
-    model_column: Annotated[str | None, typer.Option(help="Column that parts the one file into models.")] = None,
-    prompt_column: Annotated[str | None, typer.Option(help="Column that parts each file into prompts.")] = None,
+    model_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that parts the one file into models.")
+    ] = None,
+    prompt_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that parts each file into prompts.")
+    ] = None,
     guess: Annotated[
         list[str] | None,
-        typer.Option(help="For lists of guesses, repeatable: 1, 2, top-3 or all; each stands for a prompt."),
+        typer.Option(
+            metavar="WHICH", help="For lists of guesses, repeatable: 1, 2, top-3 or all; each stands for a prompt."
+        ),
     ] = None,
-    guesses: Annotated[str, typer.Option(help="What a list of guesses is without --guess: first or join.")] = "first",
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Read only rows that have it; repeatable.")
-    ] = None,
-    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
-    target_column: Annotated[str, typer.Option(help="Column of the target: a label, an alias or a path.")] = "target",
-    id_column: Annotated[str, typer.Option(help="Column that identifies an example under all prompts.")] = "id",
-    off_tree: Annotated[str, typer.Option(help="Rows whose target is not on the tree: error or leave-out.")] = "error",
-    missing: Annotated[str, typer.Option(help="Rows without an answer: keep (count), error or leave-out.")] = "keep",
-    rows: Annotated[str, typer.Option(help="Examples that not all prompts have: error, or common to leave them.")] = (
-        "error"
-    ),
-    similarity: Annotated[str, typer.Option(help="The mapper's: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
-    preset: Annotated[str, typer.Option(help="The mapper's: default or paper-listing.")] = "default",
-    resamples: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bootstrap resamples.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    device: Annotated[str, typer.Option(help="Where the mapper's encoder runs.")] = "auto",
-    cache_dir: Annotated[Path | None, typer.Option(file_okay=False, help="Where embeddings are kept.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, figures and study.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    guesses: OtherGuessesOption = "first",
+    where: WhereOption = None,
+    answer_column: AnswerColumnOption = "answer",
+    target_column: TargetColumnOption = "target",
+    id_column: IdColumnOption = "id",
+    off_tree: OffTreeOption = "error",
+    missing: MissingKeptOption = "keep",
+    rows: RowsOption = "error",
+    similarity: SimilarityOption = "lexical",
+    preset: PresetOption = "default",
+    resamples: ResamplesOption = 2000,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    cache_dir: CacheDirOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare prompts in the hP-hR plane: arrows from a baseline prompt to others (paper 1, Figure 7).
 

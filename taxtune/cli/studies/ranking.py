@@ -7,10 +7,37 @@ from typing import Annotated, Any
 
 import typer
 
-from taxtune.cli.studies.options import check_out, choice, pairs
+from taxtune.cli.options import (
+    AnswerColumnOption,
+    ApiBaseOption,
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    FormatOption,
+    IdColumnOption,
+    JsonOption,
+    MissingKeptOption,
+    OffTreeOption,
+    OtherGuessesOption,
+    OutOption,
+    PresetOption,
+    RootOption,
+    RowsOption,
+    SeedOption,
+    SimilarityOption,
+    TargetColumnOption,
+    WhereOption,
+    check_out,
+    choice,
+    measure_option,
+    pairs,
+    taxonomy_option,
+)
 from taxtune.errors import DataError
 
 __all__ = ["ranking"]
+
+_DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
 
 
 def ranking(
@@ -18,56 +45,45 @@ def ranking(
         list[str] | None,
         typer.Argument(metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and target, one a model."),
     ] = None,
-    taxonomy: Annotated[
-        str | None, typer.Option("--taxonomy", "-t", help="The taxonomy file, or builtin:fieldguide.")
+    taxonomy: Annotated[str | None, taxonomy_option("Needed unless --scores is given.")] = None,
+    format: FormatOption = "auto",
+    root: RootOption = None,
+    measure: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that parts the one file into models.")
     ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format", help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content."
-        ),
-    ] = "auto",
-    root: Annotated[
-        str | None,
-        typer.Option(help="Restrict the taxonomy to the part below this node; scores on the whole of it are added."),
-    ] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measure",
-            "-m",
-            help="A text measure, repeatable; see taxtune measure --list. Default: exact-match, contained, rouge-1, "
-            "meteor.",
-        ),
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Column that parts the one file into models.")] = None,
     guess: Annotated[
         list[str] | None,
-        typer.Option(help="For lists of guesses, repeatable: 1, 2, top-3 or all; each is ranked as a model."),
+        typer.Option(
+            metavar="WHICH", help="For lists of guesses, repeatable: 1, 2, top-3 or all; each is ranked as a model."
+        ),
     ] = None,
-    guesses: Annotated[str, typer.Option(help="What a list of guesses is without --guess: first or join.")] = "first",
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Read only rows that have it; repeatable.")
-    ] = None,
-    answer_column: Annotated[str, typer.Option(help="Column of the answer.")] = "answer",
-    target_column: Annotated[str, typer.Option(help="Column of the target: a label, an alias or a path.")] = "target",
-    id_column: Annotated[str, typer.Option(help="Column that identifies an example in all files.")] = "id",
+    guesses: OtherGuessesOption = "first",
+    where: WhereOption = None,
+    answer_column: AnswerColumnOption = "answer",
+    target_column: TargetColumnOption = "target",
+    id_column: IdColumnOption = "id",
     question_column: Annotated[
-        str | None, typer.Option(help="Column of the prompt that was asked, for measures that are judges.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the prompt that was asked, for measures that are judges."),
     ] = None,
-    off_tree: Annotated[str, typer.Option(help="Rows whose target is not on the tree: error or leave-out.")] = "error",
-    missing: Annotated[str, typer.Option(help="Rows without an answer: keep (count), error or leave-out.")] = "keep",
-    rows: Annotated[str, typer.Option(help="Examples that not all files have: error, or common to leave them.")] = (
-        "error"
-    ),
+    off_tree: OffTreeOption = "error",
+    missing: MissingKeptOption = "keep",
+    rows: RowsOption = "error",
     unit: Annotated[
-        str, typer.Option(help="Compare on each example, or on each target where the files hold different images.")
+        str,
+        typer.Option(
+            metavar="WHAT", help="Compare on each example, or on each target where the files hold different images."
+        ),
     ] = "example",
     reference: Annotated[
-        str, typer.Option(help="What answers are compared with: the target's common-name, label or any-name.")
+        str,
+        typer.Option(
+            metavar="WHAT", help="What answers are compared with: the target's common-name, label or any-name."
+        ),
     ] = "common-name",
-    similarity: Annotated[str, typer.Option(help="The mapper's: lexical, sentence:MODEL or clip:MODEL.")] = "lexical",
-    preset: Annotated[str, typer.Option(help="The mapper's: default or paper-listing.")] = "default",
+    similarity: SimilarityOption = "lexical",
+    preset: PresetOption = "default",
     scores: Annotated[
         str | None,
         typer.Option(
@@ -76,15 +92,13 @@ def ranking(
         ),
     ] = None,
     resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
-    device: Annotated[str, typer.Option(help="Where models of measures and mapper run.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts at once in a model.")] = 64,
-    cache_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Where scores and embeddings are kept.")
-    ] = None,
-    api_base: Annotated[str | None, typer.Option(help="Address of a judge's OpenAI-compatible server.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, figures and study.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
+    api_base: ApiBaseOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Rank models by what they answered, under text measures and under hP, hR and hF (paper 1, Figure 5, Tables 4, 5).
 
@@ -129,7 +143,7 @@ def ranking(
     )
     matching = choice(rows, ("error", "common"), "--rows")
     config = MapperConfig(preset=preset)
-    specs = dict.fromkeys(measure or ("exact-match", "contained", "rouge-1", "meteor"))
+    specs = dict.fromkeys(measure or _DEFAULT)
     for spec in specs:
         split_spec(spec)
     tree, part = read_part(taxonomy, format, root)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.studies.options import check_out
+from taxtune.cli.options import (
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    JsonOption,
+    OutOption,
+    SeedOption,
+    check_out,
+)
 
 __all__ = ["specificity"]
 
@@ -59,16 +67,12 @@ def specificity(
         ),
     ] = "words",
     resamples: Annotated[int, typer.Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write tables, figure and study.json there.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, ...")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts or images encoded at once.")] = 64,
-    cache_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Where embeddings of texts are kept.")
-    ] = None,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 64,
+    cache_dir: CacheDirOption = None,
 ) -> None:
     """Tell whether a model scores right texts above subtly wrong ones (paper 3, Table 3 and Figure 5)."""
     from taxtune.studies.output import publish

@@ -1,0 +1,282 @@
+"""The options that commands share, each declared once, and the checks and notes that go with them.
+
+An option that means something else in one command is declared there, with a text of its own. Defaults stand in the
+commands' signatures, since they differ.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taxtune.errors import DataError
+
+__all__ = [
+    "AnswerColumnOption",
+    "ApiBaseOption",
+    "BatchSizeOption",
+    "CacheDirOption",
+    "ChunkerOption",
+    "ConcurrencyOption",
+    "DeviceOption",
+    "EmptyOption",
+    "EnglishNamesOption",
+    "FileFormatOption",
+    "FormatOption",
+    "GuessesOption",
+    "IdColumnOption",
+    "ImageRootOption",
+    "JsonOption",
+    "JsonRowsOption",
+    "MissingKeptOption",
+    "MissingOption",
+    "NoNodeOption",
+    "NodeColumnOption",
+    "OffTreeOption",
+    "OtherGuessesOption",
+    "OutOption",
+    "PresetOption",
+    "QuestionColumnOption",
+    "ResamplesOption",
+    "RootLabelOption",
+    "RootOption",
+    "RowsOption",
+    "SeedOption",
+    "SimilarityOption",
+    "TargetColumnOption",
+    "TaxonomyArgument",
+    "TaxonomyOption",
+    "WhereOption",
+    "check_out",
+    "choice",
+    "measure_option",
+    "note",
+    "pairs",
+    "taxonomy_option",
+]
+
+# -- the taxonomy -----------------------------------------------------------------------------------------------------
+
+
+def taxonomy_option(more: str = "") -> Any:
+    """Returns the option that names a taxonomy.
+
+    Args:
+        more: What the command has to add to its help.
+    """
+    text = "The taxonomy file, or builtin:fieldguide."
+    return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{text} {more}".rstrip())
+
+
+TaxonomyOption = Annotated[str, taxonomy_option()]
+TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:fieldguide.")]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content.",
+    ),
+]
+# taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
+_FORMATS = (
+    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, nabirds, groups, indented or imagenet-json; auto looks "
+    "at the content"
+)
+FileFormatOption = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help=f"The taxonomy's format: {_FORMATS}.")
+]
+RootOption = Annotated[
+    str | None,
+    typer.Option(
+        "--root",
+        metavar="NODE",
+        help="Restrict the taxonomy to the part below this node (a label or path), which becomes the root; scores on "
+        "the whole of it are added.",
+    ),
+]
+RootLabelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--root-label",
+        metavar="LABEL",
+        help="The label of the taxonomy's root, where its format has none and one is added.",
+    ),
+]
+EnglishNamesOption = Annotated[
+    bool, typer.Option("--names/--no-names", help="Add the English names that come with taxtune.")
+]
+
+# -- files of answers -------------------------------------------------------------------------------------------------
+
+
+def _column(option: str, text: str) -> Any:
+    return typer.Option(option, metavar="COLUMN", help=text)
+
+
+AnswerColumnOption = Annotated[str, _column("--answer-column", "Column of the answer.")]
+TargetColumnOption = Annotated[str, _column("--target-column", "Column of the target: a label, an alias or a path.")]
+NodeColumnOption = Annotated[str, _column("--node-column", "Column of the node: a label, an alias or a path.")]
+IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies an example.")]
+QuestionColumnOption = Annotated[
+    str, _column("--question-column", "Column of the question, for measures that are judges.")
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows that have it; repeatable."),
+]
+_GUESSES = "What a list of guesses is as one answer"
+GuessesOption = Annotated[str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}: first or join.")]
+OtherGuessesOption = Annotated[
+    str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}, without --guess: first or join.")
+]
+OffTreeOption = Annotated[
+    str, typer.Option("--off-tree", metavar="WHAT", help="Rows whose target is not on the tree: error or leave-out.")
+]
+MissingOption = Annotated[
+    str, typer.Option("--missing", metavar="WHAT", help="Rows without an answer: error or leave-out.")
+]
+MissingKeptOption = Annotated[
+    str, typer.Option("--missing", metavar="WHAT", help="Rows without an answer: keep (count), error or leave-out.")
+]
+EmptyOption = Annotated[
+    str,
+    typer.Option("--empty", metavar="WHAT", help="What an empty answer cell means: error, abstain or leave-out."),
+]
+NoNodeOption = Annotated[
+    str,
+    typer.Option(
+        "--no-node",
+        metavar="WHAT",
+        help="What an empty node means: root (the answer names nothing), error or leave-out.",
+    ),
+]
+RowsOption = Annotated[
+    str,
+    typer.Option(
+        "--rows", metavar="WHAT", help="Examples that not all have: error, or common to leave them out and count them."
+    ),
+]
+ImageRootOption = Annotated[
+    Path | None, typer.Option("--image-root", metavar="FOLDER", help="Folder that image names in --images start from.")
+]
+
+# -- measures, mappers and models -------------------------------------------------------------------------------------
+
+
+def measure_option(more: str) -> Any:
+    """Returns the option that names measures.
+
+    Args:
+        more: What the command has to add to its help, such as which measures it takes by default.
+    """
+    text = "A measure, repeatable; see `taxtune measure --list`."
+    return typer.Option("--measure", "-m", metavar="SPEC", help=f"{text} {more}")
+
+
+SimilarityOption = Annotated[
+    str,
+    typer.Option(
+        "--similarity",
+        metavar="SPEC",
+        help="The mapper's similarity: lexical, sentence:MODEL or clip:MODEL (a name, a folder, hf-hub:OWNER/MODEL).",
+    ),
+]
+PresetOption = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="The mapper's settings: default, or paper-listing for the paper's Algorithm 1 as printed.",
+    ),
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="Where models on this machine run: auto, cpu, cuda, ...")
+]
+BatchSizeOption = Annotated[
+    int, typer.Option("--batch-size", min=1, help="Texts, pairs or images at once in a model on this machine.")
+]
+ConcurrencyOption = Annotated[
+    int, typer.Option("--concurrency", min=1, help="Calls under way at a time of a judge behind an API.")
+]
+ApiBaseOption = Annotated[
+    str | None,
+    typer.Option("--api-base", metavar="URL", help="Address of a judge's OpenAI-compatible server."),
+]
+CacheDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="FOLDER",
+        file_okay=False,
+        show_default="the user's cache folder",
+        help="Where replies, scores and embeddings are kept.",
+    ),
+]
+ChunkerOption = Annotated[
+    str,
+    typer.Option("--chunker", metavar="NAME", help="How concept finds concepts: spacy, spacy:MODEL or rules."),
+]
+
+# -- chance and results -----------------------------------------------------------------------------------------------
+
+ResamplesOption = Annotated[int, typer.Option("--resamples", min=1, max=1_000_000, help="Bootstrap resamples.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of all else that is drawn at random.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json there.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, with a record for each answer.")]
+
+# -- checks and notes -------------------------------------------------------------------------------------------------
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Returns NAME=VALUE arguments as a mapping.
+
+    Raises:
+        DataError: If one has no "=" or no name, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise DataError(f"{option} takes NAME=VALUE.", value=text)
+        if name in found:
+            raise DataError(f"{option} names {name!r} twice.", value=text)
+        found[name] = value
+    return found
+
+
+def choice(value: str, allowed: Sequence[str], option: str) -> str:
+    """Returns the value of an option that has few.
+
+    Raises:
+        DataError: If it is none of them.
+    """
+    if value not in allowed:
+        raise DataError(f"{option} cannot be that.", value=value, remedy=f"Use {', '.join(allowed)}.")
+    return value
+
+
+def check_out(out: Path | None) -> None:
+    """Checks that --out can be written to before anything long is done; nothing is left there.
+
+    Raises:
+        TaxtuneError: If it cannot.
+    """
+    if out is not None:
+        from taxtune.atomic import check_folder
+
+        check_folder(out)
+
+
+def note(text: str) -> None:
+    """Prints on standard error what the user should know but need not mend."""
+    print(f"taxtune: note: {text}", file=sys.stderr)
