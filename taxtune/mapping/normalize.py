@@ -42,6 +42,8 @@ def plain(text: str) -> str:
 
 def strip_accents(text: str) -> str:
     """Returns text without combining marks: "Schäferhund" becomes "Schaferhund"."""
+    if text.isascii():
+        return text
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 

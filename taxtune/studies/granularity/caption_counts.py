@@ -13,13 +13,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["CaptionCounts", "count_captions"]
@@ -42,7 +43,7 @@ class CaptionCounts:
         counts: Captions that name each node, however often each does, shape (nodes,).
         inside: Captions in which each node's names stand only inside longer names, shape (nodes,); not in `counts`.
         names: Distinct names on the tree, folded.
-        shared_names: Those of them that several nodes bear.
+        shared_names: Those of them that several nodes bear, on the tree or on the whole that it is a part of.
         shared_nodes: Nodes that bear such a name.
         by_shared: Captions in which such a name was found and counted for all its nodes.
         wordless: Nodes none of whose names holds a letter or digit, so that no caption can name them.
@@ -60,17 +61,26 @@ class CaptionCounts:
     wordless: int
 
 
-def count_captions(captions: Iterable[str], taxonomy: Taxonomy) -> CaptionCounts:
+class _Name(NamedTuple):
+    """The nodes of the tree that bear a name, none where it stands outside a part; and whether several nodes do."""
+
+    nodes: tuple[int, ...]
+    shared: bool
+
+
+def count_captions(captions: Iterable[str], taxonomy: Taxonomy, part: Domain | None = None) -> CaptionCounts:
     """Counts the captions that name each node.
 
     Args:
         captions: The captions, one at a time; the same text twice is two captions.
         taxonomy: The tree; all names of its nodes are looked for.
+        part: What `taxonomy` is a part of. Longer names of the whole tree are longer names here too: a "hot dog" is no
+            dog on the tree of dogs.
 
     Raises:
         DataError: If there is no caption with text, or none names a node.
     """
-    by_name = _names(taxonomy)
+    by_name = _names(taxonomy, part)
     automaton = _automaton(by_name)
     counts = np.zeros(len(taxonomy), dtype=np.int64)
     inside = np.zeros(len(taxonomy), dtype=np.int64)
@@ -87,8 +97,8 @@ def count_captions(captions: Iterable[str], taxonomy: Taxonomy) -> CaptionCounts
         found = list(automaton.iter(f" {text} ")) if automaton is not None else []
         if not found:
             continue
-        naming += 1
         named, nested, shared = _sorted_out(found)
+        naming += bool(named)
         by_shared += shared
         for node in named:
             counts[node] += 1
@@ -101,19 +111,18 @@ def count_captions(captions: Iterable[str], taxonomy: Taxonomy) -> CaptionCounts
             f"None of {total:,} captions names a label of the taxonomy, so that there is nothing to compare.",
             remedy="Are they in the language of its names, with words between spaces, and of the things it is about?",
         )
-    shared_names = [nodes for nodes in by_name.values() if len(nodes) > 1]
-    bearing = {node for nodes in by_name.values() for node in nodes}
+    here = [name for name in by_name.values() if name.nodes]
     return CaptionCounts(
         total,
         empty,
         naming,
         counts,
         inside,
-        len(by_name),
-        len(shared_names),
-        len({node for nodes in shared_names for node in nodes}),
+        len(here),
+        sum(name.shared for name in here),
+        len({node for name in here if name.shared for node in name.nodes}),
         by_shared,
-        len(taxonomy) - len(bearing),
+        len(taxonomy) - len({node for name in here for node in name.nodes}),
     )
 
 
@@ -123,35 +132,41 @@ def _folded(text: str) -> str:
     return _GAP.join(part for part in parts if part)
 
 
-def _names(taxonomy: Taxonomy) -> dict[str, tuple[int, ...]]:
+def _names(taxonomy: Taxonomy, part: Domain | None) -> dict[str, _Name]:
+    whole = taxonomy if part is None else part.full
     by_name: dict[str, list[int]] = defaultdict(list)
-    for node in range(len(taxonomy)):
-        for name in dict.fromkeys(map(_folded, taxonomy.names(node))):
+    for node in range(len(whole)):
+        for name in dict.fromkeys(map(_folded, whole.names(node))):
             if name:
                 by_name[name].append(node)
-    return {name: tuple(nodes) for name, nodes in by_name.items()}
+    number = np.full(len(whole), -1)
+    number[slice(None) if part is None else part.numbers] = np.arange(len(taxonomy))
+    return {
+        name: _Name(tuple(int(number[node]) for node in nodes if number[node] >= 0), len(nodes) > 1)
+        for name, nodes in by_name.items()
+    }
 
 
-def _automaton(by_name: dict[str, tuple[int, ...]]) -> Any:
+def _automaton(by_name: dict[str, _Name]) -> Any:
     """Returns what finds all names in one pass over a text, or None where there are none."""
     import ahocorasick
 
     if not by_name:
         return None
     automaton: Any = ahocorasick.Automaton()
-    for name, nodes in by_name.items():
+    for name, meant in by_name.items():
         # With a space at either end a name is found as whole words only; neighbours share the space between them.
         key = f" {name} "
-        automaton.add_word(key, (len(key), nodes))
+        automaton.add_word(key, (len(key), meant))
     automaton.make_automaton()
     return automaton
 
 
-def _sorted_out(found: list[tuple[int, tuple[int, tuple[int, ...]]]]) -> tuple[set[int], set[int], bool]:
+def _sorted_out(found: list[tuple[int, tuple[int, _Name]]]) -> tuple[set[int], set[int], bool]:
     """Returns the nodes that a caption names, those named only inside longer names, and whether a name is shared.
 
     Args:
-        found: Every name in the caption: the place of its last character, its length and its nodes.
+        found: Every name in the caption: the place of its last character, its length and what it means.
     """
     named: set[int] = set()
     nested: set[int] = set()
@@ -159,13 +174,13 @@ def _sorted_out(found: list[tuple[int, tuple[int, tuple[int, ...]]]]) -> tuple[s
     reached = -1
     # From the left, of names that begin together the longest first: one that ends no later than another ended is
     # inside it.
-    for _, last, nodes in sorted(
-        ((last - length, last, nodes) for last, (length, nodes) in found), key=lambda name: (name[0], -name[1])
+    for _, last, name in sorted(
+        ((last - length, last, name) for last, (length, name) in found), key=lambda span: (span[0], -span[1])
     ):
         if last <= reached:
-            nested.update(nodes)
+            nested.update(name.nodes)
             continue
         reached = last
-        named.update(nodes)
-        shared = shared or len(nodes) > 1
+        named.update(name.nodes)
+        shared = shared or (name.shared and bool(name.nodes))
     return named, nested, shared

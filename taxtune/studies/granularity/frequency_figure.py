@@ -56,10 +56,10 @@ def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
         axes.scatter(
             taxonomy.depth[chosen] + spread[chosen],
             counts.counts[chosen],
-            s=6 if many else 14,
+            s=8 if many else 14,
             c=colour,
             marker=marker,
-            alpha=0.35 if many else 0.6,
+            alpha=0.45 if many else 0.65,
             linewidths=0,
             rasterized=many,
             label=name,
@@ -67,7 +67,8 @@ def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
     for level in range(taxonomy.height + 1):
         median = float(np.median(counts.counts[taxonomy.depth == level]))
         axes.hlines(median, level - 0.36, level + 0.36, color=INK, linewidth=1.8, label="median" if level == 0 else "")
-    axes.set_yscale("symlog", linthresh=1)
+    axes.set_yscale("symlog", linthresh=1, linscale=0.45)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_ylim(-0.25, max(2.0, 2 * float(counts.counts.max())))
     axes.set_xticks(range(taxonomy.height + 1))
     axes.tick_params(axis="x", labelsize=8)
@@ -76,7 +77,17 @@ def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
     axes.set_title(f"Labels in {counts.captions:,} captions", loc="left", fontsize=10)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
-    legend = axes.legend(loc="upper left", fontsize=8, markerscale=1.6, frameon=True, framealpha=0.85, edgecolor="none")
+    # Above the panel, where no label can be.
+    legend = axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=3,
+        fontsize=8,
+        markerscale=1.6,
+        handlelength=1.4,
+        columnspacing=1.2,
+        borderaxespad=0.2,
+    )
     for handle in legend.legend_handles:
         if handle is not None:
             handle.set_alpha(1)

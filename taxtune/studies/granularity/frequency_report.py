@@ -59,8 +59,8 @@ def with_frequencies(
         left_out = int((result.ancestors & ~compared(result)).sum())
         if left_out:
             notes.append(
-                f"{prefix}{left_out:,} ancestor{'' if left_out == 1 else 's'} left out of the correlation: every image "
-                "shows them, so that they can gain nothing."
+                f"{prefix}{left_out:,} ancestor{'' if left_out == 1 else 's'} left out of the correlation: what every "
+                "image shows can gain nothing."
             )
         if correlation.undefined is not None:
             notes.append(f"{prefix}No correlation: {correlation.undefined}.")
@@ -153,8 +153,7 @@ def _gaps(counts: CaptionCounts, taxonomy: Taxonomy, results: Sequence[Granulari
     gains = {("Δ leaf" if len(results) == 1 else f"Δ leaf, {r.name}"): 100 * (r.leaf - r.raw) for r in results}
     rows: list[tuple[Cell, ...]] = [
         (
-            "/".join(taxonomy.path(node)),
-            taxonomy.common_name(node),
+            _shown_name(taxonomy, node),
             int(taxonomy.depth[node]),
             int(counts.counts[node]),
             float(means[node]),
@@ -169,11 +168,16 @@ def _gaps(counts: CaptionCounts, taxonomy: Taxonomy, results: Sequence[Granulari
     return Table(
         "frequency-gaps",
         f"{which} by frequency gap, the largest first",
-        ("ancestor", "name", "level", "captions", "mean of its leaves", "gap", *gains),
+        ("ancestor", "level", "captions", "mean of its leaves", "gap", *gains),
         tuple(rows),
         digits={"mean of its leaves": 1, "gap": 2, **dict.fromkeys(gains, 2)},
         notes=("Positive: captions name the leaves below more often than the ancestor itself.",),
     )
+
+
+def _shown_name(taxonomy: Taxonomy, node: int) -> str:
+    label, common = taxonomy.labels[node], taxonomy.common_name(node)
+    return label if common == label else f"{label} ({common})"
 
 
 def _notes(counts: CaptionCounts, taxonomy: Taxonomy) -> tuple[str, ...]:
@@ -189,8 +193,8 @@ def _notes(counts: CaptionCounts, taxonomy: Taxonomy) -> tuple[str, ...]:
         )
     if counts.shared_names:
         notes.append(
-            f"{counts.shared_names:,} of {counts.names:,} names are borne by several labels, {counts.shared_nodes:,} "
-            f"in all, and count for each of them; {counts.by_shared:,} captions have such a name."
+            f"{counts.shared_names:,} of {counts.names:,} names are borne by several labels and count for each: "
+            f"{counts.shared_nodes:,} labels and {counts.by_shared:,} captions are concerned."
         )
     if counts.wordless:
         notes.append(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from taxtune.encoders.base import TextEncoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile, Columns, Excluded, read_answer_file
+from taxtune.studies.answer_files import AnswerFile, Excluded, read_answer_file
+from taxtune.studies.granularity.caption_counts import CaptionCounts, count_captions
+from taxtune.studies.granularity.caption_files import read_captions
+from taxtune.studies.granularity.frequency_report import frequency_report, with_frequencies
 from taxtune.studies.granularity.label_prompts import LabelPrompts, read_label_prompts
 from taxtune.studies.granularity.language_chat import language_chat
 from taxtune.studies.granularity.score_files import read_scores, write_scores
 from taxtune.studies.granularity.score_matrix import ScoreMatrix, score_images, score_texts
-from taxtune.studies.granularity.study import granularity, granularity_report, steps
+from taxtune.studies.granularity.settings import FORMS, Settings, check_settings, settings_record
+from taxtune.studies.granularity.study import Granularity, granularity, granularity_report, steps
 from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, language_only, two_level
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
 from taxtune.studies.matching import excluded_records
@@ -27,71 +32,7 @@ from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["FORMS", "Settings", "make_encoder", "run_granularity"]
 
-Form = Literal["hierarchy", "two-level", "language"]
-FORMS: tuple[Form, ...] = ("hierarchy", "two-level", "language")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the granularity study is asked.
-
-    Attributes:
-        taxonomy: The taxonomy's file, or builtin:fieldguide.
-        format: Its format, or "auto".
-        form: "hierarchy" (Table 2), "two-level" (Table 5) or "language" (Table 6).
-        scores: Files of score matrices.
-        models: "clip:MODEL" or a model as open_clip names it; "sentence:MODEL"; for the form language also "llm:MODEL".
-        data: A manifest, a folder a class or an inat21 JSON file: the images.
-        images: The folder that the manifest's image names are relative to, or None.
-        answers: A file of answers to score in the place of images, or None.
-        columns: Which columns of it hold answer, target and id.
-        where: Columns and the values that its rows must have.
-        guesses: What a list of guesses means as one answer: "first" or "join".
-        off_tree: What to do with its rows whose target is not on the tree: "error" or "leave-out".
-        missing: What to do with its rows without an answer: "error" or "leave-out".
-        root: Restrict the taxonomy to the part below this node, which becomes the root; None for the whole.
-        templates: Prompt templates: label, photo, photos or a file; None is photos with images and label without.
-        label_names: "common" or "label": which name of a node stands in a prompt.
-        trivial: "keep" or "leave-out": ancestors that every image shows.
-        coarse_level: Level of the coarse classes, or None.
-        coarse: Labels of the coarse classes.
-        english_names: Whether the English names that come with taxtune are added to the taxonomy.
-        resamples: Bootstrap resamples.
-        seed: Seed of everything random.
-        device: Where models run.
-        batch_size: Texts or images encoded at once.
-        cache_dir: Where embeddings and replies are kept; None is the user's cache folder.
-        api_base: Address of an OpenAI-compatible server, for llm:MODEL.
-        save_scores: Where to keep the score matrix that a model made, or None.
-    """
-
-    taxonomy: str
-    format: str = "auto"
-    form: Form = "hierarchy"
-    scores: tuple[Path, ...] = ()
-    models: tuple[str, ...] = ()
-    data: Path | None = None
-    images: Path | None = None
-    answers: Path | None = None
-    columns: Columns = field(default_factory=Columns)
-    where: tuple[tuple[str, str], ...] = ()
-    guesses: Literal["first", "join"] = "first"
-    off_tree: Literal["error", "leave-out"] = "error"
-    missing: Literal["error", "leave-out"] = "error"
-    root: str | None = None
-    templates: str | None = None
-    label_names: str = "common"
-    trivial: str = "keep"
-    coarse_level: int | None = None
-    coarse: tuple[str, ...] = ()
-    english_names: bool = True
-    resamples: int = 500
-    seed: int = 0
-    device: str = "auto"
-    batch_size: int = 64
-    cache_dir: Path | None = None
-    api_base: str | None = None
-    save_scores: Path | None = None
+_KIB = 1024
 
 
 def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda _: None) -> StudyReport:
@@ -104,7 +45,7 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
     Raises:
         TaxtuneError: If a file, a label or a model is not there or not what it must be, or settings contradict.
     """
-    _check(settings)
+    check_settings(settings)
     taxonomy = read_taxonomy(settings.taxonomy, format=settings.format, names=settings.english_names)
     part = None if settings.root is None else restrict(taxonomy, settings.root)
     if part is not None:
@@ -113,33 +54,59 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
         raise DataError("The taxonomy needs at least two leaves.", file=settings.taxonomy, value=len(taxonomy.leaves))
     if settings.form == "language":
         return _run_language(settings, taxonomy)
+    # What is wrong with a file or a setting is said before a model is asked about every image.
+    counts = _count_captions(settings, taxonomy, part) if settings.captions else None
+    if settings.form == "frequency":
+        assert counts is not None
+        return frequency_report(counts, taxonomy, settings_record(settings))
+    grouping = None
+    if settings.form == "two-level":
+        grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
     answers = None if settings.answers is None else _read_answers(settings, settings.answers, taxonomy, part)
     matrices = _matrices(settings, taxonomy, part, answers, note)
-    report = _report(settings, taxonomy, matrices)
+    if grouping is not None:
+        results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
+        report = two_level_report(results, taxonomy, grouping, settings_record(settings))
+    else:
+        found = [_precisions(matrix, settings, taxonomy) for matrix in matrices]
+        report = granularity_report(found, taxonomy, settings_record(settings))
+        if counts is not None:
+            report = with_frequencies(report, found, counts, taxonomy)
     if answers is None:
         return report
     return replace(report, data={**report.data, "excluded": excluded_records([answers])})
 
 
-def _report(settings: Settings, taxonomy: Taxonomy, matrices: Sequence[ScoreMatrix]) -> StudyReport:
-    if settings.form == "two-level":
-        grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
-        results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
-        return two_level_report(results, taxonomy, grouping, _record(settings))
-    found = []
-    for matrix in matrices:
-        with progress(steps(taxonomy, settings.resamples), "labels") as advance:
-            found.append(
-                granularity(
-                    matrix,
-                    taxonomy,
-                    trivial=settings.trivial,
-                    resamples=settings.resamples,
-                    seed=settings.seed,
-                    on_progress=advance,
-                )
-            )
-    return granularity_report(found, taxonomy, _record(settings))
+def _precisions(matrix: ScoreMatrix, settings: Settings, taxonomy: Taxonomy) -> Granularity:
+    with progress(steps(taxonomy, settings.resamples), "labels") as advance:
+        return granularity(
+            matrix,
+            taxonomy,
+            trivial=settings.trivial,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            on_progress=advance,
+        )
+
+
+def _count_captions(settings: Settings, taxonomy: Taxonomy, part: Domain | None) -> CaptionCounts:
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in settings.captions]
+    with progress(max(1, sum(sizes) // _KIB), "KiB of captions") as advance:
+        shown = 0
+
+        def show(done: int) -> None:
+            nonlocal shown
+            advance(done // _KIB - shown)
+            shown = done // _KIB
+
+        def captions() -> Iterator[str]:
+            before = 0
+            for path, size in zip(settings.captions, sizes, strict=True):
+                hear = partial(lambda before, done, _: show(before + done), before)
+                yield from read_captions(path, column=settings.caption_column, on_bytes=hear)
+                before += size
+
+        return count_captions(captions(), taxonomy, part)
 
 
 def make_encoder(spec: str, settings: Settings) -> TextEncoder:
@@ -160,35 +127,6 @@ def make_encoder(spec: str, settings: Settings) -> TextEncoder:
         cache_dir=settings.cache_dir,
         batch_size=settings.batch_size,
     )
-
-
-def _check(settings: Settings) -> None:
-    if settings.form not in FORMS:
-        raise DataError("There is no such form.", value=settings.form, remedy=f"Take {', '.join(FORMS)}.")
-    for name, value, allowed in (
-        ("label-names", settings.label_names, ("common", "label")),
-        ("trivial", settings.trivial, ("keep", "leave-out")),
-    ):
-        if value not in allowed:
-            raise DataError(f"--{name} takes {' or '.join(allowed)}.", value=value)
-    chat = [spec for spec in settings.models if spec.startswith("llm:")]
-    if settings.form == "language":
-        if not settings.models:
-            raise DataError("The form `language` needs a --model.", remedy="Give sentence:, clip: or llm:MODEL.")
-        if settings.scores or settings.data or settings.answers:
-            raise DataError("The form `language` takes no images, answers or scores: it compares label with label.")
-        return
-    if chat:
-        raise DataError("A chat model gives no scores.", value=chat[0], remedy="Take it with --form language.")
-    sources = (settings.data is not None) + (settings.answers is not None)
-    if bool(settings.models) != bool(sources) or sources > 1:
-        raise DataError(
-            "A --model needs something to score, --data (images) or --answers (texts), and these need a --model."
-        )
-    if not settings.scores and not settings.models:
-        raise DataError("There are no scores.", remedy="Give --scores FILE, or a --model with --data or --answers.")
-    if settings.save_scores is not None and len(settings.models) != 1:
-        raise DataError("--save-scores keeps the scores of one --model.", value=list(settings.models))
 
 
 def _matrices(
@@ -283,7 +221,7 @@ def _run_language(settings: Settings, taxonomy: Taxonomy) -> StudyReport:
             results.append(_ask(spec.removeprefix("llm:"), settings, taxonomy, grouping))
         else:
             results.append(_embed(spec, settings, taxonomy, grouping, prompts))
-    return language_report(results, taxonomy, grouping, _record(settings))
+    return language_report(results, taxonomy, grouping, settings_record(settings))
 
 
 def _embed(spec: str, settings: Settings, taxonomy: Taxonomy, grouping: Any, prompts: LabelPrompts) -> LanguageOnly:
@@ -323,9 +261,3 @@ def _ask(model: str, settings: Settings, taxonomy: Taxonomy, grouping: Any) -> L
             seed=settings.seed,
             on_progress=show,
         )
-
-
-def _record(settings: Settings) -> dict[str, Any]:
-    """Returns the settings that change a result, as they go into the report."""
-    left_out = {"device", "cache_dir", "save_scores"}
-    return {name: value for name, value in asdict(settings).items() if name not in left_out}

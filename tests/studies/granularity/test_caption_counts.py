@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.studies.granularity.caption_counts import count_captions
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Taxonomy, restrict
 
 TREE = Taxonomy(
     ["animal", "shark", "tiger shark", "tiger", "grey seal", "Larus", "crane", "St. Bernard", "ball (round)"],
@@ -70,6 +70,23 @@ def test_names_of_several_nodes_count_for_each() -> None:
     assert (found.captions, found.empty, found.naming) == (4, 2, 3)
     assert (found.names, found.shared_names, found.shared_nodes, found.by_shared) == (4, 1, 2, 2)
     assert found.wordless == 1
+
+
+def test_names_outside_a_part_stand_in_its_way() -> None:
+    whole = Taxonomy(
+        ["thing", "animal", "food", "dog", "crane", "hot dog", "crane"],
+        [-1, 0, 0, 1, 1, 2, 0],
+        aliases=[(), (), (), (), (), ("frankfurter",), ()],
+    )
+    part = restrict(whole, "animal")
+    captions = ["a hot dog", "a dog", "a crane", "a frankfurter"]
+    found = count_captions(captions, part.tree, part)
+    assert dict(zip(part.tree.labels, found.counts.tolist(), strict=True)) == {"animal": 0, "dog": 1, "crane": 1}
+    assert dict(zip(part.tree.labels, found.inside.tolist(), strict=True)) == {"animal": 0, "dog": 1, "crane": 0}
+    assert (found.naming, found.names, found.shared_names, found.shared_nodes, found.by_shared) == (2, 3, 1, 1, 1)
+    assert count_captions(captions, part.tree).counts.tolist() == [0, 2, 1]
+    with pytest.raises(DataError, match="None of 1 captions"):
+        count_captions(["a frankfurter"], part.tree, part)
 
 
 def test_captions_that_say_nothing() -> None:
