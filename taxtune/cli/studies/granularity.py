@@ -116,7 +116,8 @@ def granularity(
 ) -> None:
     """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, Tables 2, 5 and 6)."""
     from taxtune.studies.answer_files import Columns
-    from taxtune.studies.granularity.runs import FORMS, Settings, run_granularity
+    from taxtune.studies.granularity.runs import run_granularity
+    from taxtune.studies.granularity.settings import FORMS, Settings
     from taxtune.studies.output import publish
 
     check_out(out)

@@ -20,7 +20,7 @@ from taxtune.studies.granularity.label_prompts import LabelPrompts, read_label_p
 from taxtune.studies.granularity.language_chat import language_chat
 from taxtune.studies.granularity.score_files import read_scores, write_scores
 from taxtune.studies.granularity.score_matrix import ScoreMatrix, score_images, score_texts
-from taxtune.studies.granularity.settings import FORMS, Settings, check_settings, settings_record
+from taxtune.studies.granularity.settings import Settings, check_settings, settings_record
 from taxtune.studies.granularity.study import Granularity, granularity, granularity_report, steps
 from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, language_only, two_level
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
@@ -30,7 +30,7 @@ from taxtune.studies.progress import progress
 from taxtune.taxonomy import Domain, read_taxonomy, restrict
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["FORMS", "Settings", "make_encoder", "run_granularity"]
+__all__ = ["make_encoder", "run_granularity"]
 
 _KIB = 1024
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -207,9 +209,89 @@ def test_answers_and_language(
     assert record["tables"]["language"][0]["scored"] == 4
 
 
+CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
+
+
+def test_captions_beside_scores(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("captions.txt").write_text(CAPTIONS)
+    # A third ancestor, so that there is something to correlate.
+    Path("tree.csv").write_text(TAXONOMY + "thing/tool/saw,\nthing/tool/file,\n")
+    header, *rows = SCORES.splitlines()
+    more = ["e.png,saw,0.3,0.3,0.2,0.1,0.2,0.2", "f.png,file,0.2,0.5,0.1,0.3,0.4,0.1"]
+    tools = ["0.2,0.1,0.3", "0.3,0.2,0.1", "0.4,0.6,0.2", "0.1,0.3,0.2", "0.6,0.5,0.3", "0.5,0.7,0.4"]
+    lines = [f"{row},{tool}" for row, tool in zip([*rows, *more], tools, strict=True)]
+    Path("scores.csv").write_text("\n".join([f"{header},tool,saw,file", *lines]))
+    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 0, "--out", "out")
+    assert run(monkeypatch, "-t", "tree.csv", *options, "--json") == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    counted = {row["path"].rsplit("/", 1)[-1]: row["captions"] for row in record["frequency"]["labels"]}
+    assert counted == {
+        "thing": 0,
+        "animal": 1,
+        "food": 0,
+        "tool": 0,
+        "cat": 2,
+        "dog": 2,
+        "apple": 1,
+        "bread": 2,
+        "saw": 0,
+        "file": 0,
+    }
+    assert (record["frequency"]["captions"], record["frequency"]["empty"]) == (7, 1)
+    (row,) = record["tables"]["frequency-correlation"]
+    assert row["n anc"] == 3
+    gaps = {row["ancestor"]: row for row in record["tables"]["frequency-gaps"]}
+    expected = {"animal": math.log10(3) - math.log10(2), "food": math.log10(2.5), "tool": 0}
+    assert {name: gaps[name]["gap"] for name in expected} == pytest.approx(expected)
+    gains = [gaps[name]["Δ leaf"] for name in expected]
+    assert row["Pearson r"] == pytest.approx(np.corrcoef(list(expected.values()), gains)[0, 1])
+    assert {"granularity-frequency.png", "frequency-levels.csv", "frequency-gaps.md"} <= {
+        path.name for path in Path("out").iterdir()
+    }
+    assert gaps["thing"]["Δ leaf"] == 0
+    assert any("1 ancestor left out of the correlation" in note for note in record["notes"])
+
+
+def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(folder)
+    Path("a.csv").write_text('id,text\n1,"a cat, asleep"\n2,nothing\n')
+    Path("b.jsonl").write_text('{"text": ["a cat", "a dog"]}\n')
+    options = ("-t", "tree.csv", "--form", "frequency", "--captions", "a.csv", "--captions", "b.jsonl")
+    assert run(monkeypatch, *options, "--caption-column", "text", "--json", "--out", "out") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["frequency"]["captions"] == 4
+    assert record["frequency"]["correlations"] == []
+    levels = {row["level"]: row for row in record["tables"]["frequency-levels"]}
+    assert (levels[2]["mean"], levels[2]["median"], levels[2]["never named (%)"]) == (3 / 4, 0.5, 50)
+    assert {path.name for path in Path("out").iterdir()} == {
+        *(f"frequency-{name}.{kind}" for name in ("levels", "gaps") for kind in ("csv", "md")),
+        *(f"granularity-frequency.{kind}" for kind in ("png", "svg")),
+        "study.json",
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--form", "frequency"), "nothing to count in"),
+        (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
+        (("--form", "frequency", "--captions", "none.txt"), "none.txt: There is no such file"),
+        (("--form", "frequency", "--captions", "words.txt"), "None of 1 captions names a label"),
+        (("--form", "frequency", "--captions", "blank.txt"), "All captions are empty"),
+        (("--form", "frequency", "--captions", "scores.csv"), "name one with --caption-column"),
+        (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same twice"),
+        # What is wrong with the captions is said before the scores are looked at.
+        (("--scores", "none.npz", "--captions", "words.txt"), "None of 1 captions names a label"),
+        (("--form", "two-level", "--scores", "scores.csv", "--captions", "c.txt"), "no use for --captions"),
+        (("--form", "language", "--model", "clip:x", "--captions", "c.txt"), "no use for --captions"),
+        (("--scores", "scores.csv", "--coarse-level", "1"), "no use for --coarse-level"),
+        (("--form", "language", "--model", "clip:x", "--coarse-level", "1", "--save-scores", "s.npz"), "no use for"),
+        (("--scores", "scores.csv", "--images", "."), "Give the manifest with --data"),
+        (("--scores", "scores.csv", "--scores", "scores.csv"), "same twice"),
         ((), "There are no scores"),
         (("--model", "clip:x"), "needs something to score"),
         (("--form", "pyramid"), "Use hierarchy, two-level, language"),
@@ -235,6 +317,8 @@ def test_errors(
     said: str,
 ) -> None:
     monkeypatch.chdir(folder)
+    for name, text in (("c.txt", CAPTIONS), ("words.txt", "a house"), ("blank.txt", "\n \n")):
+        Path(name).write_text(text)
     assert run(monkeypatch, "-t", "tree.csv", *options) == 2
     output = capsys.readouterr()
     assert said in output.err
