@@ -9,9 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import ModelError
-
-__all__ = ["FloatMatrix", "TextEncoder", "choose_device", "how_to_get", "is_lost_folder", "well_formed"]
+__all__ = ["FloatMatrix", "TextEncoder", "how_to_get", "is_lost_folder", "well_formed"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -35,30 +33,6 @@ class TextEncoder(Protocol):
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
         """Returns the same, from disk where this list of texts was encoded before."""
         ...
-
-
-def choose_device(device: str) -> str:
-    """Returns the device itself, or for "auto" the best one that this machine has.
-
-    Raises:
-        ModelError: If there is no such device on this machine.
-    """
-    import torch
-
-    if device != "auto":
-        try:
-            torch.empty(1, device=device).cpu()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:  # as the backends have it
-            said = " ".join(str(error).split()).rstrip(".")
-            raise ModelError(
-                f"The device cannot be used: {said if len(said) <= 200 else said[:199] + '…'}.",
-                value=device,
-                remedy="Take --device cpu, or auto for the best that this machine has.",
-            ) from error
-        return device
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def well_formed(texts: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, choose_device, how_to_get, well_formed
+from taxtune.encoders.base import FloatMatrix, how_to_get, well_formed
 from taxtune.encoders.store import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
+from taxtune.hardware import ShrinkingBatches, find_device
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -51,7 +52,11 @@ class ClipEncoder:
             raise MissingExtraError("open_clip_torch", "clip", f"The CLIP model {model}") from error
         self.name = f"clip:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
-        self._device = choose_device(device)
+        self._device = find_device(device)
+        # An image takes far more memory than a text.
+        self._text_batches, self._image_batches = (
+            ShrinkingBatches(batch_size, model=model, device=self._device, item=item) for item in ("text", "image")
+        )
         architecture, _, weights = model.partition("@")
         try:
             self._model, _, self._preprocess = open_clip.create_model_and_transforms(
@@ -77,9 +82,15 @@ class ClipEncoder:
         self.preprocessing = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self._preprocess))
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
+        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones.
+
+        Raises:
+            ModelError: If one text alone does not fit into the device's memory.
+        """
         return self._in_batches(
-            texts, lambda batch: self._model.encode_text(self._tokenizer(well_formed(batch)).to(self._device))
+            self._text_batches,
+            texts,
+            lambda batch: self._model.encode_text(self._tokenizer(well_formed(batch)).to(self._device)),
         )
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
@@ -87,14 +98,18 @@ class ClipEncoder:
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
     def images(self, images: Sequence[Image]) -> FloatMatrix:
-        """Returns a unit vector for each image, shape (images, dimensions)."""
+        """Returns a unit vector for each image, shape (images, dimensions).
+
+        Raises:
+            ModelError: If one image alone does not fit into the device's memory.
+        """
         import torch
 
-        def encode(batch: list[Image]) -> Any:
+        def encode(batch: Sequence[Image]) -> Any:
             pixels = torch.stack([self._preprocess(image.convert("RGB")) for image in batch])
             return self._model.encode_image(pixels.to(self._device))
 
-        return self._in_batches(images, encode)
+        return self._in_batches(self._image_batches, images, encode)
 
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
@@ -105,15 +120,16 @@ class ClipEncoder:
             flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
         return flags
 
-    def _in_batches(self, items: Sequence[Any], encode: Any) -> FloatMatrix:
+    def _in_batches(self, batches: ShrinkingBatches, items: Sequence[Any], encode: Callable[..., Any]) -> FloatMatrix:
         import torch
 
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(items), self.batch_size):
-                vectors = encode(list(items[start : start + self.batch_size])).float()
-                parts.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
-        return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
+        def compute(batch: Sequence[Any]) -> list[FloatMatrix]:
+            with torch.inference_mode():
+                unit = torch.nn.functional.normalize(encode(batch).float(), dim=-1)
+            return list(unit.cpu().numpy())
+
+        rows = batches.map(items, compute)
+        return np.stack(rows) if rows else np.zeros((0, 1), dtype=np.float32)
 
 
 def _padding(tokenizer: Any) -> int:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, choose_device, how_to_get, is_lost_folder, well_formed
+from taxtune.encoders.base import FloatMatrix, how_to_get, is_lost_folder, well_formed
 from taxtune.encoders.store import folder_digest, stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
+from taxtune.hardware import ShrinkingBatches, find_device
 
 __all__ = ["SentenceEncoder"]
 
@@ -49,8 +50,9 @@ class SentenceEncoder:
             raise ModelError(
                 "The sentence model cannot be loaded: no such folder.", value=model, remedy="Check the path."
             )
-        where = choose_device(device)
-        from taxtune.vlm.checkpoint import quiet_progress
+        where = find_device(device)
+        self._batches = ShrinkingBatches(batch_size, model=model, device=where)
+        from taxtune.loading import quiet_progress
 
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.
@@ -72,11 +74,18 @@ class SentenceEncoder:
         self.token_limit: int | None = None if limit is None else int(limit)
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); what exceeds the model's length is cut."""
-        vectors = self._model.encode(
-            well_formed(texts), batch_size=self.batch_size, normalize_embeddings=True, show_progress_bar=False
-        )
-        return np.asarray(vectors, dtype=np.float32)
+        """Returns a unit vector for each text, shape (texts, dimensions); what exceeds the model's length is cut.
+
+        Raises:
+            ModelError: If one text alone does not fit into the device's memory.
+        """
+        texts = well_formed(texts)
+
+        def encode(size: int) -> Any:
+            # The library sorts the texts by length and cuts batches itself.
+            return self._model.encode(texts, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
+
+        return np.asarray(self._batches.run(encode, len(texts)), dtype=np.float32)
 
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Tells, for each text, whether it has more tokens than the model reads."""

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
-from taxtune.errors import ModelError, VLMError
+from taxtune.errors import ModelError
 from taxtune.llm.base import LLMSettings
 from taxtune.vlm.base import Answer, Failure, Identity, Reply
-from taxtune.vlm.checkpoint import Checkpoint, explain_load_error, find_checkpoint, quiet_progress
-from taxtune.vlm.hardware import find_device, in_shrinking_batches, is_out_of_memory, number_format
+from taxtune.vlm.local_model import LocalModel
 
 __all__ = ["LocalLLM"]
 
-T = TypeVar("T")
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
-# Some chat templates print today's date, which would give the same prompt another reply every day.
-_DATE = "26 Jul 2024"
 
-
-class LocalLLM:
+class LocalLLM(LocalModel):
     """A language model that runs in this process and decodes greedily.
 
     A prompt is one user turn in the checkpoint's own chat template; a checkpoint without one (Flan-T5) gets the prompt
@@ -37,41 +30,25 @@ class LocalLLM:
         ModelError: If a setting is out of range.
     """
 
+    error = ModelError
+    task = "text"
+    item = "prompt"
+
     def __init__(self, model: str, settings: LLMSettings) -> None:
-        if settings.dtype not in _DTYPES:
-            raise ModelError(
-                "There is no such dtype.", value=settings.dtype, remedy=f"Use one of {', '.join(_DTYPES)}."
-            )
         for name in ("batch_size", "max_tokens"):
             if getattr(settings, name) < 1:
                 raise ModelError(f"{name} must be at least 1.", value=getattr(settings, name))
-        self.model = model
-        self.batch_size = settings.batch_size
-        self._settings = settings
+        super().__init__(
+            model,
+            revision=settings.revision,
+            dtype=settings.dtype,
+            device=settings.device,
+            batch_size=settings.batch_size,
+            max_new_tokens=settings.max_tokens,
+        )
 
     def __repr__(self) -> str:
         return f"LocalLLM({self.model!r})"
-
-    # -- what it is, known without loading the weights -----------------------------------------------------------------
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """Where the model is and which revision of it; found without loading the weights.
-
-        Raises:
-            ModelError: If it is missing, needs a licence to be accepted, or is no language model.
-        """
-        return _with_model_errors(lambda: find_checkpoint(self.model, self._settings.revision, task="text"))
-
-    @cached_property
-    def device(self) -> str:
-        """The device that the model runs on."""
-        return find_device(self._settings.device, ModelError)
-
-    @cached_property
-    def dtype(self) -> str:
-        """The number format that the model computes in."""
-        return number_format(self._settings.dtype, self.device)
 
     @property
     def identity(self) -> Identity:
@@ -84,22 +61,9 @@ class LocalLLM:
             "revision": self.checkpoint.revision,
             "dtype": self.dtype,
             "device": self.device.split(":")[0],
-            "max_tokens": self._settings.max_tokens,
+            "max_tokens": self.max_new_tokens,
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
-
-    def check(self) -> list[str]:
-        """Checks, without loading the weights, that the model can be loaded; returns what the user should know.
-
-        Raises:
-            ModelError: If it cannot.
-        """
-        checkpoint, device = self.checkpoint, self.device
-        notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
-        if device == "cpu" and checkpoint.weight_bytes > 8 * 1024**3:
-            size = checkpoint.weight_bytes / 1024**3
-            notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
-        return notes
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -111,10 +75,8 @@ class LocalLLM:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where.source, revision=where.load_revision or "main")
         except Exception as error:
-            raise _model_error(explain_load_error(where.name, error, "tokenizer")) from error
-        tokenizer.padding_side = "left"
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
+            raise self._cannot_load(error, "tokenizer") from error
+        self._padded_left(tokenizer)
         return tokenizer
 
     @cached_property
@@ -125,41 +87,14 @@ class LocalLLM:
         tokens |= set(map(str, tokenizer.all_special_tokens))
         return tuple(sorted((token for token in tokens if len(token) > 1), key=lambda token: (-len(token), token)))
 
-    @cached_property
-    def _network(self) -> Any:
-        import torch
+    def _family(self) -> Any:
         import transformers
 
         where = self.checkpoint
-        # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
-        quiet = quiet_progress() if where.complete else nullcontext()
-        try:
-            config = transformers.AutoConfig.from_pretrained(where.source, revision=where.load_revision or "main")
-            classes = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
-            family = classes[0] if getattr(config, "is_encoder_decoder", False) else classes[1]
-            with quiet:
-                network = family.from_pretrained(
-                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype)
-                )
-            return network.to(self.device).eval()
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise self._too_big() from error
-            raise _model_error(explain_load_error(where.name, error, "weights")) from error
-
-    @cached_property
-    def _generation(self) -> Any:
-        """The checkpoint's own ends and control tokens, with greedy decoding."""
-        from copy import deepcopy
-
-        config = deepcopy(self._network.generation_config)
-        config.max_new_tokens, config.max_length = self._settings.max_tokens, None
-        config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
-        if config.pad_token_id is None:
-            config.pad_token_id = self._tokenizer.pad_token_id
-        if config.eos_token_id is None:
-            config.eos_token_id = self._tokenizer.eos_token_id
-        return config
+        config = transformers.AutoConfig.from_pretrained(where.source, revision=where.load_revision or "main")
+        if getattr(config, "is_encoder_decoder", False):
+            return transformers.AutoModelForSeq2SeqLM
+        return transformers.AutoModelForCausalLM
 
     @cached_property
     def _room(self) -> int | None:
@@ -168,7 +103,7 @@ class LocalLLM:
         if getattr(config, "is_encoder_decoder", False):
             return None  # T5's positions are relative; what it was trained with is no limit
         most = getattr(config, "max_position_embeddings", None)
-        return None if most is None else int(most) - self._settings.max_tokens
+        return None if most is None else int(most) - self.max_new_tokens
 
     # -- replying ------------------------------------------------------------------------------------------------------
 
@@ -180,13 +115,9 @@ class LocalLLM:
         Raises:
             ModelError: If the model cannot be loaded, or one prompt alone does not fit into the device's memory.
         """
-        replies, self.batch_size = in_shrinking_batches(
-            prompts, self.batch_size, self._reply_chunk, device=self.device, too_big=self._too_big
-        )
-        return replies
+        return self._in_batches(prompts, self._reply_batch)
 
-    def _reply_chunk(self, prompts: Sequence[str]) -> list[Reply] | None:
-        """Replies to one batch; None if the device ran out of memory."""
+    def _reply_batch(self, prompts: Sequence[str]) -> list[Reply]:
         started = time.perf_counter()
         replies: dict[int, Reply] = {}
         ready: list[tuple[int, list[int]]] = []
@@ -200,9 +131,7 @@ class LocalLLM:
             else:
                 ready.append((place, tokens))
         if ready:
-            texts = self._generate([tokens for _, tokens in ready])
-            if texts is None:
-                return None
+            texts = self._replies([tokens for _, tokens in ready])
             seconds = (time.perf_counter() - started) / len(ready)
             for (place, tokens), (text, written) in zip(ready, texts, strict=True):
                 replies[place] = (
@@ -225,49 +154,16 @@ class LocalLLM:
         template = tokenizer.chat_template
         if not template:
             return list(tokenizer(prompt)["input_ids"])
-        extra = {"date_string": _DATE} if "date_string" in str(template) else {}
+        extra = self._template_settings(template)
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False, **extra
         )
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _generate(self, rows: Sequence[list[int]]) -> list[tuple[str, int]] | None:
-        """Returns text and number of tokens of each reply; None if the device ran out of memory."""
-        import torch
-
-        config, network = self._generation, self._network
+    def _replies(self, rows: Sequence[list[int]]) -> list[tuple[str, int]]:
+        """Returns text and number of tokens of each reply."""
         inputs = self._tokenizer.pad({"input_ids": list(rows)}, padding=True, return_tensors="pt").to(self.device)
-        try:
-            with torch.inference_mode():
-                output = network.generate(
-                    input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=config
-                )
-        except Exception as error:
-            if is_out_of_memory(error):
-                return None
-            raise ModelError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
-        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
-        new = output[:, inputs["input_ids"].shape[1] if decoder_only else 1 :].tolist()
-        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-        # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
-        written = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new]
-        texts = self._tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(text.strip(), len(row)) for text, row in zip(texts, written, strict=True)]
-
-    def _too_big(self) -> ModelError:
-        return ModelError(
-            f"The model {self.checkpoint.name!r} does not fit into the memory of the device {self.device!r}.",
-            remedy="Use a smaller model, dtype bfloat16, or another device.",
-        )
-
-
-def _with_model_errors(step: Callable[[], T]) -> T:
-    try:
-        return step()
-    except VLMError as error:
-        raise _model_error(error) from error.__cause__
-
-
-def _model_error(error: VLMError) -> ModelError:
-    """Says of a text model what is said of a vision-language model that cannot be loaded."""
-    return ModelError(error.message, file=error.file, row=error.row, value=error.value, remedy=error.remedy)
+        output = self._generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
+        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
+        decoder_only = not getattr(self._network.config, "is_encoder_decoder", False)
+        return self._written(output[:, inputs["input_ids"].shape[1] if decoder_only else 1 :])

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taxtune.encoders import choose_device
 from taxtune.errors import MissingExtraError, ModelError
+from taxtune.hardware import ShrinkingBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
-from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
@@ -67,7 +66,6 @@ class BertScoreMeasure(ModelMeasure):
             )
         self.layer = self._layer(int(asked[2]) if asked else None)
         self._version = version_of(bert_score)
-        self._batch = BatchSize(settings.batch_size, self._model.name)
         self._kept: dict[str, Any] = {}
         self._kept_bytes = 0
 
@@ -137,7 +135,11 @@ class BertScoreMeasure(ModelMeasure):
 
     @cached_property
     def _device(self) -> str:
-        return choose_device(self.settings.device)
+        return find_device(self.settings.device)
+
+    @cached_property
+    def _texts(self) -> ShrinkingBatches:
+        return ShrinkingBatches(self.settings.batch_size, model=self._model.name, device=self._device)
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -165,7 +167,8 @@ class BertScoreMeasure(ModelMeasure):
                 # Tokens rather than pairs bound a batch: short labels go by the thousand.
                 size = max(1, self.settings.batch_size * _TOKENS_A_PAIR // (lengths[group[start]] + 1))
                 batch = group[start : start + size]
-                scores[batch] = BatchSize(size, self._model.name).map([pairs[i] for i in batch], self._match)
+                matching = ShrinkingBatches(size, model=self._model.name, device=self._device, item="pair")
+                scores[batch] = matching.map([pairs[i] for i in batch], self._match)
                 advance(len(batch))
                 start += size
         return scores
@@ -210,7 +213,7 @@ class BertScoreMeasure(ModelMeasure):
     def _encode(self, texts: Sequence[str]) -> None:
         """Embeds the tokens of the texts that are not kept: text -> (embeddings, weights)."""
         fresh = sorted((text for text in texts if text not in self._kept), key=lambda text: -len(text))
-        for text, entry in zip(fresh, self._batch.map(fresh, self._embed), strict=True):
+        for text, entry in zip(fresh, self._texts.map(fresh, self._embed), strict=True):
             self._kept[text] = entry
             self._kept_bytes += entry[0].numel() * 4
 

@@ -182,7 +182,9 @@ class Cider(ManyReferencesMeasure):
         self._count(wanted, np.bincount(right, minlength=len(right_texts)))
         found = np.bincount(owner[good], minlength=len(answers))
         total = np.bincount(owner[good], similar[good], minlength=len(answers))
-        return np.divide(total, found, out=np.full(len(answers), np.nan), where=found > 0)
+        scores = np.full(len(answers), np.nan)
+        np.divide(total, found, out=scores, where=found > 0)
+        return scores
 
     def matrix(
         self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None

@@ -214,7 +214,7 @@ class ClipImageMeasure(ClipTextMeasure):
         if len(self._image_vectors) > _KEPT:
             self._image_vectors.clear()
         fresh = [key for key in keys if key not in self._image_vectors]
-        vectors = self._batch.map(fresh, lambda batch: list(self._clip.images([self._pictures[key] for key in batch])))
+        vectors = self._clip.images([self._pictures[key] for key in fresh])
         for key, vector in zip(fresh, vectors, strict=True):
             good = bool(np.isfinite(vector).all()) and abs(float(np.linalg.norm(vector)) - 1) < 0.01
             self._image_vectors[key] = vector if good else np.full_like(vector, np.nan)

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.encoders import choose_device
 from taxtune.errors import ModelError
+from taxtune.hardware import ShrinkingBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
-from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
@@ -89,7 +88,6 @@ class NliMeasure(ModelMeasure):
         self.backward = backward
         self._model = find_text_model(model)
         self._label = entailment_label(self._model.config.id2label, self._model.name)
-        self._batch = BatchSize(settings.batch_size, self._model.name)
 
     def identity(self) -> Identity:
         """Returns the direction, the model, its revision, the wording and the library's version."""
@@ -121,6 +119,12 @@ class NliMeasure(ModelMeasure):
         return tokenizer
 
     @cached_property
+    def _batches(self) -> ShrinkingBatches:
+        return ShrinkingBatches(
+            self.settings.batch_size, model=self._model.name, device=find_device(self.settings.device), item="pair"
+        )
+
+    @cached_property
     def _limit(self) -> int:
         return token_limit(self._tokenizer, self._model.config)
 
@@ -129,7 +133,7 @@ class NliMeasure(ModelMeasure):
         import torch
         from transformers import AutoModelForSequenceClassification
 
-        device = choose_device(self.settings.device)  # before the weights are read
+        device = self._batches.device  # before the weights are read
         try:
             with quiet_loading(self._model):
                 network = AutoModelForSequenceClassification.from_pretrained(
@@ -172,7 +176,7 @@ class NliMeasure(ModelMeasure):
         rows = [{name: values[i] for name, values in encoded.items()} for i in range(len(pairs))]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
         scores = np.empty(len(pairs))
-        scores[order] = self._batch.map([rows[i] for i in order], self._classify, advance=advance)
+        scores[order] = self._batches.map([rows[i] for i in order], self._classify, advance=advance)
         return scores
 
     def _classify(self, rows: Sequence[dict[str, list[int]]]) -> list[float]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from taxtune.encoders import FloatMatrix, TextEncoder
 from taxtune.encoders.store import stored_embeddings
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
-from taxtune.metrics.batches import BatchSize
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, is_empty, whole
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ class CosineMeasure(ModelMeasure):
     def __init__(self, name: str, label: str, encoder: TextEncoder, settings: MeasureSettings) -> None:
         super().__init__(name, label, settings)
         self.encoder = encoder
-        self._batch = BatchSize(settings.batch_size, encoder.name)
 
     def identity(self) -> Identity:
         """Returns the measure's kind and the identity of its encoder."""
@@ -65,11 +63,13 @@ class CosineMeasure(ModelMeasure):
     def vectors(self, texts: Sequence[str], advance: Advance | None = None) -> FloatMatrix:
         """Returns the unit vectors of different texts, the longest encoded first; NaN where the model gives none."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        rows: list[FloatMatrix] = self._batch.map(
-            [texts[i] for i in order], lambda batch: list(self.encoder.texts(batch)), advance=advance
-        )
-        vectors = np.empty((len(texts), len(rows[0]) if rows else 1), dtype=np.float32)
-        vectors[order] = np.asarray(rows, dtype=np.float32).reshape(len(rows), -1)
+        parts: list[FloatMatrix] = []
+        for start in range(0, len(order), self.settings.batch_size):
+            parts.append(self.encoder.texts([texts[i] for i in order[start : start + self.settings.batch_size]]))
+            if advance is not None:
+                advance(len(parts[-1]))
+        vectors = np.empty((len(texts), parts[0].shape[1] if parts else 1), dtype=np.float32)
+        vectors[order] = np.concatenate(parts) if parts else vectors
         return _checked(vectors)
 
     def matrix(

@@ -82,7 +82,7 @@ def load_error(model: str, error: BaseException, what: str) -> ModelError:
         error: What the library raised.
         what: "configuration", "tokenizer" or "weights".
     """
-    from taxtune.vlm.checkpoint import explain_load_error
+    from taxtune.loading import explain_load_error
 
     if isinstance(error, ModelError):
         return error
@@ -102,7 +102,7 @@ def quiet_loading(model: TextModel) -> Iterator[None]:
     """Keeps transformers from drawing bars while weights are read from the disk; a download's bar is shown."""
     from huggingface_hub import try_to_load_from_cache
 
-    from taxtune.vlm.checkpoint import quiet_progress
+    from taxtune.loading import quiet_progress
 
     def is_here(file: str) -> bool:
         return model.commit is None or isinstance(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.errors import VLMError
+from taxtune.loading import explain_load_error
 
-__all__ = ["BUILTIN", "Checkpoint", "explain_load_error", "find_checkpoint", "quiet_progress"]
+__all__ = ["BUILTIN", "Checkpoint", "Task", "find_checkpoint"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -152,7 +151,7 @@ def _commit(model: str, revision: str | None) -> str:
     try:
         file = hf_hub_download(model, "config.json", revision=revision)
     except Exception as error:
-        raise explain_load_error(model, error, "configuration") from error
+        raise explain_load_error(model, error, "configuration", VLMError) from error
     found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
     if found is None:
         raise VLMError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
@@ -187,7 +186,7 @@ def _load_config(name: str, source: str, revision: str | None) -> Any:
     try:
         return AutoConfig.from_pretrained(source, revision=revision or "main")
     except Exception as error:
-        raise explain_load_error(name, error, "configuration") from error
+        raise explain_load_error(name, error, "configuration", VLMError) from error
 
 
 def _check_architecture(name: str, config: Any, task: Task) -> str:
@@ -205,69 +204,3 @@ def _check_architecture(name: str, config: Any, task: Task) -> str:
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
     return str(config.model_type)
-
-
-def explain_load_error(name: str, error: BaseException, what: str) -> VLMError:
-    """Says in one sentence why a part of a checkpoint could not be loaded, and what to do."""
-    chain: list[BaseException] = [error]
-    while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(link)
-    kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
-    text = " ".join(map(str, chain)).lower()
-    if "GatedRepoError" in kinds or "gated repo" in text:
-        return VLMError(
-            f"The model {name!r} may be downloaded only after its licence was accepted.",
-            remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
-        )
-    if "RevisionNotFoundError" in kinds or "is not a valid git identifier" in text:
-        return VLMError(f"The model {name!r} has no such revision.", remedy="Check `revision`.")
-    if "RepositoryNotFoundError" in kinds or "is not a valid model identifier" in text:
-        return VLMError(
-            f"There is no model {name!r} on Hugging Face, or it is private.",
-            remedy="Check the name; for a private model run `hf auth login`.",
-        )
-    if kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"} or any(
-        hint in text for hint in ("couldn't connect", "offline mode", "name resolution")
-    ):
-        verb = "are" if what.endswith("s") else "is"
-        return VLMError(
-            f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face could not be reached.",
-            remedy=f"With a connection run `hf download {name}`, or give the folder of a copy.",
-        )
-    missing = next((link for link in chain if isinstance(link, ImportError)), None)
-    if missing is not None:
-        # The processors of SmolVLM write numbers out; those that also take videos want torchvision.
-        return VLMError(
-            f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
-            remedy="Install what the families of models need with: pip install 'taxtune[vlm]'",
-        )
-    if "does not appear to have a file named" in text:
-        return VLMError(
-            f"The {what} of {name!r} cannot be found: {_first_line(error)}",
-            remedy=f"Complete the download (`hf download {name}`), with HF_HUB_OFFLINE unset.",
-        )
-    if "does not recognize this architecture" in text:
-        return VLMError(
-            f"The installed transformers does not know the model {name!r} yet.",
-            remedy="Upgrade it: pip install -U transformers.",
-        )
-    return VLMError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
-
-
-@contextmanager
-def quiet_progress() -> Iterator[None]:
-    """Keeps transformers from drawing progress bars."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
+from taxtune.hardware import is_out_of_memory
 from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
-from taxtune.vlm.checkpoint import Checkpoint, explain_load_error, find_checkpoint, quiet_progress
-from taxtune.vlm.hardware import find_device, in_shrinking_batches, is_out_of_memory, number_format
+from taxtune.vlm.local_model import LocalModel
 
 if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = ["LocalVLM"]
 
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
-# Some chat templates print today's date, which would give the same question another prompt every day.
-_DATE = "26 Jul 2024"
 
-
-class LocalVLM:
+class LocalVLM(LocalModel):
     """A vision-language model that runs in this process.
 
     The checkpoint's own processor and chat template make the model's input, one user turn of the image and the prompt,
@@ -49,6 +44,10 @@ class LocalVLM:
         VLMError: If an argument is out of range.
     """
 
+    error = VLMError
+    task = "image-text-to-text"
+    item = "question"
+
     def __init__(
         self,
         model: str,
@@ -63,44 +62,23 @@ class LocalVLM:
         seed: int = 0,
         max_pixels: int = DEFAULT_MAX_PIXELS,
     ) -> None:
-        if dtype not in _DTYPES:
-            raise VLMError("There is no such dtype.", value=dtype, remedy=f"Use one of {', '.join(_DTYPES)}.")
         for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
             if value < 1:
                 raise VLMError(f"{name} must be at least 1.", value=value)
         if not 0 <= temperature <= 10:
             raise VLMError("temperature must lie between 0 (greedy) and 10.", value=temperature)
-        self.model = model
-        self.revision = revision
-        self.batch_size = batch_size
-        self.max_new_tokens = max_new_tokens
-        self.temperature = float(temperature)
+        super().__init__(
+            model,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            batch_size=batch_size,
+            max_new_tokens=max_new_tokens,
+            temperature=float(temperature),
+        )
         self.system_prompt = system_prompt
         self.seed = seed
         self.max_pixels = max_pixels
-        self._asked_dtype = dtype
-        self._asked_device = device
-
-    # -- what it is, known without loading the weights -----------------------------------------------------------------
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """Where the model is and which revision of it; found without loading the weights."""
-        return find_checkpoint(self.model, self.revision)
-
-    @cached_property
-    def device(self) -> str:
-        """The device that the model runs on.
-
-        Raises:
-            VLMError: If the device that was asked for is not there.
-        """
-        return find_device(self._asked_device, VLMError)
-
-    @cached_property
-    def dtype(self) -> str:
-        """The number format that the model computes in."""
-        return number_format(self._asked_dtype, self.device)
 
     @property
     def identity(self) -> Identity:
@@ -126,23 +104,6 @@ class LocalVLM:
             "torchvision": str(transformers.utils.is_torchvision_available()),
         }
 
-    def check(self) -> list[str]:
-        """Checks, without loading the weights, that the model can be loaded.
-
-        Returns:
-            What the user should know before a run, such as weights that have yet to be downloaded.
-
-        Raises:
-            VLMError: If the model is missing, needs a licence to be accepted, or is no image-text-to-text model, or the
-                device is not there.
-        """
-        checkpoint, device = self.checkpoint, self.device
-        notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
-        if device == "cpu" and checkpoint.weight_bytes > 8 * 1024**3:
-            size = checkpoint.weight_bytes / 1024**3
-            notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
-        return notes
-
     # -- loading -------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -152,7 +113,7 @@ class LocalVLM:
         try:
             processor = AutoProcessor.from_pretrained(self.checkpoint.source, revision=self.checkpoint.load_revision)
         except Exception as error:
-            raise explain_load_error(self.checkpoint.name, error, "processor") from error
+            raise self._cannot_load(error, "processor") from error
         tokenizer = getattr(processor, "tokenizer", None)
         if tokenizer is None:
             raise VLMError(f"The checkpoint {self.checkpoint.name!r} has no processor for images and text.")
@@ -161,10 +122,17 @@ class LocalVLM:
                 f"The checkpoint {self.checkpoint.name!r} has no chat template; it is not made to be asked questions.",
                 remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, ...-it or ...-hf).",
             )
-        tokenizer.padding_side = "left"
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
+        self._padded_left(tokenizer)
         return processor
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._processor.tokenizer
+
+    def _family(self) -> Any:
+        from transformers import AutoModelForImageTextToText
+
+        return AutoModelForImageTextToText
 
     @cached_property
     def _control_tokens(self) -> tuple[str, ...]:
@@ -173,41 +141,6 @@ class LocalVLM:
         tokens = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
         tokens |= {*tokenizer.all_special_tokens, getattr(self._processor, "image_token", None) or ""}
         return tuple(sorted(filter(None, map(str, tokens)), key=lambda token: (-len(token), token)))
-
-    @cached_property
-    def _network(self) -> Any:
-        import torch
-        from transformers import AutoModelForImageTextToText
-
-        # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
-        quiet = quiet_progress() if self.checkpoint.complete else nullcontext()
-        try:
-            with quiet:
-                network = AutoModelForImageTextToText.from_pretrained(
-                    self.checkpoint.source, revision=self.checkpoint.load_revision, dtype=getattr(torch, self.dtype)
-                )
-            return network.to(self.device).eval()
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise self._too_big() from error
-            raise explain_load_error(self.checkpoint.name, error, "weights") from error
-
-    @cached_property
-    def _generation(self) -> Any:
-        """The checkpoint's own generation settings, with our decoding."""
-        from copy import deepcopy
-
-        config = deepcopy(self._network.generation_config)
-        config.max_new_tokens, config.max_length = self.max_new_tokens, None
-        if self.temperature > 0:
-            config.do_sample, config.temperature, config.top_p, config.top_k = True, self.temperature, 1.0, 0
-        else:
-            config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
-        if config.pad_token_id is None:
-            config.pad_token_id = self._processor.tokenizer.pad_token_id
-        if config.eos_token_id is None:
-            config.eos_token_id = self._processor.tokenizer.eos_token_id
-        return config
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -219,13 +152,9 @@ class LocalVLM:
         Raises:
             VLMError: If the model cannot be loaded, or one question alone does not fit into the device's memory.
         """
-        replies, self.batch_size = in_shrinking_batches(
-            questions, self.batch_size, self._answer_chunk, device=self.device, too_big=self._too_big
-        )
-        return replies
+        return self._in_batches(questions, self._answer_batch)
 
-    def _answer_chunk(self, questions: Sequence[Question]) -> list[Reply] | None:
-        """Answers one batch; None if the device ran out of memory."""
+    def _answer_batch(self, questions: Sequence[Question]) -> list[Reply]:
         started = time.perf_counter()
         replies: list[Reply | None] = [None] * len(questions)
         ready: list[tuple[int, Question, Image.Image]] = []
@@ -240,9 +169,7 @@ class LocalVLM:
             batch = self._encode(ready, replies)
             if batch is not None:
                 places, inputs = batch
-                answers = self._generate(inputs, [questions[place] for place in places])
-                if answers is None:
-                    return None
+                answers = self._answers(inputs, [questions[place] for place in places])
                 seconds = (time.perf_counter() - started) / len(answers)
                 for place, (text, read, written) in zip(places, answers, strict=True):
                     replies[place] = Answer(text, False, read, written, 0.0, seconds)
@@ -256,13 +183,15 @@ class LocalVLM:
             return [place for place, _, _ in ready], self._process([(q.prompt, image) for _, q, image in ready])
         except VLMError:
             raise
-        except Exception:
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
             good: list[tuple[int, Question, Image.Image]] = []
             for place, question, image in ready:
                 try:
                     self._process([(question.prompt, image)])
-                except Exception as error:
-                    detail = " ".join(str(error).split())
+                except Exception as problem:
+                    detail = " ".join(str(problem).split())
                     replies[place] = Failure(
                         f"{question.image}: the model's processor refused the image or the prompt: {detail}",
                         retryable=False,
@@ -316,45 +245,27 @@ class LocalVLM:
     def _render(self, messages: list[dict[str, Any]]) -> str:
         processor = self._processor
         template = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
-        extra = {"date_string": _DATE} if "date_string" in str(template) else {}
+        extra = self._template_settings(template)
         return str(
             processor.apply_chat_template(
                 messages, chat_template=template, add_generation_prompt=True, tokenize=False, **extra
             )
         )
 
-    def _generate(self, inputs: Any, questions: Sequence[Question]) -> list[tuple[str, int, int]] | None:
-        """Returns text, tokens read and tokens written of each row; None if the device ran out of memory."""
+    def _answers(self, inputs: Any, questions: Sequence[Question]) -> list[tuple[str, int, int]]:
+        """Returns text, tokens read and tokens written of each row."""
         import torch
 
-        network, config = self._network, self._generation
         devices = [torch.device(self.device)] if self.device.startswith("cuda") else []
-        try:
-            with torch.inference_mode(), torch.random.fork_rng(devices, enabled=self.temperature > 0):
-                if self.temperature > 0:
-                    torch.manual_seed(self._batch_seed(questions))
-                output = network.generate(**inputs, generation_config=config)
-        except Exception as error:
-            if is_out_of_memory(error):
-                return None
-            raise VLMError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
+        with torch.random.fork_rng(devices, enabled=self.temperature > 0):
+            if self.temperature > 0:
+                torch.manual_seed(self._batch_seed(questions))
+            output = self._generate(**inputs)
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        new = output[:, inputs["input_ids"].shape[1] :].tolist()
-        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-        # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
-        rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new]
-        texts = self._processor.tokenizer.batch_decode(
-            rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return [(text.strip(), int(n), len(row)) for text, n, row in zip(texts, read, rows, strict=True)]
+        written = self._written(output[:, inputs["input_ids"].shape[1] :])
+        return [(text, int(n), new) for (text, new), n in zip(written, read, strict=True)]
 
     def _batch_seed(self, questions: Sequence[Question]) -> int:
         """A seed that depends on the questions, so that a run draws the same after a restart with the same batches."""
         text = "\0".join(f"{q.prompt}\0{q.image_sha256}" for q in questions)
         return int.from_bytes(sha256(f"{self.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()[:7], "big")
-
-    def _too_big(self) -> VLMError:
-        return VLMError(
-            f"The model {self.checkpoint.name!r} does not fit into the memory of the device {self.device!r}.",
-            remedy="Use a smaller model, dtype: bfloat16, or another device.",
-        )

@@ -3,14 +3,18 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.encoders import TextEncoder, choose_device, make_text_encoder
+from taxtune.encoders import TextEncoder, make_text_encoder
 from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import ModelError
+from taxtune.hardware import ShrinkingBatches
+from tests.tiny_text_models import make_sentence_model
 
 
 @pytest.mark.parametrize("spec", ["", "sentence", "sentence:", "clip:", "word2vec:x", "lexical"])
@@ -67,10 +71,53 @@ def test_the_real_sentence_encoder(tmp_path: Path) -> None:
     assert encoder.identity["version"]
 
 
-@pytest.mark.parametrize("device", ["abacus", "cuda:99", "meta", ""])
-def test_devices_that_are_not_there(device: str) -> None:
-    with pytest.raises(ModelError, match="--device cpu"):
-        choose_device(device)
+def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("open_clip")
+    with pytest.raises(ModelError, match="not available here"):
+        make_text_encoder("clip:no-such-architecture", device="cuda:99", cache_dir=tmp_path)
+
+
+def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"bird {i}" for i in range(5)]
+    expected, encode, sizes = clip.texts(texts), clip._model.encode_text, []
+
+    def tight(tokens: Any) -> Any:
+        sizes.append(len(tokens))
+        if len(tokens) > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return encode(tokens)
+
+    monkeypatch.setattr(clip, "_text_batches", ShrinkingBatches(4, model="m", device="cpu"))
+    monkeypatch.setattr(clip._model, "encode_text", tight)
+    assert clip.texts(texts) == pytest.approx(expected, abs=1e-5)
+    assert sizes == [4, 2, 1, 1, 1, 1, 1]
+    monkeypatch.setattr(clip, "_image_batches", ShrinkingBatches(4, model="m", device="cpu", item="image"))
+
+    def full(pixels: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(clip._model, "encode_image", full)
+    with pytest.raises(ModelError, match="with a single image"):
+        clip.images([Image.new("RGB", (40, 30), "red")] * 3)
+
+
+def test_a_sentence_encoder_shrinks_its_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
+    texts = [f"bird {'sings ' * i}" for i in range(5)]
+    expected, encode, sizes = encoder.texts(texts), encoder._model.encode, []
+
+    def tight(texts: list[str], batch_size: int, **more: Any) -> Any:
+        sizes.append(batch_size)
+        if batch_size > 2:
+            raise RuntimeError("MPS backend out of memory")
+        return encode(texts, batch_size=batch_size, **more)
+
+    monkeypatch.setattr(encoder._model, "encode", tight)
+    assert encoder.texts(texts) == pytest.approx(expected, abs=1e-6)
+    assert encoder.texts(texts[:1]).shape == expected[:1].shape
+    assert sizes == [5, 2, 1]
+    assert encoder.texts([]).shape[0] == 0
 
 
 def test_halves_of_surrogate_pairs_are_question_marks(clip: ClipEncoder) -> None:

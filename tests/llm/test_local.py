@@ -91,7 +91,7 @@ def test_the_batch_is_halved_where_memory_runs_out(llama: Path, monkeypatch: pyt
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(network, "generate", none)
-    with pytest.raises(ModelError, match="does not fit into the memory"):
+    with pytest.raises(ModelError, match=r"does not fit into the memory.*with a single prompt"):
         llm.reply(PROMPTS[:1])
 
 

@@ -97,11 +97,10 @@ class FixedEncoder:
     vectors = {"east": (1, 0), "west": (-1, 0), "north": (0, 1), "zero": (0, 0), "broken": (np.nan, 0)}  # noqa: RUF012
 
     def __init__(self) -> None:
-        self.room = 10
+        self.batches: list[list[str]] = []
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        if len(texts) > self.room:
-            raise RuntimeError("CUDA out of memory")
+        self.batches.append(list(texts))
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
@@ -109,12 +108,14 @@ class FixedEncoder:
 
 
 def test_the_range_and_vectors_that_are_none(tmp_path: Path) -> None:
-    encoder = FixedEncoder()
-    encoder.room = 1  # and a device that takes one text at a time
-    measure = CosineMeasure("fixed", "F", encoder, MeasureSettings(cache_dir=tmp_path))
+    encoder, told = FixedEncoder(), []
+    settings = MeasureSettings("cpu", 2, tmp_path, on_progress=lambda done, total: told.append((done, total)))
+    measure = CosineMeasure("fixed", "F", encoder, settings)
     answers = ["east", "east", "east", "zero", "broken"]
     references = ["east", "west", "north", "east", "east"]
     np.testing.assert_array_equal(measure.scores(answers, references), [1, -1, 0, np.nan, np.nan])
+    assert encoder.batches == [["broken", "north"], ["east", "west"], ["zero"]]  # each text once, the longest first
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
     table = measure.matrix(["east", "zero"], ["west", "broken"])
     np.testing.assert_array_equal(table, [[-1, np.nan], [np.nan, np.nan]])
     assert measure.notes == ("Pairs for which the model gave no number; they are unscored: 5.",)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import VLMError
-from taxtune.vlm.checkpoint import _cached_weights, explain_load_error, find_checkpoint
+from taxtune.vlm.checkpoint import _cached_weights, find_checkpoint
 
 Checkpoints = Callable[[str], Path]
 
@@ -75,36 +75,6 @@ def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
 def test_a_folder_takes_no_revision(checkpoints: Checkpoints) -> None:
     with pytest.raises(VLMError, match="no revisions"):
         find_checkpoint(str(checkpoints("llava")), "main")
-
-
-def _named(name: str, message: str = "") -> Exception:
-    kind: type[Exception] = type(name, (Exception,), {})
-    return kind(message)
-
-
-@pytest.mark.parametrize(
-    ("cause", "message"),
-    [
-        (_named("GatedRepoError"), r"licence.*Accept it at https://huggingface\.co/org/model and run `hf auth login`"),
-        (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
-        (_named("RevisionNotFoundError"), "no such revision"),
-        (_named("LocalEntryNotFoundError"), "could not be reached.*hf download org/model"),
-        (_named("OfflineModeIsEnabled"), "could not be reached"),
-        (ImportError("Package `num2words` is required"), r"is missing: .*num2words.*taxtune\[vlm\]"),
-        (ValueError("Transformers does not recognize this architecture."), "Upgrade it"),
-        (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
-    ],
-)
-def test_load_errors_say_what_to_do(cause: Exception, message: str) -> None:
-    try:
-        try:
-            raise cause
-        except Exception as inner:
-            raise OSError("outer") from inner
-    except OSError as error:
-        explained = explain_load_error("org/model", error, "configuration")
-    with pytest.raises(VLMError, match=message):
-        raise explained
 
 
 def _hub_cache(folder: Path, checkpoint: Path) -> None:

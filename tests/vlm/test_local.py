@@ -292,7 +292,38 @@ def test_one_question_that_does_not_fit_ends_the_run(
         raise RuntimeError("MPS backend out of memory")
 
     monkeypatch.setattr(vlm._network, "generate", full)
-    with pytest.raises(VLMError, match="does not fit into the memory"):
+    with pytest.raises(VLMError, match="does not fit into the memory of the device 'cpu' with a single question"):
+        vlm.answer([question("Bird?", pictures[0])])
+
+
+def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = LocalVLM(str(checkpoints("llava")), batch_size=4, max_new_tokens=6)
+    questions = [question(f"Bird {i}?", pictures[i]) for i in range(3)]
+    expected = [text(r) for r in vlm.answer(questions)]
+    real = vlm._process
+
+    def tight(pairs: Any) -> Any:
+        if len(pairs) > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return real(pairs)
+
+    monkeypatch.setattr(vlm, "_process", tight)
+    assert [text(r) for r in vlm.answer(questions)] == expected
+    assert vlm.batch_size == 1
+
+
+def test_a_model_that_does_not_fit_at_all(
+    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = LocalVLM(str(checkpoints("llava")))
+
+    def full() -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(vlm, "_family", full)
+    with pytest.raises(VLMError, match=r"does not fit into the memory of the device 'cpu'\."):
         vlm.answer([question("Bird?", pictures[0])])
 
 

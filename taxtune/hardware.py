@@ -1,0 +1,192 @@
+"""The device that a model runs on: which there is, which number format it computes in, and its memory."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from taxtune.errors import ModelError, TaxtuneError
+
+__all__ = ["ShrinkingBatches", "does_not_fit", "find_device", "free_memory", "is_out_of_memory", "number_format"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def find_device(asked: str, error: type[TaxtuneError] = ModelError) -> str:
+    """Returns the device to run on; for "auto" the first CUDA card, else Apple's MPS, else the CPU.
+
+    Raises:
+        TaxtuneError: As `error`, if there is no such device on this machine.
+    """
+    import torch
+
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    if asked == "auto":
+        return "cuda" if cuda else "mps" if mps else "cpu"
+    remedy = "Use auto, which takes the best that this machine has, cpu, cuda, cuda:N or mps."
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        raise error("There is no such device.", value=asked, remedy=remedy) from None
+    there = {"cpu": True, "mps": mps, "cuda": cuda and (device.index or 0) < torch.cuda.device_count()}
+    # These can be seen without waking the device up; of other makers' only a trial tells.
+    missing = not there.get(device.type, True)
+    problem = None if device.type in there else _problem(asked)
+    if missing or problem:
+        raise error(f"The device {asked!r} is not available here{problem or ''}.", remedy=remedy)
+    return asked
+
+
+def _problem(device: str) -> str | None:
+    """Returns what a device says where it cannot be used, or None."""
+    import torch
+
+    try:
+        torch.empty(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # as the backends have it
+        said = " ".join(str(error).split()).rstrip(".")
+        return f": {said if len(said) <= 200 else said[:199] + '…'}"
+    return None
+
+
+def number_format(asked: str, device: str) -> str:
+    """Returns the number format that a model computes in; for "auto" what suits the device."""
+    import torch
+
+    if asked != "auto":
+        return asked
+    kind = torch.device(device).type
+    if kind == "cuda":
+        # Older cards emulate bfloat16, slowly.
+        return "bfloat16" if torch.cuda.get_device_capability(device)[0] >= 8 else "float16"
+    return "float16" if kind == "mps" else "float32"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tells whether an error means that the memory of a device or of this machine did not suffice."""
+    import torch
+
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+
+
+def free_memory(device: str) -> None:
+    """Gives back what failed computations left in a device's memory."""
+    import torch
+
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    elif device.startswith("mps"):
+        torch.mps.empty_cache()
+
+
+def does_not_fit(
+    model: str, device: str, error: type[TaxtuneError] = ModelError, *, item: str | None = None
+) -> TaxtuneError:
+    """Makes the error of a model that does not fit into a device's memory.
+
+    Args:
+        model: The model's name.
+        device: The device.
+        error: The error's class.
+        item: What a single one of does not fit beside it, such as "text"; None where the model alone is too large.
+    """
+    beside = f" with a single {item}" if item else ""
+    return error(
+        f"The model {model!r} does not fit into the memory of the device {device!r}{beside}.",
+        remedy="Use a smaller model, another device (such as cpu) or, where it can be chosen, dtype bfloat16.",
+    )
+
+
+class ShrinkingBatches:
+    """How many items a model computes at once; where the device runs out of memory the batch is halved, for good.
+
+    Args:
+        size: Items at the start, at least 1.
+        model: The model's name, for the error where not even one item fits.
+        device: Where it runs, so that its memory can be given back.
+        item: What an item is called in the error: "text", "pair", "question".
+        error: The class of the error.
+
+    Attributes:
+        size: Items at once from now on.
+    """
+
+    def __init__(
+        self, size: int, *, model: str, device: str, item: str = "text", error: type[TaxtuneError] = ModelError
+    ) -> None:
+        self.size = size
+        self.model = model
+        self.device = device
+        self.item = item
+        self._error = error
+
+    def map(
+        self,
+        items: Sequence[Item],
+        compute: Callable[[Sequence[Item]], Sequence[Result]],
+        *,
+        advance: Callable[[int], None] | None = None,
+    ) -> list[Result]:
+        """Returns the results of all items in order, computed batch by batch.
+
+        Args:
+            items: What is computed; the largest first, so that a batch that does not fit is met at once.
+            compute: From a batch to as many results.
+            advance: Told how many items were finished.
+
+        Raises:
+            TaxtuneError: As `error`, if one item alone does not fit into the memory.
+        """
+        results: list[Result] = []
+
+        def compute_next(size: int) -> Sequence[Result]:
+            return compute(items[len(results) : len(results) + size])
+
+        while len(results) < len(items):
+            done = self.run(compute_next, len(items) - len(results))
+            results.extend(done)
+            if advance is not None:
+                advance(len(done))
+        return results
+
+    def run(self, compute: Callable[[int], Result], most: int) -> Result:
+        """Returns what comes of a computation that cuts its batches itself, told of how many items.
+
+        Args:
+            compute: From the items at once to a result; begun anew with half as many where memory runs out.
+            most: Items that there are.
+
+        Raises:
+            TaxtuneError: As `error`, if one item alone does not fit into the memory.
+        """
+        while True:
+            size = max(1, min(self.size, most))
+            done = _attempt(compute, size)
+            if done is not None:
+                return done.result
+            # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
+            free_memory(self.device)
+            if size == 1:
+                raise does_not_fit(self.model, self.device, self._error, item=self.item)
+            self.size = size // 2
+
+
+class _Done(Generic[Result]):
+    def __init__(self, result: Result) -> None:
+        self.result = result
+
+
+def _attempt(compute: Callable[[int], Result], size: int) -> _Done[Result] | None:
+    """Returns the result, or None if memory ran out."""
+    try:
+        return _Done(compute(size))
+    except Exception as error:
+        if is_out_of_memory(error):
+            return None
+        raise

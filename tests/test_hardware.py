@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from taxtune import hardware
+from taxtune.errors import ModelError, VLMError
+from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, free_memory, is_out_of_memory, number_format
+
+
+class Device:
+    """Squares up to a number of items at once and is out of memory beyond it."""
+
+    def __init__(self, room: int, error: BaseException) -> None:
+        self.room, self.error = room, error
+        self.batches: list[int] = []
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(len(items))
+        if len(items) > self.room:
+            raise self.error
+        return [item * item for item in items]
+
+
+def batches(size: int, **more: Any) -> ShrinkingBatches:
+    return ShrinkingBatches(size, **{"model": "m", "device": "cpu", **more})
+
+
+def test_batches_shrink_until_they_fit_and_stay_small() -> None:
+    device, told = Device(3, RuntimeError("CUDA out of memory. Tried to allocate")), []
+    batch = batches(16)
+    assert batch.map(range(10), device, advance=told.append) == [i * i for i in range(10)]
+    assert device.batches == [10, 5, 2, 2, 2, 2, 2]
+    assert batch.size == 2
+    assert told == [2] * 5
+    assert batch.map([], device) == []
+    assert batches(4).map(range(10), device.__class__(9, device.error)) == [i * i for i in range(10)]
+
+
+def test_a_last_batch_that_is_smaller_does_not_shrink_the_next() -> None:
+    device, batch = Device(9, MemoryError()), batches(4)
+    batch.map(range(6), device)
+    batch.map(range(5), device)
+    assert device.batches == [4, 2, 4, 1]
+    assert batch.size == 4
+
+
+def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
+    tried: list[int] = []
+
+    def compute(size: int) -> str | None:
+        tried.append(size)
+        if size > 5:
+            raise torch.cuda.OutOfMemoryError("x")
+        return None  # which is a result like any other
+
+    batch = batches(64)
+    assert batch.run(compute, most=40) is None
+    assert tried == [40, 20, 10, 5]
+    assert batch.size == 5
+    assert batch.run(lambda size: size, most=0) == 1
+
+
+def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
+    with pytest.raises(ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."):
+        batches(4, model="big").map([1, 2], Device(0, MemoryError()))
+    with pytest.raises(VLMError, match="with a single question"):
+        batches(4, item="question", error=VLMError).map([1, 2], Device(0, MemoryError()))
+    assert "single" not in str(does_not_fit("big", "cpu"))
+
+
+def test_other_errors_are_not_taken_for_want_of_memory() -> None:
+    device = Device(1, RuntimeError("shape mismatch"))
+    with pytest.raises(RuntimeError, match="shape"):
+        batches(4).map([1, 2, 3], device)
+    assert device.batches == [3]
+
+
+def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Any] = []
+    freed: list[tuple[str, bool]] = []
+    monkeypatch.setattr(hardware, "free_memory", lambda device: freed.append((device, held[-1]() is None)))
+
+    def compute(items: Sequence[int]) -> list[int]:
+        tensor = torch.zeros(3)
+        held.append(weakref.ref(tensor))
+        if len(items) > 1:
+            raise RuntimeError("MPS backend out of memory")
+        return list(items)
+
+    assert batches(4, device="mps").map([1, 2, 3], compute) == [1, 2, 3]
+    assert freed == [("mps", True)]
+
+
+def test_memory_is_given_back_on_the_device_that_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    emptied: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append("cuda"))
+    monkeypatch.setattr(torch.mps, "empty_cache", lambda: emptied.append("mps"))
+    for device in ("cpu", "cuda:1", "mps"):
+        free_memory(device)
+    assert emptied == ["cuda", "mps"]
+
+
+def test_what_counts_as_out_of_memory() -> None:
+    assert is_out_of_memory(torch.cuda.OutOfMemoryError("x"))
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("MPS backend out of memory"))
+    assert is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("abacus", "no such device"),
+        ("", "no such device"),
+        ("cuda:99", "not available"),
+        ("meta", "not available here: "),
+    ],
+)
+def test_devices_that_are_not_there(device: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said) as caught:
+        find_device(device)
+    assert "auto" in str(caught.value)
+    with pytest.raises(VLMError, match=said):
+        find_device(device, VLMError)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "best"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu"), (True, False, "cuda")]
+)
+def test_the_best_device(cuda: bool, mps: bool, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert find_device("auto") == best
+    assert find_device("cpu") == "cpu"
+    for device, there in (("cuda", cuda), ("cuda:1", cuda), ("cuda:2", False), ("mps", mps)):
+        if there:
+            assert find_device(device) == device
+        else:
+            with pytest.raises(ModelError, match="not available"):
+                find_device(device)
+
+
+def test_number_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6) if device == "cuda:1" else (7, 5))
+    assert [number_format("auto", device) for device in ("cpu", "mps", "cuda", "cuda:1")] == [
+        "float32",
+        "float16",
+        "float16",
+        "bfloat16",
+    ]
+    assert number_format("float16", "cpu") == "float16"
+
+
+def test_it_imports_light() -> None:
+    code = "import sys, taxtune.hardware\nprint(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from taxtune.errors import ModelError, TaxtuneError, VLMError
+from taxtune.loading import explain_load_error, quiet_progress
+
+
+def _named(name: str, message: str = "") -> Exception:
+    kind: type[Exception] = type(name, (Exception,), {})
+    return kind(message)
+
+
+@pytest.mark.parametrize("kind", [ModelError, VLMError])
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (_named("GatedRepoError"), r"licence.*Accept it at https://huggingface\.co/org/model and run `hf auth login`"),
+        (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
+        (_named("RevisionNotFoundError"), "no such revision"),
+        (_named("LocalEntryNotFoundError"), "could not be reached.*hf download org/model"),
+        (_named("OfflineModeIsEnabled"), "could not be reached"),
+        (ImportError("Package `num2words` is required"), r"is missing: .*num2words.*taxtune\[vlm\]"),
+        (ValueError("Transformers does not recognize this architecture."), "Upgrade it"),
+        (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
+    ],
+)
+def test_load_errors_say_what_to_do(cause: Exception, message: str, kind: type[TaxtuneError]) -> None:
+    try:
+        try:
+            raise cause
+        except Exception as inner:
+            raise OSError("outer") from inner
+    except OSError as error:
+        explained = explain_load_error("org/model", error, "configuration", kind)
+    assert type(explained) is kind
+    assert re.search(message, str(explained)), str(explained)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_bars_are_as_they_were_afterwards(shown: bool) -> None:
+    from transformers.utils import logging
+
+    before = logging.is_progress_bar_enabled()
+    try:
+        (logging.enable_progress_bar if shown else logging.disable_progress_bar)()
+        with quiet_progress():
+            assert not logging.is_progress_bar_enabled()
+        assert logging.is_progress_bar_enabled() is shown
+    finally:
+        (logging.enable_progress_bar if before else logging.disable_progress_bar)()
