@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,9 +23,6 @@ from taxtune.cli.options import (
     note,
 )
 
-if TYPE_CHECKING:
-    from taxtune.taxonomy import Taxonomy
-
 __all__ = ["correlation"]
 
 _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
@@ -34,6 +31,14 @@ _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 def correlation(
     taxonomy: TaxonomyOption,
     format: FormatOption = "auto",
+    root: Annotated[
+        str | None,
+        typer.Option(
+            "--root",
+            metavar="NODE",
+            help="Draw pairs from the part of the taxonomy below this node (a label or path), which becomes the root.",
+        ),
+    ] = None,
     measure: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
     n: Annotated[int, typer.Option("-n", "--pairs", min=2, help="Pairs drawn for each of hP and hR.")] = 100_000,
     labels: Annotated[
@@ -72,12 +77,13 @@ def correlation(
     Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
     """
     from taxtune.metrics.registry import MeasureSettings, make_measure
+    from taxtune.studies.both_trees import read_part
     from taxtune.studies.correlation.pairs import DRAWS
     from taxtune.studies.correlation.report import correlation_report
     from taxtune.studies.correlation.study import LABELS, CorrelationSettings, check_measures, correlate, write_pairs
+    from taxtune.studies.mapping.node_images import images_by_node
     from taxtune.studies.output import publish
     from taxtune.studies.relay import ProgressRelay
-    from taxtune.taxonomy import read_taxonomy
 
     # What is wrong with an option is said before anything long is done.
     settings = CorrelationSettings(
@@ -92,15 +98,18 @@ def correlation(
     check_measures(specs, images=images is not None)
     for place in (out, None if save_pairs is None else save_pairs.parent):
         check_out(place)
-    tree = read_taxonomy(taxonomy, format=format, names=names, on_note=note)
+    tree, part = read_part(taxonomy, format, root, names=names, on_note=note)
     relay = ProgressRelay()
     shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, on_progress=relay)
     measures = [make_measure(spec, shared) for spec in specs]
-    files = None if images is None else _images(images, image_root, tree)
+    files = None
+    if images is not None:
+        files = images_by_node(images, tree, root=image_root, on_note=note, part=part)
     sets, found = correlate(tree, measures, settings, images=files, relay=relay)
     record = {
         "taxonomy": taxonomy,
         "format": format,
+        "root": None if part is None else "/".join(part.full.path(part.root)),
         "names": names,
         "images": None if images is None else str(images),
         "nodes": len(tree),
@@ -110,22 +119,3 @@ def correlation(
     if save_pairs is not None:
         write_pairs(save_pairs, tree, settings, sets, found)
     publish(correlation_report(tree, measures, settings, sets, found, record), out=out, as_json=as_json)
-
-
-def _images(path: Path, root: Path | None, tree: Taxonomy) -> dict[int, list[Path]]:
-    """Returns the image files of each node."""
-    from taxtune.data import load_examples
-
-    kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
-    examples = load_examples(
-        kind,
-        path,
-        tree,
-        images=root,
-        check="drawn",
-        on_note=note,
-    )
-    files: dict[int, list[Path]] = {}
-    for example in examples:
-        files.setdefault(example.target, []).append(example.image)
-    return files

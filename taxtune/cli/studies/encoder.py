@@ -18,6 +18,7 @@ from taxtune.cli.options import (
     NoNodeOption,
     OutOption,
     ResamplesOption,
+    RootOption,
     SeedOption,
     TaxonomyOption,
     check_out,
@@ -30,6 +31,7 @@ __all__ = ["encoder"]
 def encoder(
     taxonomy: TaxonomyOption,
     format: FormatOption = "auto",
+    root: RootOption = None,
     encoders: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,11 +67,11 @@ def encoder(
     cache_dir: CacheDirOption = None,
 ) -> None:
     """Say which encoder places text best at which level, and what a recipe's mapper should take (paper 3, App. B)."""
+    from taxtune.studies.both_trees import read_part
     from taxtune.studies.encoder.report import run_encoder
     from taxtune.studies.encoder.study import DEFAULT_TEMPLATES, EncoderSettings
     from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
     from taxtune.studies.output import publish
-    from taxtune.taxonomy import read_taxonomy
 
     settings = EncoderSettings(
         encoders=tuple(encoders) if encoders else ("lexical",),
@@ -83,9 +85,9 @@ def encoder(
         cache_dir=cache_dir,
     )
     check_out(out)
-    tree = read_taxonomy(taxonomy, format=format, on_note=note)
+    tree, part = read_part(taxonomy, format, root, on_note=note)
     placed = None
     if answers is not None:
         columns = AnnotatedColumns(answer_column, node_column)
-        placed = read_annotated(answers, tree, columns=columns, no_node=no_node, missing=missing)
-    publish(run_encoder(tree, settings, placed), out=out, as_json=as_json)
+        placed = read_annotated(answers, tree, columns=columns, no_node=no_node, missing=missing, part=part)
+    publish(run_encoder(tree, settings, placed, part), out=out, as_json=as_json)

@@ -20,6 +20,7 @@ from taxtune.cli.options import (
     NoNodeOption,
     OutOption,
     ResamplesOption,
+    RootOption,
     SeedOption,
     TaxonomyOption,
     check_out,
@@ -36,6 +37,7 @@ def mapping(
     ],
     taxonomy: TaxonomyOption,
     format: FormatOption = "auto",
+    root: RootOption = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,12 +101,12 @@ def mapping(
 ) -> None:
     """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4)."""
     from taxtune.metrics.registry import MeasureSettings
+    from taxtune.studies.both_trees import read_part
     from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
     from taxtune.studies.mapping.node_images import draw_node_images
     from taxtune.studies.mapping.report import run_mapping
     from taxtune.studies.mapping.study import DEFAULT_MEASURES, MappingSettings
     from taxtune.studies.output import publish
-    from taxtune.taxonomy import read_taxonomy
 
     if images is not None and image_column is not None:
         raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
@@ -120,11 +122,11 @@ def mapping(
         seed=seed,
     )
     check_out(out)
-    tree = read_taxonomy(taxonomy, format=format, on_note=note)
+    tree, part = read_part(taxonomy, format, root, on_note=note)
     columns = AnnotatedColumns(answer_column, node_column, also_column, style_column, image_column)
-    answers = read_annotated(file, tree, columns=columns, no_node=no_node, missing=missing)
+    answers = read_annotated(file, tree, columns=columns, no_node=no_node, missing=missing, part=part)
     told = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir)
     shown = None
     if images is not None:
-        shown = draw_node_images(images, tree, root=image_root, seed=seed, on_note=note)
-    publish(run_mapping(tree, answers, settings, told, shown), out=out, as_json=as_json)
+        shown = draw_node_images(images, tree, root=image_root, seed=seed, on_note=note, part=part)
+    publish(run_mapping(tree, answers, settings, told, shown, part), out=out, as_json=as_json)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap_scores, paired_bootstrap
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.encoder.study import (
     MAPPER,
     EncoderSettings,
@@ -21,6 +22,7 @@ from taxtune.studies.encoder.study import (
 )
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["ALL", "NO_EVIDENCE", "LevelScores", "recipe_lines", "run_encoder", "said_by_level"]
@@ -60,7 +62,10 @@ class LevelScores:
 
 
 def run_encoder(
-    taxonomy: Taxonomy, settings: EncoderSettings | None = None, answers: AnnotatedAnswers | None = None
+    taxonomy: Taxonomy,
+    settings: EncoderSettings | None = None,
+    answers: AnnotatedAnswers | None = None,
+    part: Domain | None = None,
 ) -> StudyReport:
     """Places texts of every level with every encoder and returns the report.
 
@@ -68,6 +73,7 @@ def run_encoder(
         taxonomy: The tree.
         settings: What to compare.
         answers: Answers that people have placed on it, or None.
+        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
 
     Raises:
         TaxtuneError: As `taxtune.studies.encoder.study.place_texts_by_encoder`.
@@ -85,6 +91,9 @@ def run_encoder(
     tables += [
         _kind_table(f"encoder-{i}", kind, [s for s in found if s.kind == kind]) for i, kind in enumerate(kinds, 1)
     ]
+    if part is not None:
+        rows = {f"{p.texts.kind} ({p.way}, {e})": (v, p.texts.targets) for p in placed for e, v in p.nodes.items()}
+        tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
     tables.append(_language_table(language))
     figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, found, order)}
     if language:
@@ -92,12 +101,19 @@ def run_encoder(
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at which level of the taxonomy",
-        settings={"taxonomy": taxonomy.source, "levels": list(levels.names), "level": levels.by, **settings.as_dict()}
-        | {"answers": None if answers is None else answers.file},
+        settings={
+            "taxonomy": taxonomy.source,
+            "root": None if part is None else "/".join(part.full.path(part.root)),
+            "levels": list(levels.names),
+            "level": levels.by,
+            **settings.as_dict(),
+            "answers": None if answers is None else answers.file,
+        },
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
         notes=(*dict.fromkeys(note for p in placed for note in p.texts.notes), *evidence),
         data={
+            "excluded": [] if answers is None else answers.excluded_records(),
             "recommendation": {
                 "similarity": choice,
                 "recipe": None if choice is None else recipe_lines(choice),

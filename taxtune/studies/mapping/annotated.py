@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.predictions import read_records
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["NO_NODE", "AnnotatedAnswers", "AnnotatedColumns", "read_annotated"]
@@ -19,6 +22,9 @@ NO_NODE = ("root", "error", "leave-out")
 
 _LISTED = 20
 _MISSING = "answer is missing"
+_NO_ANSWER, _NO_NODE = "no answer", "no node"
+# No number of a node: what is named lies outside the part of the taxonomy that is studied.
+_OUTSIDE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class AnnotatedAnswers:
         styles: The style of each, or None.
         images: The image of each, or None.
         notes: Exclusions and other things to know, with their counts.
+        excluded: The 1-based line of each row that is left out, and why.
     """
 
     file: str
@@ -63,9 +70,14 @@ class AnnotatedAnswers:
     styles: tuple[str | None, ...]
     images: tuple[Path | None, ...]
     notes: tuple[str, ...]
+    excluded: tuple[tuple[int, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def excluded_records(self) -> list[dict[str, Any]]:
+        """Returns every row that is left out, with the reason, as `--json` lists them."""
+        return [{"file": self.file, "row": row, "reason": reason} for row, reason in self.excluded]
 
     def groups(self) -> dict[str, list[int]]:
         """Returns the positions of the answers of each style, the largest group first; of those without one, "–"."""
@@ -82,6 +94,7 @@ def read_annotated(
     columns: AnnotatedColumns | None = None,
     no_node: str = "root",
     missing: str = "error",
+    part: Domain | None = None,
 ) -> AnnotatedAnswers:
     """Reads answers that people have placed, from a CSV or JSONL file.
 
@@ -91,10 +104,12 @@ def read_annotated(
         columns: Which columns hold what.
         no_node: One of `NO_NODE`.
         missing: What to do with a row without an answer (null, or an empty CSV cell): "error" or "leave-out".
+        part: What `taxonomy` is a part of; None where it is the whole. Rows whose node is elsewhere on the whole tree
+            are left out; an answer that names nothing is on the root of the part.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used; one message names them
-            all, up to 20.
+        DataError: If the file cannot be read, lacks a column, has no row in the part, or has rows that cannot be used;
+            one message names them all, up to 20.
     """
     columns = columns or AnnotatedColumns()
     for name, value, allowed in (("no node", no_node, NO_NODE), ("no answer", missing, ("error", "leave-out"))):
@@ -108,20 +123,26 @@ def read_annotated(
             raise DataError(
                 f"The file has no column {name!r}.", file=file, value=sorted(there), remedy="Name one that it has."
             )
-    resolve = _resolver(taxonomy)
+    resolve = _resolver(taxonomy, part)
     found: list[tuple[int, str, int, frozenset[int], str | None, Path | None]] = []
     problems: list[tuple[int, str]] = []
-    without_node = without_answer = unplaced = 0
+    excluded: list[tuple[int, str]] = []
+    outside = "" if part is None else f"node outside {part.label}"
+    beyond: list[int] = []
+    without_node = 0
     for line, record in records:
+        if part is not None and _is_outside(record.get(columns.node), resolve):
+            excluded.append((line, outside))
+            continue
         answer = record.get(columns.answer)
         if answer is None and missing == "leave-out":
-            without_answer += 1
+            excluded.append((line, _NO_ANSWER))
             continue
         if not isinstance(answer, str):
             problems.append((line, _MISSING if answer is None else f"answer is no text but {answer!r}"))
             continue
         if _is_nothing(record.get(columns.node)) and no_node == "leave-out":
-            unplaced += 1
+            excluded.append((line, _NO_NODE))
             continue
         try:
             target = _target(record, columns.node, no_node, resolve)
@@ -129,26 +150,42 @@ def read_annotated(
         except ValueError as problem:
             problems.append((line, str(problem)))
             continue
+        if _OUTSIDE in also:
+            beyond.append(line)
         without_node += _is_nothing(record.get(columns.node))
         style = record.get(columns.style)
         image = record.get(columns.image) if columns.image else None
         picture = None if _is_nothing(image) else Path(path).parent / str(image)
         found.append(
-            (line, answer, target, frozenset((target, *also)), None if _is_nothing(style) else str(style), picture)
+            (
+                line,
+                answer,
+                target,
+                frozenset((target, *also)) - {_OUTSIDE},
+                None if _is_nothing(style) else str(style),
+                picture,
+            )
         )
     if problems:
         raise _error(problems, file, len(records))
+    reasons = Counter(reason for _, reason in excluded)
     if not found:
-        raise DataError("No row is left to use.", file=file, value=f"{without_answer:,} rows without an answer")
+        raise DataError(
+            "No row is left to use: " + ", ".join(f"{reason} in {count:,}" for reason, count in reasons.items()) + ".",
+            file=file,
+            remedy="Check the root." if reasons[outside] else None,
+        )
     notes = []
     if without_node:
-        notes.append(f"{without_node:,} of {len(found):,} answers name no node; their target is the root")
-    if unplaced:
-        notes.append(f"{unplaced:,} of {len(records):,} rows have no node and are left out")
-    if without_answer:
-        notes.append(f"{without_answer:,} of {len(records):,} rows have no answer and are left out")
+        root = "the root" if part is None else f"the root, {part.label}"
+        notes.append(f"{without_node:,} of {len(found):,} answers name no node; their target is {root}")
+    notes += [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
+    if beyond and part is not None:
+        notes.append(
+            f"{len(beyond):,} of {len(found):,} answers have acceptable nodes outside {part.label}, which do not count"
+        )
     rows, answers, targets, acceptable, styles, images = zip(*found, strict=True)
-    return AnnotatedAnswers(file, rows, answers, targets, acceptable, styles, images, tuple(notes))
+    return AnnotatedAnswers(file, rows, answers, targets, acceptable, styles, images, tuple(notes), tuple(excluded))
 
 
 def _is_nothing(value: object) -> bool:
@@ -183,8 +220,15 @@ def _items(value: object, column: str) -> Sequence[object]:
     raise ValueError(f"{column} is no list of nodes but {value!r}")
 
 
-def _resolver(taxonomy: Taxonomy) -> Callable[[object], int]:
-    known: dict[str | tuple[str, ...], int] = {}
+def _is_outside(value: object, resolve: Callable[[object], int]) -> bool:
+    """Tells whether a node lies outside the part; what is wrong with it is found where it is read."""
+    with suppress(TaxonomyError):
+        return not _is_nothing(value) and resolve(value) == _OUTSIDE
+    return False
+
+
+def _resolver(taxonomy: Taxonomy, part: Domain | None) -> Callable[[object], int]:
+    known: dict[str | tuple[str, ...], int | TaxonomyError] = {}
 
     def resolve(value: object) -> int:
         if isinstance(value, list) and value and all(isinstance(label, str) for label in value):
@@ -192,8 +236,15 @@ def _resolver(taxonomy: Taxonomy) -> Callable[[object], int]:
         if not isinstance(value, str | tuple):
             raise TaxonomyError(f"{value!r} is no label or path.")
         if value not in known:
-            known[value] = taxonomy.resolve(value)
-        return known[value]
+            try:
+                node = taxonomy.resolve(value) if part is None else part.locate(value)
+                known[value] = _OUTSIDE if node is None else node
+            except TaxonomyError as error:  # the nearest names, which it suggests, take long to find
+                known[value] = error
+        found = known[value]
+        if isinstance(found, TaxonomyError):
+            raise found
+        return found
 
     return resolve
 

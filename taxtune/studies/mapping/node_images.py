@@ -18,6 +18,7 @@ from taxtune.metrics.registry import MEASURES, MeasureSettings
 from taxtune.studies.mapping.nearest import NodeNames
 from taxtune.studies.mapping.scorers import Scorer, measure_label, split_name
 from taxtune.studies.progress import progress
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from taxtune.encoders import FloatMatrix
     from taxtune.encoders.clip import ClipEncoder
 
-__all__ = ["KIND", "draw_node_images", "node_image_scorer"]
+__all__ = ["KIND", "draw_node_images", "images_by_node", "node_image_scorer"]
 
 #: The kind of measure that this is.
 KIND = "clip-i2t"
 
 
-def draw_node_images(
-    path: Path, taxonomy: Taxonomy, *, root: Path | None, seed: int, on_note: Callable[[str], None]
-) -> dict[int, Path]:
-    """Returns an image of each node that has one, drawn where it has several.
+def images_by_node(
+    path: Path, taxonomy: Taxonomy, *, root: Path | None, on_note: Callable[[str], None], part: Domain | None = None
+) -> dict[int, list[Path]]:
+    """Returns the image files of each node that has any.
 
     Args:
         path: A manifest with the columns image and label, a folder with a folder a class, or iNaturalist's JSON.
         taxonomy: The tree that the labels are on.
         root: The folder that images are relative to; None for that of the file.
-        seed: Seeds the drawing.
         on_note: Called with what the user should know.
+        part: What the tree is a part of; images of what is elsewhere on the whole are left out. None for the whole.
 
     Raises:
         DataError: If the source is malformed or a label is not on the tree.
@@ -52,8 +53,34 @@ def draw_node_images(
 
     kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
     files: dict[int, list[Path]] = {}
-    for example in load_examples(kind, path, taxonomy, images=root, check="drawn", on_note=on_note):
+    for example in load_examples(kind, path, taxonomy, images=root, part=part, check="drawn", on_note=on_note):
         files.setdefault(example.target, []).append(example.image)
+    return files
+
+
+def draw_node_images(
+    path: Path,
+    taxonomy: Taxonomy,
+    *,
+    root: Path | None,
+    seed: int,
+    on_note: Callable[[str], None],
+    part: Domain | None = None,
+) -> dict[int, Path]:
+    """Returns an image of each node that has one, drawn where it has several.
+
+    Args:
+        path: As of `images_by_node`.
+        taxonomy: The tree that the labels are on.
+        root: The folder that images are relative to; None for that of the file.
+        seed: Seeds the drawing.
+        on_note: Called with what the user should know.
+        part: What the tree is a part of; None for the whole.
+
+    Raises:
+        TaxtuneError: As `images_by_node`.
+    """
+    files = images_by_node(path, taxonomy, root=root, on_note=on_note, part=part)
     rng = np.random.default_rng(seed)
     return {node: sorted(of)[int(rng.integers(len(of)))] for node, of in sorted(files.items())}
 

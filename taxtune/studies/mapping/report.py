@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.hierarchical import HierarchicalScores, score
 from taxtune.metrics.statistics import Interval, bootstrap_scores, paired_bootstrap
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping.agreement import agreement_matrix
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.nearest import UNPLACED
 from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, MappingSettings, Placed, place_all
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.published import published
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def run_mapping(
     settings: MappingSettings | None = None,
     measure_settings: MeasureSettings | None = None,
     node_images: Mapping[int, Path] | None = None,
+    part: Domain | None = None,
 ) -> StudyReport:
     """Places the answers in every way and returns the report.
 
@@ -47,6 +50,7 @@ def run_mapping(
         settings: What to compare.
         measure_settings: Device, batches and caches of measures with models.
         node_images: An image of each node that has one, for clip-i2t.
+        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
 
     Raises:
         TaxtuneError: As `taxtune.studies.mapping.study.place_all`.
@@ -65,6 +69,7 @@ def run_mapping(
     tables = [
         _scores_table(taxonomy, placed, intervals, good),
         _intervals_table(placed, intervals, settings),
+        *([] if part is None else [both_trees_table(part, {p.name: (p.nodes, target) for p in placed}, "mapper")]),
         _differences(taxonomy, placed, target, settings),
         *(_style_table(placed, answers, styles, metric) for metric in ("hf", "accuracy", "acceptable")),
         _agreement_table(by_way, agreement),
@@ -76,6 +81,7 @@ def run_mapping(
         settings={
             "file": answers.file,
             "taxonomy": taxonomy.source,
+            "root": None if part is None else "/".join(part.full.path(part.root)),
             "n": len(answers),
             **settings.as_dict(),
             "identities": identities,
@@ -87,6 +93,7 @@ def run_mapping(
         },
         notes=(*answers.notes, *notes),
         data={
+            "excluded": answers.excluded_records(),
             "scores": {name: {metric: asdict(i) for metric, i in found.items()} for name, found in intervals.items()},
             "styles": [
                 {"style": style, "mapper": name, "acceptable": share, **found.as_dict()}

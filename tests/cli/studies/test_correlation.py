@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from taxtune.taxonomy import read_taxonomy
 from tests.tiny_text_models import make_clip
 
 run = CliRunner()
+LEAVES = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spinus tristis")
 FIELDGUIDE = ["study", "correlation", "-t", "builtin:fieldguide", "--pairs", "300"]
 
 
@@ -40,6 +42,27 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
     assert names == {"study.json", "correlation.png", "correlation.svg"} | {
         f"{stem}.{kind}" for stem in ("correlation", "intervals", "pairs") for kind in ("csv", "md")
     }
+
+
+def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    done = run.invoke(
+        app, [*FIELDGUIDE, "--root", "Fringillidae", "-m", "exact-match", "--save-pairs", str(file), "--json"]
+    )
+    assert done.exit_code == 0, done.exception
+    assert json.loads(done.stdout)["settings"]["root"] == "Aves/Passeriformes/Fringillidae"
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 600
+    leaves = {row["leaf"] for row in rows}
+    assert leaves == {f"Fringillidae/{name}" for name in LEAVES}
+    assert {row["node"] for row in rows} == {"Fringillidae", *leaves}
+    for row in rows:
+        # Two of a family's species share the family of their two nodes; the family is right about its species.
+        other = row["node"] != "Fringillidae"
+        assert int(row["distance"]) == 1 + other
+        assert float(row["value"]) == (0.5 if other or row["metric"] == "hr" else 1.0)
+    assert not any(row["node"] != "Fringillidae" for row in rows if row["metric"] == "hr")
 
 
 def test_images_are_compared_and_leaves_without_any_are_counted(tmp_path: Path) -> None:

@@ -62,6 +62,55 @@ def test_json_is_the_same_for_a_seed(
     assert {record["level"] for record in data["scores"]} == {"class", "species", "all"}
 
 
+def test_a_root_changes_the_metrics_and_both_are_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "said,where\na blackbird,mallard\nsome bird,mallard\na honey bee,honey bee\n,insect\nno idea,\n"
+    (folder / "placed.csv").write_text(rows, encoding="utf-8")
+    answers = ("--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where")
+    shared = ("-t", folder / "tree.csv", "--template", "it is a {name}", "--resamples", 10, "--json")
+    assert run(monkeypatch, *shared, *answers, "--root", "Aves") == 0
+    found = json.loads(capsys.readouterr().out)
+    both = {row.pop("text (placed by, encoder)"): row for row in found["tables"]["both-trees"]}
+    # Below Aves: Aves alone of 2 nodes for the blackbird, Aves of the mallard's 2 for "bird", and the root for no idea.
+    assert both["placed answers (default mapper, lexical)"] == pytest.approx(
+        {
+            "answers": 3,
+            "hP on Aves": (1 / 2 + 1 + 1) / 3,
+            "hR on Aves": (1 / 2 + 1 / 2 + 1) / 3,
+            "hF on Aves": 2 * (5 / 6) * (2 / 3) / (5 / 6 + 2 / 3),
+            "hP on life": (2 / 3 + 1 + 1) / 3,
+            "hR on life": (2 / 3 + 2 / 3 + 1) / 3,
+            "hF on life": 2 * (8 / 9) * (7 / 9) / (8 / 9 + 7 / 9),
+        }
+    )
+    assert set(both) == {
+        f"{text} ({way}, lexical)"
+        for text in ("held-out name", "it is a {name}", "placed answers")
+        for way in ("nearest name", "default mapper")
+    }
+    (all_levels,) = (
+        score["scores"]["lexical"]
+        for score in found["scores"]
+        if (score["text"], score["way"], score["level"]) == ("placed answers", "default mapper", "all")
+    )
+    assert all_levels["hp"]["estimate"] == pytest.approx(5 / 6)
+    assert found["settings"]["root"] == "life/Aves"
+    assert found["settings"]["levels"] == ["species"]
+    assert [(row["row"], row["reason"]) for row in found["excluded"]] == [
+        (4, "node outside Aves"),
+        (5, "node outside Aves"),
+    ]
+    assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
+    # The tree's own names have values on both trees too.
+    assert run(monkeypatch, *shared, "--root", "Aves") == 0
+    found = json.loads(capsys.readouterr().out)
+    both = {row["text (placed by, encoder)"]: row for row in found["tables"]["both-trees"]}
+    named = both["it is a {name} (default mapper, lexical)"]
+    assert (named["answers"], named["hP on Aves"], named["hP on life"]) == (2, 1, 1)
+    assert found["excluded"] == []
+
+
 @pytest.mark.parametrize("spec", ["lexical", "sentence:all-MiniLM-L6-v2", "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14"])
 def test_what_it_recommends_is_what_a_recipe_takes(spec: str) -> None:
     assert MapperSettings(similarity=spec).similarity == spec

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.cli.commands import run_command
 
@@ -72,6 +73,107 @@ def test_json_is_the_same_for_a_seed(
         "placed": {"mine": "life/bird/duck/mallard", "mine + Alg. 1": "life/bird/duck/mallard"},
     }
     assert {record["style"] for record in data["styles"]} == {"bare", "coarse", "off-tree"}
+
+
+# Below bird; the oak's row is not, and neither is a node that the last row's answer may also be placed on.
+BELOW = """path,aliases
+life/bird/duck/mallard,
+life/bird/thrush/blackbird,
+life/plant/oak,oak tree
+"""
+ANNOTATED = """answer,node,also,style
+a blackbird,mallard,,wrong
+some bird,mallard,,coarse
+an oak tree,oak,,bare
+no idea,,,off-tree
+a mallard,mallard,oak|duck,bare
+"""
+
+
+@pytest.fixture
+def below(tmp_path: Path) -> Path:
+    (tmp_path / "tree.csv").write_text(BELOW, encoding="utf-8")
+    (tmp_path / "placed.csv").write_text(ANNOTATED, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_root_changes_the_metrics_and_both_are_shown(
+    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (
+        below / "placed.csv", "-t", below / "tree.csv", "-m", "lexical", "--no-alone", "--no-algorithm",
+        "--resamples", 10, "--json",
+    )  # fmt: skip
+    assert run(monkeypatch, *arguments, "--root", "bird") == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,), (both,) = found["tables"]["mapping"], found["tables"]["both-trees"]
+    # A blackbird and a mallard share bird of 3 nodes from bird down, and life and bird of 4 from life; "bird" is 1 of the
+    # mallard's 3 nodes, or 2 of 4; "no idea" is on the root of the part, where it belongs, and the mallard is right.
+    hp, hr = (1 / 3 + 1 + 1 + 1) / 4, (1 / 3 + 1 / 3 + 1 + 1) / 4
+    whole_hp, whole_hr = (2 / 4 + 1 + 1 + 1) / 4, (2 / 4 + 2 / 4 + 1 + 1) / 4
+    assert (row["n"], row["hP"], row["hR"]) == (4, pytest.approx(hp), pytest.approx(hr))
+    assert row["acceptable"] == 2 / 4
+    expected = {
+        "answers": 4, "hP on bird": hp, "hR on bird": hr, "hF on bird": 2 * hp * hr / (hp + hr),
+        "hP on life": whole_hp, "hR on life": whole_hr, "hF on life": 2 * whole_hp * whole_hr / (whole_hp + whole_hr),
+    }  # fmt: skip
+    assert {name: both[name] for name in expected} == pytest.approx(expected)
+    assert found["settings"]["root"] == "life/bird"
+    assert found["excluded"] == [{"file": str(below / "placed.csv"), "row": 4, "reason": "node outside bird"}]
+    assert found["notes"][:3] == [
+        "1 of 4 answers name no node; their target is the root, bird",
+        "1 of 5 rows are left out: node outside bird",
+        "1 of 4 answers have acceptable nodes outside bird, which do not count",
+    ]
+    assert [record["target"] for record in found["answers"]] == ["bird/duck/mallard"] * 2 + [
+        "bird",
+        "bird/duck/mallard",
+    ]
+    # Without a root all rows count, and there is one tree.
+    assert run(monkeypatch, *arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tables"]["mapping"][0]["n"], found["settings"]["root"], found["excluded"]) == (5, None, [])
+    assert "both-trees" not in found["tables"]
+
+
+def test_images_of_nodes_outside_the_root_are_left_out(
+    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, colour in (("mallard", "green"), ("oak", "brown")):
+        Image.new("RGB", (8, 8), colour).save(below / f"{name}.png")
+    (below / "images.csv").write_text("image,label\nmallard.png,mallard\noak.png,oak\n", encoding="utf-8")
+    arguments = (below / "placed.csv", "-t", below / "tree.csv", "-m", "lexical", "--images", below / "images.csv")
+    assert run(monkeypatch, *arguments, "--root", "bird", "--resamples", 5) == 0
+    assert "1 of 2 images lie outside 'bird'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("root", ["birdy", "oak", "life/birds"])
+def test_a_bad_root_is_told_as_score_tells_it(
+    below: Path, root: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (below / "p.csv").write_text("predicted,target\nmallard,mallard\n", encoding="utf-8")
+    tree = ("-t", below / "tree.csv", "--root", root)
+    said = []
+    for command in (
+        ("score", below / "p.csv"),
+        ("study", "mapping", below / "placed.csv"),
+        ("study", "encoder", "--answers", below / "placed.csv"),
+        ("study", "correlation"),
+    ):
+        assert run_command(monkeypatch, *command, *tree) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        said.append(captured.err)
+    assert len(set(said)) == 1, said
+    assert "error" in said[0]
+
+
+def test_no_row_below_the_root(
+    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (below / "placed.csv").write_text("answer,node\nan oak,oak\n,oak\n", encoding="utf-8")
+    assert run(monkeypatch, below / "placed.csv", "-t", below / "tree.csv", "--root", "bird") == 2
+    assert "No row is left to use: node outside bird in 2. Check the root." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,11 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     assert found.styles == (None, None)
     assert list(found.groups()) == ["–"]
     assert len(found.notes) == 2
-    assert "1 of 3 rows have no answer" in found.notes[1]
+    assert found.notes[1] == "1 of 3 rows are left out: no answer"
     left = read_annotated(path, birds, columns=columns, missing="leave-out", no_node="leave-out")
     assert left.answers == ("a thrush",)
-    assert "1 of 3 rows have no node" in left.notes[0]
+    assert left.notes == ("1 of 3 rows are left out: no answer", "1 of 3 rows are left out: no node")
+    assert left.excluded == ((3, "no answer"), (4, "no node"))
 
 
 @pytest.mark.parametrize(
