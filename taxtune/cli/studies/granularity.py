@@ -114,7 +114,7 @@ def granularity(
         str | None, typer.Option(metavar="URL", help="Address of an OpenAI-compatible server, for llm:MODEL.")
     ] = None,
 ) -> None:
-    """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, Tables 2, 5 and 6)."""
+    """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, §4, Appendices A, B)."""
     from taxtune.studies.answer_files import Columns
     from taxtune.studies.granularity.runs import run_granularity
     from taxtune.studies.granularity.settings import FORMS, Settings
