@@ -6,6 +6,7 @@ many lie outside the part of a taxonomy that a study is on, is said in the notes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.predictions import read_records
 from taxtune.studies.targets import target_finder
 from taxtune.taxonomy.domain import Domain
+from taxtune.taxonomy.readers.text import column_key
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["AnswerFile", "AnswerRow", "Columns", "Excluded", "read_answer_file", "split_by"]
@@ -78,7 +80,7 @@ class AnswerFile:
         file: The file.
         rows: Its rows, in file order.
         excluded: What was left out, and why.
-        notes: The exclusions as sentences with their counts.
+        notes: The exclusions as sentences with their counts, and what else a reader should know.
     """
 
     file: str
@@ -105,7 +107,8 @@ def read_answer_file(
         path: The file.
         taxonomy: The tree that the targets are on.
         columns: Which columns hold what.
-        where: Columns and the values that rows must have to be read at all, such as {"domain": "bird200"}.
+        where: Columns and the values that rows must have to be read at all, such as {"domain": "bird200"}; "true" and
+            "false" are JSON's, and "" is no value.
         by: Columns that tell several models or prompts in one file apart: an id may occur once for each.
         guesses: What a list of guesses means as one answer: its first entry, or all of them joined by ", ".
         off_tree: What to do with rows whose target is not on the tree, or is not there. Where `taxonomy` is a part of
@@ -128,7 +131,7 @@ def read_answer_file(
     chosen = [
         (line, record)
         for line, record in records
-        if all(str(record.get(name)) == value for name, value in (where or {}).items())
+        if all(_as_text(record.get(name)) == value for name, value in (where or {}).items())
     ]
     if not chosen:
         said = ", ".join(f"{name}={value}" for name, value in (where or {}).items())
@@ -186,6 +189,9 @@ def read_answer_file(
             remedy="Check the root." if somewhere else "Check the taxonomy and the columns.",
         )
     notes = _notes(file, excluded, len(chosen))
+    silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
+    if silent:
+        notes += (f"{file}: {silent:,} of {len(rows):,} answers are empty: they say nothing",)
     if elsewhere:
         notes += (
             f"{file}: {elsewhere:,} of {len(rows):,} targets are paths of another tree, found by their last name",
@@ -214,12 +220,19 @@ def _check_columns(
     there = {name for _, record in records for name in record}
     for name in (columns.answer, columns.target, *others):
         if name not in there:
+            # CSV headers are read in lower case, with underscores for spaces.
+            near = column_key(name)
             raise DataError(
                 f"The file has no column {name!r}.",
                 file=file,
                 value=sorted(there),
-                remedy="Name the columns that it has.",
+                remedy=f"Did you mean {near!r}?" if near in there else "Name the columns that it has.",
             )
+
+
+def _as_text(value: object) -> str:
+    """Returns a value as `where` gives it: JSON's true and false in their own spelling, no value as an empty text."""
+    return "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def _answer(value: object, guesses: str) -> tuple[str | None, tuple[str, ...], str | None]:

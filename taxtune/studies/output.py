@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "StudyReport", "Table", "publish"]
+__all__ = ["Cell", "StudyReport", "Table", "cut", "publish"]
 
 Cell = str | int | float | None
 
@@ -61,7 +62,7 @@ class Table:
     def markdown(self) -> str:
         """Returns the table as Markdown, with its title above and its notes below."""
         rows = [[_escaped(cell) for cell in row] for row in [list(self.columns), *self.shown()]]
-        numbers = [all(_is_number(row[i]) for row in self.rows) for i in range(len(self.columns))]
+        numbers = [_is_numeric(self.rows, i) for i in range(len(self.columns))]
         ruler = ["---:" if number else "---" for number in numbers]
         lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
         return "\n".join([f"**{self.title}**", "", *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
@@ -113,6 +114,20 @@ class StudyReport:
         }
 
 
+def cut(name: str, longest: int) -> str:
+    """Returns a name as a figure shows it: of a long one the middle is left out, where names differ least.
+
+    Control characters are spelled out, and dollar signs stand for themselves and not for a formula.
+    """
+    from taxtune.report.wording import visible
+
+    name = visible(" ".join(name.split()))
+    if len(name) > longest:
+        tail = longest // 2
+        name = f"{name[: longest - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
+    return name.replace("$", r"\$")
+
+
 def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
     """Prints a report, and writes its files where a folder is given.
 
@@ -156,6 +171,8 @@ def _print(report: StudyReport) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    from taxtune.report.wording import visible
+
     console = Console()
     if not console.is_terminal:
         # A pipe has no width: nothing is wrapped or cut.
@@ -164,12 +181,13 @@ def _print(report: StudyReport) -> None:
         shown = RichTable(box=box.SIMPLE_HEAD, title=table.title, title_justify="left", title_style="bold")
         cells = table.shown()
         for i, column in enumerate(table.columns):
-            numbers = all(_is_number(row[i]) for row in table.rows)
+            numbers = _is_numeric(table.rows, i)
             # On a narrow terminal text is folded; a number that is cut short would be another number.
             width = max((len(row[i]) for row in cells), default=0) if numbers else None
             shown.add_column(Text(column), justify="right" if numbers else "left", min_width=width, overflow="fold")
         for row in cells:
-            shown.add_row(*(Text(cell) for cell in row))  # Text, not markup: names may hold square brackets
+            # Text, not markup: names may hold square brackets. And what answers hold is not for the terminal to obey.
+            shown.add_row(*(Text(visible(cell)) for cell in row))
         console.print(shown, crop=False)
         for note in table.notes:
             console.print(Text(f"  {note}"))
@@ -177,8 +195,10 @@ def _print(report: StudyReport) -> None:
         print(f"taxtune: note: {note}", file=sys.stderr)
 
 
-def _is_number(cell: Cell) -> bool:
-    return cell is None or isinstance(cell, int | float)
+def _is_numeric(rows: Sequence[Sequence[Cell]], column: int) -> bool:
+    """Returns whether a column holds numbers; one without rows does not."""
+    cells = [row[column] for row in rows]
+    return bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells)
 
 
 def _plain(cell: Any) -> Any:
@@ -212,4 +232,7 @@ def _text(cell: Cell, digits: int) -> str:
 
 
 def _escaped(cell: str) -> str:
-    return " ".join(cell.replace("|", "\\|").split())
+    """Returns a cell of a Markdown table: on one line, and neither a column's edge nor HTML in it."""
+    from taxtune.report.wording import visible
+
+    return re.sub(r"([|<])", r"\\\1", visible(" ".join(cell.split())))

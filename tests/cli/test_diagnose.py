@@ -232,6 +232,44 @@ def test_what_cannot_be_diagnosed(
     assert not (tmp_path / "out").exists()
 
 
+def test_answers_that_all_say_nothing_are_counted_and_cost_hr_alone(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(*(("", "mallard"),) * 5, ([], "mallard")))
+    done = run(str(file), "-t", str(tree), "--out", str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["notes"] == [f"{file}: 6 of 6 answers are empty: they say nothing"]
+    by_type = {record["type"]: record for record in result["tables"]["types"]}
+    # life of life/Aves/Anseriformes/Anatidae/Anas platyrhynchos
+    assert (by_type["abstained"]["answers"], by_type["abstained"]["cost in hP"]) == (6, 0)
+    assert by_type["abstained"]["cost in hR"] == pytest.approx(4 / 5)
+    assert result["tables"]["clades"] == []
+    assert result["table_notes"]["clades"] == [
+        "None: no clade with as many answers as --least asks for takes anything from hP."
+    ]
+
+
+def test_files_as_people_have_them(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    text = 'id,answer,target\r\na,"a duck, ""wild""\nor tame",mallard\r\nb,Amsel 🐦,thrush\r\n'
+    found = []
+    for content in (
+        text.encode(),
+        text.encode("utf-8-sig"),
+        text.encode("utf-16"),
+        text.replace("\r\n", "\n").encode(),
+        text.replace("\r\n", "\r").encode(),
+    ):
+        file.write_bytes(content)
+        done = run(str(file), "-t", str(tree), "--json")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout)["answers"])
+    assert found[0][0]["answer"] == 'a duck, "wild"\nor tame'
+    assert all(other == found[0] for other in found)
+    done = run(str(tmp_path), "-t", str(tree))
+    assert (done.returncode, "This is a folder, not an answers file" in done.stderr) == (2, True)
+
+
 def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     said = ["", "🦆🦆", "طائر", "bird " * 200_000, *["mallard"] * 300]

@@ -160,6 +160,26 @@ def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> No
         read_answer_file(file, birds)
 
 
+def test_a_heading_is_read_in_lower_case_and_said(birds: Taxonomy, tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    file.write_text("ID,Answer,Gold Label\na,duck,mallard\n", "utf-8")
+    with pytest.raises(DataError, match=r"no column 'Gold Label'.*Did you mean 'gold_label'"):
+        read_answer_file(file, birds, columns=Columns(target="Gold Label"))
+    assert read_answer_file(file, birds, columns=Columns(target="gold_label")).rows[0].id == "a"
+
+
+def test_rows_are_chosen_by_jsons_own_words(birds: Taxonomy, jsonl: Write) -> None:
+    rows = [{"answer": "x", "target": "mallard", "seen": seen} for seen in (True, False, None, 1)]
+    for value, row in (("true", 1), ("false", 2), ("", 3), ("1", 4)):
+        assert [found.row for found in read_answer_file(jsonl(*rows), birds, where={"seen": value}).rows] == [row]
+
+
+def test_answers_that_say_nothing_are_counted(birds: Taxonomy, jsonl: Write) -> None:
+    rows = [{"answer": answer, "target": "mallard"} for answer in ("", " \n", [], None, "duck")]
+    read = read_answer_file(jsonl(*rows), birds, missing="keep")
+    assert read.notes == (f"{read.file}: 3 of 5 answers are empty: they say nothing",)
+
+
 def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy, jsonl: Write) -> None:
     rows = [{"id": "x", "answer": "duck", "target": "mallard", "model": model} for model in ("m", "n")]
     with pytest.raises(DataError, match="id 'x' is in row 1 already"):

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from taxtune.errors import TaxtuneError
 from taxtune.studies import StudyReport, Table, publish
+from taxtune.studies.output import cut
 from taxtune.studies.published import published
 
 
@@ -63,6 +64,24 @@ def test_markdown_keeps_bars_and_notes() -> None:
     assert lines[3] == "| --- | ---: | ---: |"
     assert lines[4] == r"| a\|b [red] | 1,234 | 0.99 |"
     assert lines[-1] == "- 3 left out"
+
+
+def test_what_answers_hold_is_neither_obeyed_nor_rendered(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
+    publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
+    assert r"\x1b[31mred\x07 \u202ewonk" in capsys.readouterr().out
+    assert r"| \x1b[31mred\x07 \u202ewonk now \<b> |" in shown.markdown()
+    assert shown.records() == [{"name": "\x1b[31mred\x07 \u202ewonk\nnow <b>"}]
+
+
+def test_a_table_without_rows_has_headings_of_text() -> None:
+    assert "| --- | --- | --- |" in table(rows=()).markdown()
+
+
+def test_a_name_beside_a_figure_keeps_both_ends_and_is_no_formula() -> None:
+    assert cut("short", 5) == "short"
+    assert cut("a long name: guess 1", 13) == "a long…uess 1"
+    assert cut("a\nb $x$ \x1b", 20) == r"a b \$x\$ \x1b"
 
 
 def test_csv_is_unrounded_and_reads_back() -> None:

@@ -60,6 +60,15 @@ def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree:
     assert not find("tulip").outside
 
 
+def test_names_are_also_read_as_the_readers_of_taxonomies_write_them() -> None:
+    tree = Taxonomy(["life", "Pâquerette des prés", "tab duck", 'the "green" one'], [-1, 0, 0, 0])
+    find = target_finder(tree)
+    decomposed = "Pa\u0302querette des pre\u0301s"
+    assert [find(value).node for value in (decomposed, "tab\tduck", 'the "green" one')] == [1, 2, 3]
+    assert (find(["life", decomposed]).node, find(["life", decomposed]).moved) == (1, False)
+    assert (find(["other", "tab\n duck"]).node, find(["other", "tab\n duck"]).moved) == (2, True)
+
+
 def test_near_names_are_looked_for_a_few_times_only(tree: Taxonomy) -> None:
     find = target_finder(tree, suggest=1)
     assert [find(value).problem for value in ("duk", "ros", "duk")] == [

@@ -221,7 +221,11 @@ def _clades_table(diagnosis: Diagnosis, taxonomy: Taxonomy) -> Table:
         "The clades that cost most hP",
         ("clade", "rank", "answers", "hP", "hR", "cost in hP", "most often"),
         rows,
-        notes=("By target. A clade is listed unless one clade below it explains 90 % of its loss.",),
+        notes=(
+            "By target. A clade is listed unless one clade below it explains 90 % of its loss."
+            if rows
+            else "None: no clade with as many answers as --least asks for takes anything from hP.",
+        ),
     )
 
 

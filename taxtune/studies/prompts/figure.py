@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, padded
 from taxtune.report.isolines import draw_iso_lines
+from taxtune.studies.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ def _legend(axes: Axes, arrows: Sequence[Arrow], models: Sequence[str], prompts:
 
     starts = list(dict.fromkeys(arrow.start for arrow in arrows))
     hollow = Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")
-    entries = [(hollow, _cut("from: " + " / ".join(starts)))]
+    entries = [(hollow, cut("from: " + " / ".join(starts), _LONGEST))]
     for arrow in arrows:
         colour, marker = _look(models, prompts, arrow)
         name = arrow.end if len(models) == 1 else arrow.model if len(prompts) == 1 else f"{arrow.model}: {arrow.end}"
@@ -87,7 +88,7 @@ def _legend(axes: Axes, arrows: Sequence[Arrow], models: Sequence[str], prompts:
         entries.append(
             (
                 Line2D([], [], marker=marker, ms=11 if marker == "*" else 8, color=colour, mec=PAPER, lw=1.5),
-                f"{_cut(name)}\nhP {hp:.3f}, hR {hr:.3f}",
+                f"{cut(name, _LONGEST)}\nhP {hp:.3f}, hR {hr:.3f}",
             )
         )
     several = f"to: {prompts[0]}" if len(prompts) == 1 else "model: prompt"
@@ -95,14 +96,10 @@ def _legend(axes: Axes, arrows: Sequence[Arrow], models: Sequence[str], prompts:
     axes.legend(
         [handle for handle, _ in entries],
         [label for _, label in entries],
-        title=_cut(title),
+        title=cut(title, _LONGEST),
         alignment="left",
         loc="upper left",
         bbox_to_anchor=(1.13, 1.02),
         borderaxespad=0,
         labelspacing=0.75,
     )
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
+from taxtune.studies.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,8 @@ _TIED = 0.36
 # How far from the outermost marks the names begin, in columns.
 _LEAD = 0.3
 _LONGEST = 34
+# The longest name of a measure that fits into its column; where one is longer, all are slanted.
+_FITS = 11
 
 
 def draw_bump(
@@ -47,7 +50,9 @@ def draw_bump(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(4.6, 0.92 * len(measures) + 0.6), max(2.4, 0.46 * len(models) + 0.9)))
+    unranked = [cut(name, _LONGEST) for name, some in zip(models, ranks.T, strict=True) if np.isnan(some).all()]
+    rows = len(models) - len(unranked)
+    figure = Figure(figsize=(max(4.6, 0.92 * len(measures) + 0.6), max(2.4, 0.46 * rows + 0.9)))
     axes = figure.add_subplot()
     x = np.arange(len(measures), dtype=np.float64)
     shifted = _apart(ranks)
@@ -73,11 +78,15 @@ def draw_bump(
         )
     _names(axes, models, shifted)
     axes.set_xlim(-0.35, len(measures) - 0.65)
-    axes.set_ylim(len(models) + 0.5, 0.5)
-    axes.set_xticks(x, measures)
+    axes.set_ylim(rows + 0.5, 0.5)
+    slanted = max(map(len, measures)) > _FITS
+    axes.set_xticks(x, [cut(name, _LONGEST) for name in measures])
     axes.xaxis.tick_top()
+    if slanted:
+        for label in axes.get_xticklabels():
+            label.set(rotation=35, ha="left", rotation_mode="anchor")
     axes.tick_params(axis="both", length=0)
-    axes.set_yticks(range(1, len(models) + 1), [])
+    axes.set_yticks(range(1, rows + 1), [])
     axes.grid(axis="y", color=FAINT, lw=0.6, zorder=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -86,6 +95,8 @@ def draw_bump(
         said += "; faint bars: 95 % bootstrap interval of the rank"
     if over is not None:
         said += f"; {over}"
+    if unranked:
+        said += f"\nno score and no rank: {', '.join(unranked)}"
     axes.annotate(
         said,
         (0.5, 0),
@@ -121,7 +132,7 @@ def _names(axes: Axes, models: Sequence[str], heights: FloatArray) -> None:
             # Tied models stand closer than a row apart: a thin line leads from the name to the mark.
             axes.plot([x, x + side * _LEAD], [height, row], color=GREY, lw=0.6, clip_on=False, zorder=0)
             axes.annotate(
-                models[j] if len(models[j]) <= _LONGEST else models[j][: _LONGEST - 1] + "…",
+                cut(models[j], _LONGEST),
                 (x + side * _LEAD, row),
                 xytext=(3 * side, 0),
                 textcoords="offset points",

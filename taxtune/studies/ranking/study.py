@@ -104,7 +104,11 @@ def ranking_study(
     targets = [np.array([row.target for row in part], dtype=np.int64) for part in rows]
     texts = {row.answer for part in rows for row in part if row.answer is not None}
     if not texts:
-        raise DataError("No model has an answer, so there is nothing to rank.", value=names)
+        raise DataError(
+            "No model has an answer, so there is nothing to rank.",
+            value=names,
+            remedy="Check the column of answers, and whether every call failed.",
+        )
     with progress(len(texts), "answers placed") as advance:
         placed = place_texts(mapper, texts, advance)
     measured: list[MeasuredModels] = []

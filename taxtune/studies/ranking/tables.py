@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.ranking.bootstrap import RankStatistics, ranks_from_values
-from taxtune.taxonomy.readers.text import read_text
+from taxtune.taxonomy.readers.text import csv_delimiter, read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +52,12 @@ def ranking_of_table(
             number.
     """
     if len(records) < 2 or "model" not in records[0]:
-        raise DataError("A table of scores needs the column model, and two models or more.", file=source)
+        raise DataError(
+            "A table of scores needs the column model, and two models or more.",
+            file=source,
+            value=f"{len(records)} row{'' if len(records) == 1 else 's'}",
+            remedy="Give a row a model.",
+        )
     names = [str(row["model"]) for row in records]
     doubled = sorted({name for name in names if names.count(name) > 1})
     labels = tuple(column for column in records[0] if column != "model")
@@ -60,6 +66,7 @@ def ranking_of_table(
             "A model stands twice in the table." if doubled else "The table has no column of scores.",
             file=source,
             value=doubled or list(records[0]),
+            remedy="Keep one row a model." if doubled else "Give a column a measure.",
         )
     values = np.full((len(labels), len(names)), np.nan)
     for j, row in enumerate(records):
@@ -68,8 +75,16 @@ def ranking_of_table(
             if cell is None:
                 continue
             if isinstance(cell, bool) or not isinstance(cell, int | float) or not np.isfinite(cell):
-                raise DataError(f"{label} of {names[j]} is no number.", file=source, row=j + 2, value=cell)
+                raise DataError(f"{label} of {names[j]} is no number.", file=source, value=cell)
             values[i, j] = float(cell)
+    unscored = [name for name, known in zip(names, (~np.isnan(values)).any(axis=0), strict=True) if not known]
+    if len(unscored) > len(names) - 2:
+        raise DataError(
+            f"{len(unscored)} of {len(names)} models have no score at all, so there is nothing to rank.",
+            file=source,
+            value=unscored,
+            remedy="Give the scores of two models or more.",
+        )
     from scipy.stats import kendalltau
 
     ranks = np.stack([ranks_from_values(row) for row in values])
@@ -82,6 +97,14 @@ def ranking_of_table(
         found = kendalltau(row[both], ranks[-1][both])
         taus.append((label, float(found.statistic), float(found.pvalue)))
     digits = dict.fromkeys(labels, 3)
+    against = Table(
+        "tau",
+        f"Kendall's τ of each ranking with that of {labels[-1]}",
+        ("measure", "τ", "p"),
+        tuple(taus),
+        {"τ": 2, "p": 3},
+        ("The p-value is that of no association between the two rankings of these models.",),
+    )
     return StudyReport(
         study="ranking",
         title=TITLE,
@@ -95,14 +118,7 @@ def ranking_of_table(
                 digits,
             ),
             ranks_table(names, labels, ranks),
-            Table(
-                "tau",
-                f"Kendall's τ of each ranking with that of {labels[-1]}",
-                ("measure", "τ", "p"),
-                tuple(taus),
-                {"τ": 2, "p": 3},
-                ("The p-value is that of no association between the two rankings of these models.",),
-            ),
+            *((against,) if taus else ()),  # a measure alone has none to be compared with
         ),
         figures={"ranks": lambda: bump_figure(names, labels, ranks, None, None)},
     )
@@ -213,41 +229,69 @@ def read_scores(path: str | Path) -> list[dict[str, object]]:
     """Reads a CSV of scores: the column model, and a column of numbers for each measure; an empty cell is no score.
 
     Raises:
-        DataError: If the file cannot be read as a table, two columns share a name, or a row has no model.
+        DataError: If the file cannot be read as a table, has no column "model", two columns share a name, a row has no
+            model or a score is no finite number.
     """
     text = read_text(Path(path), error=DataError, what="scores")
     # Not the reader of answers and taxonomies, which takes headings in lower case: these are shown.
+    delimiter = csv_delimiter(text.lstrip().splitlines()[0])
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines: list[tuple[int, list[str]]] = []
+    start = 1
     try:
-        lines = [
-            cells for cells in csv.reader(io.StringIO(text, newline=""), strict=True) if any(map(str.strip, cells))
-        ]
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                lines.append((start, cells))
+            start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"The file cannot be read as CSV: {error}.", file=path, remedy="Close its quotes.") from None
-    header = [name.strip() for name in lines[0]]
+        raise DataError(
+            f"The file cannot be read as CSV: {error}.", file=path, row=start, remedy="Close its quotes."
+        ) from None
+    header = [name.strip() for name in lines[0][1]]
     repeated = next((name for name in header if header.count(name) > 1 or not name), None)
     if repeated is not None:
         raise DataError(
             "Two columns have the same name." if repeated else "A column has no name.",
             file=path,
-            row=1,
-            value=lines[0],
+            row=lines[0][0],
+            value=header,
             remedy="Rename one." if repeated else "Name it.",
         )
-    rows = []
-    for row, cells in enumerate(lines[1:], start=2):
+    if "model" not in header:
+        raise DataError(
+            "A table of scores needs the column model.",
+            file=path,
+            row=lines[0][0],
+            value=header,
+            remedy="Name the models in a column of that name, beside a column a measure.",
+        )
+    rows: list[dict[str, object]] = []
+    for row, cells in lines[1:]:
         if len(cells) != len(header):
             raise DataError("The row has not as many cells as the header.", file=path, row=row, value=cells)
-        named = dict(zip(header, cells, strict=True))
-        if not named.get("model", "?").strip():
+        named = dict(zip(header, map(str.strip, cells), strict=True))
+        if not named["model"]:
             raise DataError("The row has no model.", file=path, row=row, value=cells)
-        rows.append({name: cell if name == "model" else _number(cell) for name, cell in named.items()})
+        model = named["model"]
+        rows.append(
+            {name: cell if name == "model" else _number(cell, name, model, path, row) for name, cell in named.items()}
+        )
     return rows
 
 
-def _number(cell: str) -> object:
-    if not cell.strip():
+def _number(cell: str, measure: str, model: str, path: str | Path, row: int) -> float | None:
+    if not cell:
         return None
     try:
-        return float(cell)
+        value = float(cell)
     except ValueError:
-        return cell
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(
+            f"{measure} of {model} is no number.",
+            file=path,
+            row=row,
+            value=cell,
+            remedy="Leave the cell empty where there is no score; write a decimal point.",
+        )
+    return value

@@ -133,6 +133,46 @@ def test_the_papers_tables_and_ones_own_can_be_ranked(
     assert result(monkeypatch, capsys, "--scores", "own.csv")["tables"]["tau"][0]["τ"] == -1
 
 
+def test_a_table_of_scores_as_people_have_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "model;EM;hF\r\n\r\n a ;1;0.5\r\nb;;0.4\r\nc;2;\r\n"
+    for name, content in (("bom.csv", text.encode("utf-8-sig")), ("utf-16.csv", text.encode("utf-16"))):
+        (folder / name).write_bytes(content)
+        tables = result(monkeypatch, capsys, "--scores", name)["tables"]
+        assert [tuple(row.values()) for row in tables["ranks"]] == [("a", 2, 1), ("b", None, 2), ("c", 1, None)]
+    (folder / "one.csv").write_text("model,EM\na,1\nb,2\n", encoding="utf-8")
+    assert "tau" not in result(monkeypatch, capsys, "--scores", "one.csv")["tables"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "scores file is empty"),
+        ("model,EM\n", "two models or more. (got '0 rows')"),
+        ("model,EM\na,1\n", "(got '1 row') Give a row a model."),
+        ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
+        ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is no number. (got 'nan') Leave the cell empty"),
+        ("model,EM\na,inf\nb,2\n", "scores.csv:2: EM of a is no number"),
+        ('model,EM\na,"1,5"\nb,2\n', "write a decimal point"),
+        ('model,EM\n"a\nb",1\nc,good\n', "scores.csv:4: EM of c is no number"),
+        ("model,EM\na,\nb,\nc,1\n", "2 of 3 models have no score at all"),
+        ("model,EM\na,1\na,2\n", "A model stands twice in the table. (got ['a']) Keep one row a model."),
+        ("model,EM\na\nb,2\n", "scores.csv:2: The row has not as many cells"),
+        ("model,EM\n ,1\nb,2\n", "scores.csv:2: The row has no model"),
+        ('model,EM\na,"1\nb,2\n', "scores.csv:2: The file cannot be read as CSV"),
+        ("model\na\nb\n", "no column of scores"),
+    ],
+)
+def test_a_table_of_scores_that_cannot_be_ranked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    (folder / "scores.csv").write_text(text, encoding="utf-8")
+    assert run(monkeypatch, "--scores", "scores.csv", "--out", "out") == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

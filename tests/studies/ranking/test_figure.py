@@ -49,3 +49,19 @@ def test_many_models_missing_ranks_and_names_in_any_script(tmp_path: Path) -> No
             1
         ].read_bytes()
     )
+
+
+def test_long_names_keep_both_ends_and_long_measures_are_slanted() -> None:
+    models = [f"meta-llama/Llama-3.2-11B-Vision-Instruct: {guess}" for guess in ("guess 1", "all guesses", "$x_1$")]
+    figure = draw_bump(models, ["EM", "a measure of a long name"], np.array([[1.0, 2.0, NAN], [1.0, 2.0, NAN]]))
+    (axes,) = figure.axes
+    names = [text.get_text() for text in axes.texts]
+    assert len(set(names[:2])) == 2
+    assert (names[0][-7:], names[1][-11:]) == ("guess 1", "all guesses")
+    assert all(len(name) <= 34 for name in names[:2])
+    # A model without any rank takes no row, and is named below.
+    assert axes.get_ylim() == (2.5, 0.5)
+    assert names[-1].endswith(r"no score and no rank: meta-llama/Llama…n-Instruct: \$x_1\$")
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {35.0}
+    short = draw_bump(["a", "b"], ["EM", "BERTScore"], np.array([[1.0, 2.0], [2.0, 1.0]])).axes[0]
+    assert {label.get_rotation() for label in short.get_xticklabels()} == {0.0}
