@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, VLMError
-from taxtune.vlm.api_calls import Effort, Patience, call_model, find_key, price, read_completion, side_by_side
-from taxtune.vlm.api_errors import (
-    RetryNotes,
-    Verdict,
-    judge,
-    load_litellm,
-    needed_keys,
-    without_credentials,
-)
-from taxtune.vlm.base import Answer, Failure, Identity, Question, Reply
+from taxtune.vlm.api_calls import Effort, Patience, side_by_side
+from taxtune.vlm.api_errors import load_litellm, without_credentials
+from taxtune.vlm.api_model import ApiModel
+from taxtune.vlm.base import Failure, Identity, Question, Reply
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -32,7 +26,7 @@ _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
 
 
-class ApiVLM:
+class ApiVLM(ApiModel):
     """A vision-language model behind an API.
 
     Several questions are under way at a time. A rate limit, a time-out, a lost connection and a server's error (5xx)
@@ -61,6 +55,9 @@ class ApiVLM:
         VLMError: If an argument is out of range.
     """
 
+    error = VLMError
+    gives = "answer"
+
     def __init__(
         self,
         model: str,
@@ -79,40 +76,21 @@ class ApiVLM:
         max_pixels: int = DEFAULT_MAX_PIXELS,
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        for name, value, least in (
-            ("concurrency", concurrency, 1),
-            ("max_tokens", max_tokens, 1),
-            ("max_retries", max_retries, 0),
-            ("max_image_side", 8 if max_image_side is None else max_image_side, 8),
-        ):
-            if value < least:
-                raise VLMError(f"{name} must be at least {least}.", value=value)
-        if timeout <= 0:
-            raise VLMError("timeout must be more than 0 seconds.", value=timeout)
-        if temperature is not None and not 0 <= temperature <= 10:
-            raise VLMError("temperature must lie between 0 (greedy) and 10.", value=temperature)
-        self.model = model
-        self.api_base = api_base
-        self._api_key = api_key
-        self.concurrency = concurrency
-        self.max_tokens = max_tokens
-        self.temperature = None if temperature is None else float(temperature)
-        self.timeout = timeout
-        self.max_retries = max_retries
-        self.first_wait = first_wait
-        self.longest_wait = longest_wait
+        if max_image_side is not None and max_image_side < 8:
+            raise VLMError("max_image_side must be at least 8.", value=max_image_side)
+        super().__init__(
+            model,
+            api_base=api_base,
+            api_key=api_key,
+            concurrency=concurrency,
+            max_tokens=max_tokens,
+            temperature=None if temperature is None else float(temperature),
+            patience=Patience(max_retries, first_wait, longest_wait, timeout),
+            on_note=on_note,
+        )
         self.system_prompt = system_prompt
         self.max_image_side = max_image_side
         self.max_pixels = max_pixels
-        self._notes = RetryNotes(f"The model {self._where()}", max_retries + 1, on_note, secrets=(api_key,))
-
-    def __repr__(self) -> str:
-        return f"ApiVLM({self.model!r}, api_base={without_credentials(self.api_base)!r})"
-
-    @property
-    def batch_size(self) -> int:
-        """Questions a batch that keep the server busy."""
-        return 2 * self.concurrency
 
     @property
     def identity(self) -> Identity:
@@ -172,23 +150,8 @@ class ApiVLM:
             image = load_image(question.image, max_pixels=self.max_pixels, sha256=question.image_sha256 or None)
         except ImageError as error:
             return Failure(str(error), retryable=False)
-        arguments = {
-            "model": self.model,
-            "messages": self._messages(question.prompt, data_url(image, self.max_image_side)),
-            "api_base": self.api_base,
-            "api_key": key,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-        }
-        patience = Patience(self.max_retries, self.first_wait, self.longest_wait, self.timeout)
-        called = call_model(litellm, arguments, patience, notes=self._notes, effort=effort)
-        if called.error is not None:
-            verdict = judge(called.error, secrets=(key, self._api_key))
-            if verdict.passing:
-                effort.failed()
-            return self._lost(verdict, called.attempts)
-        effort.succeeded()
-        return self._read(litellm, called.response, time.perf_counter() - started)
+        messages = self._messages(question.prompt, data_url(image, self.max_image_side))
+        return self._ask(litellm, key, messages, effort, started=started)
 
     def _messages(self, prompt: str, image: str) -> list[dict[str, Any]]:
         user = {
@@ -199,50 +162,6 @@ class ApiVLM:
             ],
         }
         return [user] if self.system_prompt is None else [{"role": "system", "content": self.system_prompt}, user]
-
-    def _where(self) -> str:
-        return f"{self.model!r}" + (f" at {without_credentials(self.api_base)}" if self.api_base else "")
-
-    def _lost(self, verdict: Verdict, attempts: int) -> Failure:
-        """Makes a failure of an error, or ends the run."""
-        where = self._where()
-        if verdict.fatal:
-            names = needed_keys(load_litellm(), self.model)
-            remedy = verdict.remedy.replace("{keys}", " or ".join(names))
-            raise VLMError(f"The model {where} {verdict.reason.rstrip('.')}.", remedy=remedy)
-        tries = f" ({attempts} attempts)" if attempts > 1 else ""
-        return Failure(f"The model {where} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
-
-    def _read(self, litellm: ModuleType, response: Any, seconds: float) -> Reply:
-        reply = read_completion(response)
-        if reply is None:
-            return Failure(f"The model {self.model!r} gave a reply without an answer.", retryable=True)
-        if reply.refusal is not None:
-            return Failure(f"The model {self.model!r} refused: {_one_line(reply.refusal)}", retryable=False)
-        if reply.finish_reason == "content_filter":
-            return Failure(f"The content filter of {self.model!r} stopped the answer.", retryable=False)
-        text = reply.text.strip()
-        if not text:
-            why = f" within max_tokens = {self.max_tokens}" if reply.finish_reason == "length" else ""
-            return Failure(f"The model {self.model!r} gave an empty answer{why}.", retryable=False)
-        return Answer(
-            text=text,
-            cached=False,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost_usd=price(litellm, self.model, response),
-            seconds=seconds,
-        )
-
-    def _key(self, litellm: ModuleType) -> str | None:
-        return find_key(
-            litellm,
-            self.model,
-            api_base=self.api_base,
-            api_key=self._api_key,
-            whose="the model",
-            error=VLMError,
-        )
 
 
 def data_url(image: Image.Image, max_side: int | None) -> str:
@@ -260,8 +179,3 @@ def data_url(image: Image.Image, max_side: int | None) -> str:
         image.save(stream, format="JPEG", quality=_JPEG_QUALITY)
         kind = "jpeg"
     return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
-
-
-def _one_line(text: str, limit: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
