@@ -201,8 +201,8 @@ class BertScoreMeasure(ModelMeasure):
     def matrix(
         self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
     ) -> FloatArray:
-        """Returns every answer's score against every reference, shape (answers, references)."""
-        # In square tiles, so that a text's embeddings serve many pairs before they are let go.
+        """Returns every answer's score against every reference, in square tiles, shape (answers, references)."""
+        # A text's embeddings serve many pairs before they are let go.
         table = np.empty((len(answers), len(references)))
         for left in range(0, len(answers), _TILE):
             for right in range(0, len(references), _TILE):

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from taxtune.encoders import FloatMatrix
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.chunks import MAX_CHARACTERS, make_chunker
-from taxtune.metrics.model_pairs import Advance, Pair, whole
+from taxtune.metrics.model_pairs import Advance, Pair
 from taxtune.metrics.semantic import SentenceMeasure
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 __all__ = ["ConceptMeasure", "make_concept"]
 
@@ -74,13 +70,6 @@ class ConceptMeasure(SentenceMeasure):
         # Not nanmax: an answer with a concept that has no vector is unscored.
         scores = [np.max(vectors[rows[answer]] @ vectors[place[reference]]) for answer, reference in pairs]
         return np.clip(np.array(scores, dtype=np.float64), -1, 1)
-
-    def matrix(
-        self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
-    ) -> FloatArray:
-        """Returns every answer's score against every reference, shape (answers, references)."""
-        names = self.stored([whole(reference) for reference in references])
-        return self._filled(answers, references, lambda texts: self._table(texts, names))
 
     def _table(self, answers: Sequence[str], names: FloatMatrix) -> FloatArray:
         """Returns the largest cosine of each of some different answers with each name."""

@@ -75,12 +75,16 @@ class CosineMeasure(ModelMeasure):
     def matrix(
         self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
     ) -> FloatArray:
-        """Returns the cosine of every answer with every reference, shape (answers, references).
+        """Returns every answer's score against every reference, shape (answers, references).
 
         The vectors of the references are kept on disk for this list of them.
         """
         names = self.stored([whole(reference) for reference in references])
-        return self._filled(answers, references, lambda texts: self.vectors(texts) @ names.T)
+        return self._filled(answers, references, lambda texts: self._table(texts, names))
+
+    def _table(self, answers: Sequence[str], names: FloatMatrix) -> NDArray[np.floating]:
+        """Returns the score of each of some different answers with each name's vector."""
+        return self.vectors(answers) @ names.T
 
     def stored(self, references: Sequence[str]) -> FloatMatrix:
         """Returns the unit vectors of a list of references, from disk where it was encoded before."""
