@@ -8,6 +8,7 @@ import typer
 
 from taxtune.cli.diagnose import diagnose
 from taxtune.cli.init import init
+from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.place import place
 from taxtune.cli.score import score
@@ -46,10 +47,10 @@ def _options(
 app.add_typer(taxonomy_app, name="taxonomy")
 app.add_typer(study_app, name="study")
 app.command()(init)
-app.command()(place)
-app.command()(score)
-app.command()(measure)
-app.command()(diagnose)
+app.command()(stoppable(place))
+app.command()(stoppable(score))
+app.command()(stoppable(measure))
+app.command()(stoppable(diagnose))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
     ChunkerOption,
+    ConcurrencyOption,
     DeviceOption,
     FormatOption,
     GuessesOption,
@@ -90,6 +92,7 @@ def diagnose(
     batch_size: BatchSizeOption = 64,
     cache_dir: CacheDirOption = None,
     api_base: ApiBaseOption = None,
+    concurrency: ConcurrencyOption = 8,
     out: OutOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
@@ -136,6 +139,7 @@ def diagnose(
         missing=missing,  # type: ignore[arg-type]
         part=part,
     )
+    keep_work((similarity, inclusion, concept))
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
     texts = [row.answer or "" for row in answers.rows]
     with progress(len(set(texts)), "answers placed") as advance:
@@ -164,7 +168,12 @@ def diagnose(
     notes = list(answers.notes)
     if inclusion is not None and concept is not None:
         shared = MeasureSettings(
-            device=device, batch_size=batch_size, cache_dir=cache_dir, api_base=api_base, chunker=chunker
+            device=device,
+            batch_size=batch_size,
+            cache_dir=cache_dir,
+            api_base=api_base,
+            concurrency=concurrency,
+            chunker=chunker,
         )
         asked = (question, question_column)
         measured, identities, said = _by_measures(tree, answers, (inclusion, concept), asked, (high, near), shared)

@@ -3,17 +3,37 @@
 Python raises `KeyboardInterrupt` wherever the main thread happens to be. Where that is a finalizer or a callback of the
 garbage collector, of which there are many while large packages are imported, the interrupt is printed and swallowed,
 and the run would go on as if nothing had been pressed.
+
+What is interrupted ends with exit code 130 and one line on standard error that says what of the work is kept.
 """
 
 from __future__ import annotations
 
 import _thread
 import signal
+import sys
 import threading
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import Any, ParamSpec
 
-__all__ = ["Interrupts", "interrupts"]
+import typer
+
+__all__ = [
+    "Interrupts",
+    "ended_by_interrupt",
+    "interrupts",
+    "keep_replies",
+    "keep_scores",
+    "keep_work",
+    "stoppable",
+]
+
+Parameters = ParamSpec("Parameters")
+
+_REPLIES_KEPT = "replies so far are kept, and the same command goes on from there."
+_SCORES_KEPT = "scores and embeddings so far are kept, and the same command computes only the others."
 
 
 class Interrupts:
@@ -28,10 +48,13 @@ class Interrupts:
         self._before: Any = None
         self._heard = threading.Event()
         self._repeating = False
+        #: What is kept of the work of the command that runs, as a sentence; None while nothing is.
+        self.kept: str | None = None
 
     def __enter__(self) -> None:
         self._heard.clear()
         self._repeating = False
+        self.kept = None
         # Not where interrupts are ignored (nohup) or somebody else's, nor outside the main thread, which has none.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             with suppress(ValueError):
@@ -64,3 +87,60 @@ class Interrupts:
 
 #: Those of the command that runs.
 interrupts = Interrupts()
+
+
+@contextmanager
+def ended_by_interrupt(said: Callable[[], str]) -> Iterator[None]:
+    """Ends the command on Ctrl-C, with one line on standard error.
+
+    Args:
+        said: Returns what follows "stopped; " in that line.
+
+    Raises:
+        typer.Exit: With code 130.
+    """
+    try:
+        with interrupts:
+            yield
+    except KeyboardInterrupt:
+        # A terminal has written ^C where the cursor was.
+        start = "\n" if sys.stderr.isatty() else ""
+        print(f"{start}taxtune: stopped; {said()}", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def stoppable(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """Makes a command end on Ctrl-C with exit code 130 and a line that says what is kept, see `keep_work`."""
+
+    @wraps(command)
+    def run(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
+        with ended_by_interrupt(lambda: interrupts.kept or "nothing was kept."):
+            command(*arguments, **options)
+
+    return run
+
+
+def keep_replies() -> None:
+    """Takes note that from here on the replies of a model are kept as they come."""
+    interrupts.kept = _REPLIES_KEPT
+
+
+def keep_scores() -> None:
+    """Takes note that from here on scores and embeddings that a model has made are kept."""
+    interrupts.kept = interrupts.kept or _SCORES_KEPT
+
+
+def keep_work(specs: Iterable[str | None]) -> None:
+    """Takes note of what is kept from here on of the work of measures and similarities.
+
+    Args:
+        specs: What a user named them by, such as "rouge-1", "lexical", "sentence:MODEL" or "lave"; None is none.
+    """
+    from taxtune.metrics.registry import MEASURES
+
+    for spec in specs:
+        kind = MEASURES.get((spec or "").partition(":")[0])
+        if kind is not None and "question" in kind.needs:
+            keep_replies()
+        elif ":" in (spec or "") or (kind is not None and kind.default_model is not None):
+            keep_scores()

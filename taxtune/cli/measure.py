@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
     ChunkerOption,
+    ConcurrencyOption,
     DeviceOption,
     EmptyOption,
     JsonRowsOption,
@@ -54,6 +56,7 @@ def measure(
     batch_size: BatchSizeOption = 64,
     cache_dir: CacheDirOption = None,
     api_base: ApiBaseOption = None,
+    concurrency: ConcurrencyOption = 8,
     chunker: ChunkerOption = "spacy",
     out: OutOption = None,
     as_json: JsonRowsOption = False,
@@ -88,9 +91,11 @@ def measure(
         batch_size=batch_size,
         cache_dir=cache_dir,
         api_base=api_base,
+        concurrency=concurrency,
         chunker=chunker,
         on_progress=relay,
     )
+    keep_work(specs)
     made = [make_measure(spec, settings) for spec in specs]
     scores: dict[str, Any] = {}
     for one in made:

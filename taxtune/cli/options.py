@@ -201,7 +201,7 @@ BatchSizeOption = Annotated[
     int, typer.Option("--batch-size", min=1, help="Texts, pairs or images at once in a model on this machine.")
 ]
 ConcurrencyOption = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Calls under way at a time of a judge behind an API.")
+    int, typer.Option("--concurrency", min=1, help="Calls of a model behind an API under way at a time.")
 ]
 ApiBaseOption = Annotated[
     str | None,

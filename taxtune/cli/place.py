@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import FormatOption, PresetOption, RootLabelOption, SimilarityOption, TaxonomyOption, note
 from taxtune.errors import DataError
 
@@ -66,6 +67,7 @@ def place(
     )
     if root is not None:
         tree = restrict(tree, root).tree
+    keep_work([similarity])
     placements = Mapper(tree, similarity, config).place(answers) if answers else []
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))

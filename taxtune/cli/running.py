@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error, write_json, write_text
-from taxtune.cli.interrupts import interrupts
+from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.cli.options import note
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import load_recipe
@@ -154,13 +154,13 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
     others = _holds_work(folder) and not resume
+
+    def said() -> str:
+        return f"what is done is kept. {go_on}" if _holds_work(folder) and not others else "nothing was done yet."
+
     try:
-        with interrupts:
+        with ended_by_interrupt(said):
             return work()
-    except KeyboardInterrupt:
-        kept = f"what is done is kept. {go_on}" if _holds_work(folder) and not others else "nothing was done yet."
-        print(f"\ntaxtune: stopped; {kept}", file=sys.stderr)
-        raise typer.Exit(130) from None
     except Exception as error:
         problem = _as_taxtune_error(error)
         if problem is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     EmptyOption,
     FormatOption,
@@ -77,6 +78,7 @@ def score(
     if rows.kind == "answer":
         from taxtune.mapping import Mapper, MapperConfig
 
+        keep_work([similarity])
         placer = Mapper(tree, similarity=similarity, config=MapperConfig(preset=preset))
         placements = list(placer.place(list(rows.answers)))
         mapper = dict(placer.identity())

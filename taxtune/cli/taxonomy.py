@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import stoppable
 from taxtune.cli.options import (
     EnglishNamesOption,
     FileFormatOption,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["check", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Look at a label taxonomy, or build one.", no_args_is_help=True)
-taxonomy_app.command()(build)
-taxonomy_app.command()(link)
+taxonomy_app.command()(stoppable(build))
+taxonomy_app.command()(stoppable(link))
 
 
 @taxonomy_app.command()

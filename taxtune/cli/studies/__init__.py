@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from taxtune.cli.interrupts import stoppable
 from taxtune.cli.studies.correlation import correlation
 from taxtune.cli.studies.encoder import encoder
 from taxtune.cli.studies.granularity import granularity
@@ -21,11 +22,5 @@ study_app = typer.Typer(
     no_args_is_help=True,
 )
 
-study_app.command()(correlation)
-study_app.command()(encoder)
-study_app.command()(granularity)
-study_app.command()(judge)
-study_app.command()(mapping)
-study_app.command()(prompts)
-study_app.command()(ranking)
-study_app.command()(specificity)
+for study in (correlation, encoder, granularity, judge, mapping, prompts, ranking, specificity):
+    study_app.command()(stoppable(study))

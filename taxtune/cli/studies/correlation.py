@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     BatchSizeOption,
     CacheDirOption,
@@ -101,6 +102,7 @@ def correlation(
     tree, part = read_part(taxonomy, format, root, names=names, on_note=note)
     relay = ProgressRelay()
     shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, on_progress=relay)
+    keep_work(specs)
     measures = [make_measure(spec, shared) for spec in specs]
     files = None
     if images is not None:

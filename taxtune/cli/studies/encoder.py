@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     CacheDirOption,
@@ -71,6 +72,7 @@ def encoder(
     from taxtune.studies.encoder.report import run_encoder
     from taxtune.studies.encoder.study import DEFAULT_TEMPLATES, EncoderSettings
     from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
+    from taxtune.studies.mapping.scorers import split_name
     from taxtune.studies.output import publish
 
     settings = EncoderSettings(
@@ -90,4 +92,5 @@ def encoder(
     if answers is not None:
         columns = AnnotatedColumns(answer_column, node_column)
         placed = read_annotated(answers, tree, columns=columns, no_node=no_node, missing=missing, part=part)
+    keep_work(split_name(spec)[1] for spec in settings.encoders)
     publish(run_encoder(tree, settings, placed, part), out=out, as_json=as_json)

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_replies, keep_scores
 from taxtune.cli.options import (
     AnswerColumnOption,
     BatchSizeOption,
     CacheDirOption,
+    ConcurrencyOption,
     DeviceOption,
     EnglishNamesOption,
     FormatOption,
@@ -113,6 +115,7 @@ def granularity(
     api_base: Annotated[
         str | None, typer.Option(metavar="URL", help="Address of an OpenAI-compatible server, for llm:MODEL.")
     ] = None,
+    concurrency: ConcurrencyOption = 8,
 ) -> None:
     """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, §4, Appendices A, B)."""
     from taxtune.studies.answer_files import Columns
@@ -150,7 +153,12 @@ def granularity(
         batch_size=batch_size,
         cache_dir=cache_dir,
         api_base=api_base,
+        concurrency=concurrency,
         save_scores=save_scores,
     )
+    if any(spec.startswith("llm:") for spec in settings.models):
+        keep_replies()
+    elif settings.models:
+        keep_scores()
     report = run_granularity(settings, note=note)
     publish(report, out=out, as_json=as_json)

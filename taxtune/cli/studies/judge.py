@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_replies, keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     ApiBaseOption,
@@ -126,6 +127,9 @@ def judge(
         concurrency=concurrency,
         on_progress=steps,
     )
+    keep_work(measure or ())
+    if judge:
+        keep_replies()
     shown = caption_column is not None
     raters = _raters(measure or [], judge or [], settings, options, ablations=ablations, captions=shown)
     chosen = JudgeSettings(resamples=resamples, seed=seed)

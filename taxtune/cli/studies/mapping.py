@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     BatchSizeOption,
@@ -105,6 +106,7 @@ def mapping(
     from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
     from taxtune.studies.mapping.node_images import draw_node_images
     from taxtune.studies.mapping.report import run_mapping
+    from taxtune.studies.mapping.scorers import split_name
     from taxtune.studies.mapping.study import DEFAULT_MEASURES, MappingSettings
     from taxtune.studies.output import publish
 
@@ -125,6 +127,7 @@ def mapping(
     tree, part = read_part(taxonomy, format, root, on_note=note)
     columns = AnnotatedColumns(answer_column, node_column, also_column, style_column, image_column)
     answers = read_annotated(file, tree, columns=columns, no_node=no_node, missing=missing, part=part)
+    keep_work(split_name(spec)[1] for spec in (*settings.measures, similarity))
     told = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir)
     shown = None
     if images is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     CacheDirOption,
@@ -126,6 +127,7 @@ def prompts(
         )
         matching = choice(rows, ("error", "common"), "--rows")
         config = MapperConfig(preset=preset)
+        keep_work([similarity])
         mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
         read = read_prompts(files, tree, reading, columns=(model_column, prompt_column), guess=guess or ())
         aligned = {name: align(parts, matching) for name, parts in read.items()}  # type: ignore[arg-type]

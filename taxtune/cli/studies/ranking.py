@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
+    ConcurrencyOption,
     DeviceOption,
     FormatOption,
     IdColumnOption,
@@ -97,6 +99,7 @@ def ranking(
     batch_size: BatchSizeOption = 64,
     cache_dir: CacheDirOption = None,
     api_base: ApiBaseOption = None,
+    concurrency: ConcurrencyOption = 8,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -158,7 +161,10 @@ def ranking(
     else:
         models = {name: file.rows for name, file in answers.items()}
     # Models are loaded once the files are known to be in order.
-    shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, api_base=api_base)
+    shared = MeasureSettings(
+        device=device, batch_size=batch_size, cache_dir=cache_dir, api_base=api_base, concurrency=concurrency
+    )
+    keep_work([*specs, similarity])
     measures = [make_measure(spec, shared) for spec in specs]
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
     report = ranking_study(

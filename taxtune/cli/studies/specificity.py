@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import keep_scores
 from taxtune.cli.options import (
     BatchSizeOption,
     CacheDirOption,
@@ -98,4 +99,6 @@ def specificity(
         batch_size=batch_size,
         cache_dir=cache_dir,
     )
+    if model:
+        keep_scores()
     publish(run_specificity(settings), out=out, as_json=as_json)

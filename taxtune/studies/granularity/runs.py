@@ -240,7 +240,12 @@ def _ask(model: str, settings: Settings, taxonomy: Taxonomy, grouping: Any) -> L
     from taxtune.llm import LLMSettings, make_llm
     from taxtune.llm.ask import reply_store
 
-    llm = make_llm(model, LLMSettings(api_base=settings.api_base, device=settings.device, max_tokens=64))
+    llm = make_llm(
+        model,
+        LLMSettings(
+            api_base=settings.api_base, concurrency=settings.concurrency, device=settings.device, max_tokens=64
+        ),
+    )
     llm.check()
     with reply_store(settings.cache_dir) as store, progress(len(grouping.fine), "names") as advance:
         done = 0

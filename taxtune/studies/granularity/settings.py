@@ -49,6 +49,7 @@ class Settings:
         batch_size: Texts or images encoded at once.
         cache_dir: Where embeddings and replies are kept; None is the user's cache folder.
         api_base: Address of an OpenAI-compatible server, for llm:MODEL.
+        concurrency: Calls of it under way at a time.
         save_scores: Where to keep the score matrix that a model made, or None.
     """
 
@@ -80,6 +81,7 @@ class Settings:
     batch_size: int = 64
     cache_dir: Path | None = None
     api_base: str | None = None
+    concurrency: int = 8
     save_scores: Path | None = None
 
 
@@ -155,5 +157,5 @@ def _check_scope(settings: Settings) -> None:
 
 def settings_record(settings: Settings) -> dict[str, Any]:
     """Returns the settings that change a result, as they go into the report."""
-    left_out = {"device", "cache_dir", "save_scores"}
+    left_out = {"device", "cache_dir", "concurrency", "save_scores"}
     return {name: value for name, value in asdict(settings).items() if name not in left_out}

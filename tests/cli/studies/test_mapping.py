@@ -107,7 +107,7 @@ def test_a_root_changes_the_metrics_and_both_are_shown(
     assert run(monkeypatch, *arguments, "--root", "bird") == 0
     found = json.loads(capsys.readouterr().out)
     (row,), (both,) = found["tables"]["mapping"], found["tables"]["both-trees"]
-    # A blackbird and a mallard share bird of 3 nodes from bird down, and life and bird of 4 from life; "bird" is 1 of the
+    # A blackbird and a mallard share bird of 3 nodes from bird down, life and bird of 4 from life; "bird" is 1 of the
     # mallard's 3 nodes, or 2 of 4; "no idea" is on the root of the part, where it belongs, and the mallard is right.
     hp, hr = (1 / 3 + 1 + 1 + 1) / 4, (1 / 3 + 1 / 3 + 1 + 1) / 4
     whole_hp, whole_hr = (2 / 4 + 1 + 1 + 1) / 4, (2 / 4 + 2 / 4 + 1 + 1) / 4

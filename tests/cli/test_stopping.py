@@ -1,0 +1,152 @@
+"""Ctrl-C while a model is asked: exit code 130, one line, and the same command goes on; calls side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from taxtune.cli.interrupts import interrupts, keep_work, stoppable
+from taxtune.vlm.api_errors import load_litellm
+from tests.cli.commands import run_command
+from tests.servers import OpenAIServer, Reply, slow
+
+START = (sys.executable, "-c", "from taxtune.cli import main; main()")
+STOPPED = "taxtune: stopped; replies so far are kept, and the same command goes on from there."
+TAXONOMY = "path\nthing/animal/cat\nthing/animal/dog\nthing/food/apple\nthing/food/bread\n"
+NAMES = ("cat", "dog", "apple", "bread")
+
+# Each asks a model four times, at most two calls in a batch of replies that is kept.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "judge": ("study", "judge", "rated.jsonl", "--judge", "openai/x", "--resamples", "20"),
+    "measure": ("measure", "rated.jsonl", "-m", "lave:openai/x", "--reference-column", "references"),
+    "ranking": (
+        "study", "ranking", "a.jsonl", "b.jsonl", "-t", "tree.csv", "-m", "lave:openai/x", "--question-column",
+        "question", "--resamples", "20",
+    ),
+    "diagnose": (
+        "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x", "--concept", "rouge-1",
+        "--question", "What is it?",
+    ),
+    "granularity": (
+        "study", "granularity", "-t", "tree.csv", "--form", "language", "--coarse-level", "1", "--model",
+        "llm:openai/x", "--resamples", "20",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_loaded() -> None:
+    load_litellm()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a tree, four rated answers in a file, and in two files two answers each of two models."""
+    rows = [
+        {
+            "id": str(i % 2),
+            "question": "What is it?",
+            "references": [NAMES[i % 2]],
+            "target": NAMES[i % 2],
+            "answer": f"a {name}",
+            "human": 1 - i % 2,
+        }
+        for i, name in enumerate(NAMES)
+    ]
+    rated = [row | {"id": str(i)} for i, row in enumerate(rows)]
+    for name, part in (("rated", rated), ("a", rows[:2]), ("b", rows[2:])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
+    (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked(command: str, server: OpenAIServer, concurrency: int = 1) -> tuple[str, ...]:
+    where = ("--api-base", server.api_base, "--cache-dir", "cache", "--concurrency", str(concurrency))
+    return (*COMMANDS[command], *where)
+
+
+def stops_at_the_third(stop: Callable[[], object]) -> Callable[[dict[str, Any]], Reply | str]:
+    """A model that calls `stop` in place of the third answer."""
+    calls = 0
+
+    def answer(body: dict[str, Any]) -> Reply | str:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            stop()
+            return slow(60)
+        return "Yes, an animal. Rating: 3"
+
+    return answer
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_keeps_the_replies_and_the_same_command_goes_on(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OpenAIServer(stops_at_the_third(lambda: os.kill(os.getpid(), signal.SIGINT))) as server:
+        assert run_command(monkeypatch, *asked(command, server)) == 130
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.splitlines()[-1] == STOPPED
+        assert said.err.count("stopped") == 1
+        assert len(server.chats) == 3
+        assert run_command(monkeypatch, *asked(command, server)) == 0, capsys.readouterr().err
+        assert len(server.chats) == 3 + 2, "the two replies that are kept are not asked for again"
+
+
+@pytest.mark.parametrize("command", ["judge", "measure"])
+def test_ctrl_c_ends_a_process(command: str, folder: Path) -> None:
+    third = threading.Event()
+    with OpenAIServer(stops_at_the_third(third.set)) as server:
+        process = subprocess.Popen(
+            [*START, *asked(command, server)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
+        )
+        try:
+            while not third.wait(0.1):
+                assert process.poll() is None, process.communicate()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (130, "", f"{STOPPED}\n")
+
+
+def test_what_keeps_nothing_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for specs in ([], ["rouge-1", None, "lexical"], ["sentence:m"], ["bertscore"], ["rouge-1", "lave", "sentence:m"]):
+
+        def command(specs: list[str | None] = specs) -> None:
+            keep_work(specs)
+            signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(typer.Exit) as stopped:
+            stoppable(command)()
+        assert stopped.value.exit_code == 130
+        said.append(capsys.readouterr().err)
+    nothing, scores = "nothing was kept", "scores and embeddings so far are kept"
+    for text, words in zip(said, (nothing, nothing, scores, scores, STOPPED), strict=True):
+        assert words in text
+    assert interrupts.kept == STOPPED.partition("; ")[2]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("most", [1, 4])
+def test_calls_are_made_side_by_side_as_asked(
+    command: str, most: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = 0.05 if most == 1 else 0.5
+    with OpenAIServer(lambda body: slow(wait, "Yes, an animal. Rating: 3")) as server:
+        assert run_command(monkeypatch, *asked(command, server, most)) == 0
+        assert (len(server.chats), server.most_at_once) == (4, most)
