@@ -93,6 +93,14 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         sum(record["cost in hP"] for record in result["tables"]["types"] if record["type"] != "all")
     )
     assert by_type["mapper doubtful"]["hP"] is None
+    assert [record["type"] for record in result["tables"]["examples"]] == [
+        "correct",
+        "too general",
+        "too specific",
+        "sibling",
+        "wrong branch at order",
+        "abstained",
+    ]
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {
         "study.json",
@@ -105,6 +113,21 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     } <= written
     again = run(str(file), "-t", str(tree), "--least", "1", "--json")
     assert again.stdout == done.stdout
+
+
+def test_examples_are_shown_of_the_wrong_branches_of_each_rank(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    merula, more = "Turdus merula", "life/Aves/Passeriformes/Corvidae/Corvus corax,species,raven\n"
+    tree.write_text(TREE + "life/Aves/Passeriformes/Corvidae,family,crow\n" + more)
+    file.write_text(rows(("duck", merula), ("mallard", merula), ("raven", merula), ("thrush", "raven")))
+    done = run(str(file), "-t", str(tree), "--examples", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    # The costliest of each: a mallard shares 2 nodes of 5 with a blackbird, and a duck 2 of 4; a raven shares 3 of 5 of
+    # its own and of the blackbird's, a thrush 3 of its 4 and of the raven's 5.
+    assert [(row["type"], row["id"]) for row in json.loads(done.stdout)["tables"]["examples"]] == [
+        ("wrong branch at order", "x1"),
+        ("wrong branch at family", "x2"),
+    ]
 
 
 def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ def report_of(
         ids: What identifies each answer.
         settings: What is needed to run it again.
         notes: Exclusions with their counts.
-        examples: Answers to show of each type, the costliest first and each target once.
+        examples: Answers to show of each type, and of the wrong branches of each rank, the costliest first and each
+            target once.
         measured: What two measures say of each answer, where they were asked.
     """
     from taxtune.studies.diagnosis.figure import draw_diagnosis
@@ -239,11 +240,12 @@ def _examples_table(
 ) -> Table:
     hp, hr = precision_recall(taxonomy, [placement.node for placement in placements], list(target))
     rows: list[tuple[Cell, ...]] = []
-    for kind in ErrorType:
+    # The costliest first; ties in file order.
+    ordered = np.argsort(hp + hr, kind="stable").tolist()
+    for cost in diagnosis.costs:
         chosen: dict[int, int] = {}
-        # The costliest first; ties in file order.
-        for i in np.argsort(hp + hr, kind="stable").tolist():
-            if diagnosis.types[i] is kind and target[i] not in chosen and len(chosen) < most:
+        for i in ordered:
+            if diagnosis.kinds[i] == cost.type and target[i] not in chosen and len(chosen) < most:
                 chosen[target[i]] = i
         for i in chosen.values():
             said = " ".join(placements[i].answer.split())
