@@ -104,6 +104,8 @@ def prompts(
     runs = _runs(files)
     tree, part = (None, None) if taxonomy is None else read_part(taxonomy, format, root)
     if runs:
+        if root is not None and tree is None:
+            raise DataError("--root is a node of a taxonomy.", value=root, remedy="Name the runs' own with --taxonomy.")
         models = _of_runs(runs, tree)
         given = [prompt_column, model_column, guess, where]
         if any(value is not None for value in given):

@@ -47,6 +47,8 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         names = [str(entry["name"]) for entry in held]
         rows = [{str(row["example"]): row for row in entry["rows"]} for entry in held]
         examples = list(rows[0])
+        if not examples:
+            raise DataError("The run's held-out split has no image.", file=file, remedy="Give another run.")
         if any(set(part) != set(examples) for part in rows):
             raise DataError("The run's templates were asked about different images.", file=file)
         if taxonomy is None:
@@ -78,7 +80,7 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         }
         model = PromptedModel(taxonomy, np.array(targets, dtype=np.int64), prompts)
         _check_scores(file, model, [[part[example] for example in examples] for part in rows])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DataError(
             "The result is not one of taxtune's.",
             file=file,
@@ -121,7 +123,8 @@ def _check_scores(file: Path, model: PromptedModel, rows: Sequence[Sequence[Mapp
     remedy = "Give the run's own taxonomy with --taxonomy."
     for placed, part in zip(model.prompts.values(), rows, strict=True):
         known = placed.known
-        if max(int(placed.nodes.max()), int(model.targets.max())) >= len(model.taxonomy):
+        highest = max(int(placed.nodes.max()), int(model.targets.max()))
+        if highest >= len(model.taxonomy) or int(model.targets.min()) < 0 or int(placed.nodes.min()) < -1:
             raise DataError("The taxonomy is not the one of the run.", file=file, remedy=remedy)
         hp, hr = precision_recall(model.taxonomy, placed.nodes[known], model.targets[known])
         said = [(row["hp"], row["hr"]) for row in part if row["placed"] is not None]

@@ -127,6 +127,8 @@ def test_a_run_needs_no_taxonomy(
     assert "Draw runs and files apart" in capsys.readouterr().err
     assert run(monkeypatch, "run", "--guess", "1") == 2
     assert "Runs have no columns" in capsys.readouterr().err
+    assert run(monkeypatch, "run", "--root", "bird") == 2
+    assert "Name the runs' own with --taxonomy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,36 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
         ('{"heldout": []}', "no templates on held-out"),
         ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not one of taxtune's"),
         ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not one of taxtune's"),
+        ('{"heldout": [{"name": "a", "rows": []}, {"name": "b", "rows": []}]}', "has no image"),
     ):
         (tmp_path / "result.json").write_text(text, "utf-8")
         with pytest.raises(DataError, match=message):
             read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("target", -5, "not the one of the run"),
+        ("node", -2, "not the one of the run"),
+        ("target", 99, "not the one of the run"),
+        ("target", float("nan"), "not one of taxtune's"),
+        ("target", 1e400, "not one of taxtune's"),
+        ("node", "x", "not one of taxtune's"),
+        ("hp", "x", "not one of taxtune's"),
+        ("hp", float("nan"), "do not give the run's hP"),
+    ],
+)
+def test_a_record_that_somebody_changed_is_refused(
+    tmp_path: Path, birds: Taxonomy, key: str, value: object, message: str
+) -> None:
+    folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, 2, 1]})
+    result = json.loads((folder / "result.json").read_text("utf-8"))
+    for part in result["heldout"]:
+        part["rows"][0][key] = value
+    (folder / "result.json").write_text(json.dumps(result), "utf-8")
+    with pytest.raises(DataError, match=message):
+        read_run(folder, birds)
 
 
 def test_templates_asked_about_different_images_are_refused(tmp_path: Path, birds: Taxonomy) -> None:
