@@ -149,7 +149,7 @@ def make_sentence_model(parent: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def make_clip(parent: Path, *, seed: int = 0) -> str:
+def make_clip(parent: Path, *, seed: int = 0, context_length: int = 24) -> str:
     """Writes an open_clip model and returns its specification, "local-dir:FOLDER"."""
     import open_clip
     import torch
@@ -160,7 +160,7 @@ def make_clip(parent: Path, *, seed: int = 0) -> str:
         "model_cfg": {
             "embed_dim": 16,
             "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-            "text_cfg": {"context_length": 24, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+            "text_cfg": {"context_length": context_length, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
         },
         "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]},
     }

@@ -59,7 +59,8 @@ class ClipEncoder:
         )
         architecture, _, weights = model.partition("@")
         try:
-            self._model, _, self._preprocess = open_clip.create_model_and_transforms(
+            # Where there are no weights, other ways to make a model give random ones and a warning.
+            self._model, self._preprocess = open_clip.create_model_from_pretrained(
                 architecture, pretrained=weights or None, device=self._device
             )
             self._tokenizer = open_clip.get_tokenizer(architecture)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.image_store import ImageStore, stored_images
 from taxtune.errors import ImageError
+from tests.tiny_text_models import make_clip
 
 MODEL = {"kind": "clip", "model": "m", "weights": "w"}
 
@@ -155,15 +155,8 @@ def test_no_images(tmp_path: Path) -> None:
 
 
 def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    open_clip = pytest.importorskip("open_clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    (tmp_path / "taxtune-tiny-store.json").write_text(json.dumps(config))
-    open_clip.add_model_config(tmp_path / "taxtune-tiny-store.json")
-    encoder = ClipEncoder("taxtune-tiny-store", device="cpu", cache_dir=tmp_path / "cache", batch_size=2)
+    pytest.importorskip("open_clip")
+    encoder = ClipEncoder(make_clip(tmp_path), device="cpu", cache_dir=tmp_path / "cache", batch_size=2)
     assert "Resize" in encoder.preprocessing
     assert not re.search("0x[0-9a-f]", encoder.preprocessing)
     vectors = stored_images(encoder, files)

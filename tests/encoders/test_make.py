@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches
-from tests.tiny_text_models import make_sentence_model
+from tests.tiny_text_models import make_clip, make_sentence_model
 
 
 @pytest.mark.parametrize("spec", ["", "sentence", "sentence:", "clip:", "word2vec:x", "lexical"])
@@ -25,17 +24,20 @@ def test_what_is_no_encoder(spec: str) -> None:
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
-    open_clip = pytest.importorskip("open_clip")
+    pytest.importorskip("open_clip")
     folder = tmp_path_factory.mktemp("clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    path = folder / "taxtune-tiny-encoder.json"
-    path.write_text(json.dumps(config))
-    open_clip.add_model_config(path)
-    return ClipEncoder("taxtune-tiny-encoder", device="cpu", cache_dir=folder, batch_size=2)
+    return ClipEncoder(make_clip(folder, context_length=16), device="cpu", cache_dir=folder, batch_size=2)
+
+
+def test_a_model_without_weights_is_no_model(tmp_path: Path) -> None:
+    """open_clip would make up random ones and only warn."""
+    pytest.importorskip("open_clip")
+    with pytest.raises(ModelError, match=r"cannot be loaded.*ViT-B-32.*ARCHITECTURE@WEIGHTS"):
+        ClipEncoder("ViT-B-32", device="cpu")
+    model = make_clip(tmp_path)
+    next(Path(model.removeprefix("local-dir:")).glob("*.bin")).unlink()
+    with pytest.raises(ModelError, match="could not be loaded"):
+        ClipEncoder(model, device="cpu")
 
 
 def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from taxtune.errors import MapperError, ModelError
 from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.similarity import Similarity
 from taxtune.taxonomy import Taxonomy
+from tests.tiny_text_models import make_clip
 
 NAMES = ["Blue Jay", "House Sparrow", "Song Sparrow", "Oak", "∅", "苍鹭"]
 
@@ -64,16 +64,8 @@ def test_a_sentence_model_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
-    open_clip = pytest.importorskip("open_clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-test.json"
-    path.write_text(json.dumps(config))
-    open_clip.add_model_config(path)
-    return "taxtune-tiny-test"
+    pytest.importorskip("open_clip")
+    return make_clip(tmp_path_factory.mktemp("clip"))
 
 
 def test_clip_compares_text_with_text(tiny_clip: str, tmp_path: Path) -> None:

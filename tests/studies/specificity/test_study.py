@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from taxtune.studies.specificity.object_words import read_object_words
 from taxtune.studies.specificity.study import specificity, specificity_report
 from taxtune.studies.specificity.text_scores import ScoredTexts, read_pairs, score_with_clip, write_pairs
 from tests.studies.coco import write_coco
+from tests.tiny_text_models import make_clip
 
 #: Two images. The first: two captions above and below its only random caption; the second has no related captions.
 SCORED = ScoredTexts(
@@ -83,16 +83,9 @@ def test_the_report() -> None:
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
-    open_clip = pytest.importorskip("open_clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-specificity.json"
-    path.write_text(json.dumps(config))
-    open_clip.add_model_config(path)
-    return ClipEncoder("taxtune-tiny-specificity", device="cpu", batch_size=2)
+    pytest.importorskip("open_clip")
+    model = make_clip(tmp_path_factory.mktemp("clip"), context_length=12)
+    return ClipEncoder(model, device="cpu", batch_size=2)
 
 
 def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> None:
