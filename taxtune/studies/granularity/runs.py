@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from taxtune.data.examples import Example
 from taxtune.encoders.base import TextEncoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
@@ -19,7 +23,13 @@ from taxtune.studies.granularity.frequency_report import frequency_report, with_
 from taxtune.studies.granularity.label_prompts import LabelPrompts, read_label_prompts
 from taxtune.studies.granularity.language_chat import language_chat
 from taxtune.studies.granularity.score_files import read_scores, write_scores
-from taxtune.studies.granularity.score_matrix import ScoreMatrix, score_images, score_texts
+from taxtune.studies.granularity.score_matrix import (
+    ScoreMatrix,
+    check_targets,
+    distinct_names,
+    score_images,
+    score_texts,
+)
 from taxtune.studies.granularity.settings import Settings, check_settings, settings_record
 from taxtune.studies.granularity.study import Granularity, granularity, granularity_report, steps
 from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, language_only, two_level
@@ -63,7 +73,8 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
     if settings.form == "two-level":
         grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
     answers = None if settings.answers is None else _read_answers(settings, settings.answers, taxonomy, part)
-    matrices = _matrices(settings, taxonomy, part, answers, note)
+    examples = () if settings.data is None else _read_examples(settings, settings.data, taxonomy, part, note)
+    matrices = _matrices(settings, taxonomy, answers, examples)
     if grouping is not None:
         results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
         report = two_level_report(results, taxonomy, grouping, settings_record(settings))
@@ -130,36 +141,52 @@ def make_encoder(spec: str, settings: Settings) -> TextEncoder:
 
 
 def _matrices(
-    settings: Settings,
-    taxonomy: Taxonomy,
-    part: Domain | None,
-    answers: AnswerFile | None,
-    note: Callable[[str], None],
+    settings: Settings, taxonomy: Taxonomy, answers: AnswerFile | None, examples: Sequence[Example]
 ) -> list[ScoreMatrix]:
     matrices = [read_scores(path, taxonomy) for path in settings.scores]
+    prompts = read_label_prompts(settings.templates or ("photos" if answers is None else "label"))
     for spec in settings.models:
+        encoder = make_encoder(spec, settings)
         if answers is not None:
-            matrix = _score_answers(spec, settings, taxonomy, answers)
+            matrices.append(_score_answers(encoder, settings, taxonomy, answers, prompts))
         else:
-            matrix = _score_data(spec, settings, taxonomy, part, note)
-        matrices.append(matrix)
+            assert isinstance(encoder, ClipEncoder)
+            matrices.append(_score_data(encoder, settings, taxonomy, examples, prompts))
     if settings.save_scores is not None:
         write_scores(settings.save_scores, matrices[-1], taxonomy)
-    return matrices
+    names = distinct_names([matrix.name for matrix in matrices])
+    return [replace(matrix, name=name) for matrix, name in zip(matrices, names, strict=True)]
+
+
+def _read_examples(
+    settings: Settings, path: Path, taxonomy: Taxonomy, part: Domain | None, note: Callable[[str], None]
+) -> Sequence[Example]:
+    from taxtune.data import load_examples
+
+    kind = "folder" if path.is_dir() else "inat21" if path.suffix == ".json" else "manifest"
+    with ExitStack() as stack:
+        advance: Callable[..., None] | None = None
+
+        def show(done: int, total: int) -> None:
+            nonlocal advance
+            if advance is None:  # how many there are is known with the first
+                advance = stack.enter_context(progress(total, "images checked"))
+            advance()
+
+        examples = load_examples(
+            kind, path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show
+        )
+    check_targets(np.array([e.target for e in examples], dtype=np.int64), taxonomy, str(path))
+    return examples
 
 
 def _score_data(
-    spec: str, settings: Settings, taxonomy: Taxonomy, part: Domain | None, note: Callable[[str], None]
+    encoder: ClipEncoder,
+    settings: Settings,
+    taxonomy: Taxonomy,
+    examples: Sequence[Example],
+    prompts: LabelPrompts,
 ) -> ScoreMatrix:
-    from taxtune.data import load_examples
-
-    assert settings.data is not None
-    encoder = make_encoder(spec, settings)
-    if not isinstance(encoder, ClipEncoder):
-        raise DataError("This encoder reads no images.", value=spec, remedy="Take a CLIP model, or give --answers.")
-    kind = "folder" if settings.data.is_dir() else "inat21" if settings.data.suffix == ".json" else "manifest"
-    examples = load_examples(kind, settings.data, taxonomy, part=part, images=settings.images, on_note=note)
-    prompts = read_label_prompts(settings.templates or "photos")
     # One bar: a template's labels are embedded in about the time of a batch of images.
     with progress(len(examples) + len(prompts.templates), "images") as advance:
         return score_images(
@@ -186,27 +213,32 @@ def _read_answers(settings: Settings, path: Path, taxonomy: Taxonomy, part: Doma
         part=part,
     )
     empty = [row for row in answers.rows if not (row.answer or "").strip()]
-    if not empty:
-        return answers
-    if len(empty) == len(answers.rows):
+    if empty and len(empty) == len(answers.rows):
         raise DataError("All answers are empty.", file=answers.file)
-    note = f"{answers.file}: {len(empty):,} of {len(answers.rows):,} rows left out: the answer is empty."
-    return replace(
-        answers,
-        rows=tuple(row for row in answers.rows if (row.answer or "").strip()),
-        excluded=answers.excluded + tuple(Excluded(row.row, row.id, "the answer is empty") for row in empty),
-        notes=(*answers.notes, note),
-    )
+    if empty:
+        note = (
+            f"{answers.file}: {len(empty):,} of {len(answers.rows):,} rows are left out: an empty text is not embedded"
+        )
+        answers = replace(
+            answers,
+            rows=tuple(row for row in answers.rows if (row.answer or "").strip()),
+            excluded=answers.excluded + tuple(Excluded(row.row, row.id, "the answer is empty") for row in empty),
+            notes=(*answers.notes, note),
+        )
+    check_targets(np.array([row.target for row in answers.rows], dtype=np.int64), taxonomy, answers.file)
+    return answers
 
 
-def _score_answers(spec: str, settings: Settings, taxonomy: Taxonomy, answers: AnswerFile) -> ScoreMatrix:
+def _score_answers(
+    encoder: TextEncoder, settings: Settings, taxonomy: Taxonomy, answers: AnswerFile, prompts: LabelPrompts
+) -> ScoreMatrix:
     matrix = score_texts(
-        make_encoder(spec, settings),
+        encoder,
         taxonomy,
         [row.id for row in answers.rows],
         [row.answer or "" for row in answers.rows],
         [row.target for row in answers.rows],
-        read_label_prompts(settings.templates or "label"),
+        prompts,
         names=settings.label_names,
     )
     return replace(matrix, notes=(*answers.notes, *matrix.notes))

@@ -23,6 +23,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["read_scores", "write_scores"]
 
 _NEEDED = ("scores", "labels", "targets")
+_KNOWN = (*_NEEDED, "images", "image_embeddings", "label_embeddings")
 _FORM = (
     "A score file is an .npz with the arrays `scores` (images × labels), `labels` and `targets`, or a CSV with the "
     "columns image, label and one a label."
@@ -64,11 +65,10 @@ def read_scores(path: str | Path, taxonomy: Taxonomy) -> ScoreMatrix:
     if not len(scores):
         raise DataError("There are no images in the score file.", file=path)
     image_names = [str(name) for name in images.tolist()]
-    if len(set(image_names)) < len(image_names):
-        repeated = next(name for i, name in enumerate(image_names) if name in image_names[:i])
-        raise DataError("An image is in the score file twice.", file=path, value=repeated, remedy="Keep one row.")
     label_names = [str(name) for name in labels.tolist()]
-    _check_finite(scores, image_names, label_names, path)
+    rows = arrays.get("rows")
+    _check_once(image_names, rows, path)
+    _check_finite(scores, image_names, label_names, rows, path)
     columns = _columns(label_names, taxonomy, path)
     spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
     spread[:, columns] = scores
@@ -114,7 +114,7 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
             missing = [name for name in _NEEDED if name not in file.files]
             if missing:
                 raise DataError(f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM)
-            arrays = {name: file[name] for name in file.files}
+            arrays = {name: _decoded(name, file, path) for name in _KNOWN if name in file.files}
     except FileNotFoundError:
         raise DataError("There is no such score file.", file=path, remedy="Check the path.") from None
     except DataError:
@@ -134,6 +134,23 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     # Never fewer digits than the file has: two scores that became equal would be a tie that nobody measured.
     arrays["scores"] = scores.astype(np.float32 if scores.dtype.itemsize <= 2 else np.result_type(scores, np.float32))
     return arrays
+
+
+def _decoded(name: str, file: Any, path: Path) -> NDArray[Any]:
+    """Returns an array of an archive; texts that were saved as bytes are decoded."""
+    try:
+        array: NDArray[Any] = file[name]
+        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError:
+        raise DataError(f"`{name}` holds bytes that are no UTF-8 text.", file=path) from None
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise DataError(
+            f"`{name}` is an array of Python objects, which are not read from files of others.",
+            file=path,
+            remedy=f"Save it as np.asarray({name}, dtype={'float' if name == 'scores' else 'str'}).",
+        ) from None
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -174,6 +191,7 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
         "labels": np.array([header[i] for i in columns], dtype=str),
         "targets": np.array([row.cell(places["label"]) for row in table.rows], dtype=str),
         "images": np.array([row.cell(places["image"]) for row in table.rows], dtype=str),
+        "rows": np.array([row.line for row in table.rows], dtype=np.int64),
     }
 
 
@@ -185,7 +203,27 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _check_finite(scores: NDArray[np.floating], images: Sequence[str], labels: Sequence[str], path: Path) -> None:
+def _check_once(images: Sequence[str], rows: NDArray[np.int64] | None, path: Path) -> None:
+    first: dict[str, int] = {}
+    for i, name in enumerate(images):
+        if first.setdefault(name, i) != i:
+            before = "" if rows is None else f", in row {rows[first[name]]} already"
+            raise DataError(
+                f"An image is in the score file twice{before}.",
+                file=path,
+                row=None if rows is None else int(rows[i]),
+                value=name,
+                remedy="Keep one row.",
+            )
+
+
+def _check_finite(
+    scores: NDArray[np.floating],
+    images: Sequence[str],
+    labels: Sequence[str],
+    rows: NDArray[np.int64] | None,
+    path: Path,
+) -> None:
     wrong = np.argwhere(~np.isfinite(scores))
     if len(wrong):
         image, label = wrong[0].tolist()
@@ -193,6 +231,7 @@ def _check_finite(scores: NDArray[np.floating], images: Sequence[str], labels: S
             f"{len(wrong):,} {'score is' if len(wrong) == 1 else 'scores are'} missing or no finite number, the first "
             f"that of image {images[image]!r} under {labels[label]!r}.",
             file=path,
+            row=None if rows is None else int(rows[image]),
             value=float(scores[image, label]),
             remedy="An image that could not be scored cannot be ranked: take it out of the file or score it again.",
         )

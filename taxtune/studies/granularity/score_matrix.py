@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,16 @@ from taxtune.errors import DataError, ModelError
 from taxtune.studies.granularity.label_prompts import LabelPrompts, label_texts
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["ScoreMatrix", "at_leaves", "check_vectors", "score_images", "score_texts", "shown_name"]
+__all__ = [
+    "ScoreMatrix",
+    "at_leaves",
+    "check_targets",
+    "check_vectors",
+    "distinct_names",
+    "score_images",
+    "score_texts",
+    "shown_name",
+]
 
 IntArray = NDArray[np.int64]
 Progress = Callable[[int], object]
@@ -56,28 +66,53 @@ def shown_name(spec: str) -> str:
     return f"{kind}{colon}{scheme + ':' if scheme else ''}{'/'.join(Path(folder).parts[-2:])}"
 
 
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Returns names by which several sources of scores can be told apart: a second "a/b" becomes "a/b (2)"."""
+    seen: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        seen[name] += 1
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct
+
+
+def check_targets(targets: IntArray, taxonomy: Taxonomy, source: str) -> NDArray[np.bool_]:
+    """Tells which images are labelled with a leaf, and checks that something can be ranked.
+
+    Args:
+        targets: The node that each image shows, shape (images,).
+        taxonomy: The tree.
+        source: Where the images are from, for messages.
+
+    Raises:
+        DataError: If no image is labelled with a leaf, or all that are show one leaf.
+    """
+    keep = np.isin(targets, taxonomy.leaves)
+    if not keep.any():
+        raise DataError(
+            "No image is labelled with a leaf of the taxonomy.",
+            file=source,
+            value=f"{len(keep)} images",
+            remedy="Label the images with the most specific classes, or cut the taxonomy below their labels.",
+        )
+    shown = np.unique(targets[keep])
+    if len(shown) == 1:
+        raise DataError(
+            "All images show one class: a ranking of the images of one class says nothing.",
+            file=source,
+            value=taxonomy.labels[int(shown[0])],
+            remedy="Give images of at least two classes.",
+        )
+    return keep
+
+
 def at_leaves(matrix: ScoreMatrix, taxonomy: Taxonomy) -> ScoreMatrix:
     """Returns the images whose label is a leaf; of the others it is unknown which leaves they do not show.
 
     Raises:
         DataError: If no image is left, or all that are left show one leaf, so that nothing can be told apart.
     """
-    keep = np.isin(matrix.targets, taxonomy.leaves)
-    if not keep.any():
-        raise DataError(
-            "No image is labelled with a leaf of the taxonomy.",
-            file=matrix.name,
-            value=f"{len(keep)} images",
-            remedy="Label the images with the most specific classes, or cut the taxonomy below their labels.",
-        )
-    shown = np.unique(matrix.targets[keep])
-    if len(shown) == 1:
-        raise DataError(
-            "All images show one class: a ranking of the images of one class says nothing.",
-            file=matrix.name,
-            value=taxonomy.labels[int(shown[0])],
-            remedy="Give images of at least two classes.",
-        )
+    keep = check_targets(matrix.targets, taxonomy, matrix.name)
     if keep.all():
         return matrix
     left_out = int((~keep).sum())

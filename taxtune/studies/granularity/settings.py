@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from taxtune.errors import DataError
 from taxtune.studies.answer_files import Columns
+from taxtune.studies.written import check_written
 
 __all__ = ["FORMS", "Settings", "check_settings", "settings_record"]
 
@@ -90,6 +91,7 @@ def check_settings(settings: Settings) -> None:
 
     Raises:
         DataError: If they do not.
+        TaxtuneError: If the file of scores cannot be written.
     """
     if settings.form not in FORMS:
         raise DataError("There is no such form.", value=settings.form, remedy=f"Take {', '.join(FORMS)}.")
@@ -118,6 +120,11 @@ def check_settings(settings: Settings) -> None:
     chat = [spec for spec in settings.models if spec.startswith("llm:")]
     if chat:
         raise DataError("A chat model gives no scores.", value=chat[0], remedy="Take it with --form language.")
+    texts_only = [spec for spec in settings.models if spec.startswith("sentence:")]
+    if settings.data is not None and texts_only:
+        raise DataError(
+            "This encoder reads no images.", value=texts_only[0], remedy="Take a CLIP model, or give --answers."
+        )
     sources = (settings.data is not None) + (settings.answers is not None)
     if bool(settings.models) != bool(sources) or sources > 1:
         raise DataError(
@@ -127,6 +134,8 @@ def check_settings(settings: Settings) -> None:
         raise DataError("There are no scores.", remedy="Give --scores FILE, or a --model with --data or --answers.")
     if settings.save_scores is not None and len(settings.models) != 1:
         raise DataError("--save-scores keeps the scores of one --model.", value=list(settings.models))
+    read = (settings.taxonomy, settings.data, settings.answers, *settings.scores, *settings.captions)
+    check_written(settings.save_scores, "--save-scores", ".npz", read)
 
 
 def _check_scope(settings: Settings) -> None:

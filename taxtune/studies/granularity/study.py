@@ -143,6 +143,14 @@ def granularity(
             f"{hidden:,} of {len(taxonomy):,} labels left out of the means: no image shows them, so that their average "
             "precision is undefined. Their scores still take part in the propagation."
         )
+    level = defined & ~everywhere & (matrix.scores.max(axis=0) == matrix.scores.min(axis=0))
+    if level.any():
+        named = ", ".join(taxonomy.labels[i] for i in np.flatnonzero(level)[:5].tolist())
+        notes.append(
+            f"{int(level.sum()):,} of {int(defined.sum()):,} labels have one score for all images ({named}"
+            f"{' …' if level.sum() > 5 else ''}): no ranking, and their average precision is the share of images that "
+            "show them."
+        )
     always = np.flatnonzero(everywhere & ~is_leaf)
     if always.size:
         names = ", ".join(taxonomy.labels[i] for i in always[:5].tolist()) + (" …" if always.size > 5 else "")

@@ -39,16 +39,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
-    open_clip = pytest.importorskip("open_clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-granularity.json"
-    path.write_text(json.dumps(config))
-    open_clip.add_model_config(path)
-    return "taxtune-tiny-granularity"
+    pytest.importorskip("open_clip")
+    return make_clip(tmp_path_factory.mktemp("clip"))
 
 
 def test_a_score_file_as_a_table(
@@ -110,7 +102,7 @@ def test_a_clip_model_on_images(
     assert run(monkeypatch, *common, "--scores", folder / "kept.npz") == 0
     by_file = json.loads(capsys.readouterr().out)
     ours, theirs = (record["tables"]["granularity"][0] for record in (by_model, by_file))
-    assert ours.pop("scores") == f"clip:{tiny_clip}"
+    assert ours.pop("scores") == f"clip:local-dir:{'/'.join(Path(tiny_clip).parts[-2:])}"
     theirs.pop("scores")
     assert ours == theirs
     assert 0 < ours["Leaves"] <= 100
@@ -192,7 +184,7 @@ def test_answers_and_language(
     assert run(monkeypatch, *common, *model) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["tables"]["granularity"][0]["images"] == 3
-    assert any("1 of 4 rows left out: the answer is empty" in note for note in record["notes"])
+    assert any("1 of 4 rows are left out: an empty text is not embedded" in note for note in record["notes"])
     assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
     # Below "food" the cat and the dog are outside.
     assert run(monkeypatch, *common, *model, "--root", "food") == 0
@@ -209,6 +201,7 @@ def test_answers_and_language(
     assert record["tables"]["language"][0]["scored"] == 4
 
 
+ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
 CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
 
 
@@ -307,6 +300,17 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--scores", "scores.csv", "--guesses", "all"), "Use first, join"),
         (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
         (("--scores", "scores.csv", "--save-scores", "s.npz"), "keeps the scores of one --model"),
+        # The files that are read are safe, and what cannot be written is said before a model is loaded.
+        ((*ANSWERS, "--save-scores", "tree.csv"), "must end in .npz"),
+        ((*ANSWERS, "--scores", "old.npz", "--save-scores", "old.npz"), "old.npz: --save-scores would overwrite"),
+        ((*ANSWERS, "--save-scores", "scores.csv/s.npz"), "nothing was written"),
+        ((*ANSWERS, "--save-scores", "folder.npz"), "is a folder"),
+        ((*ANSWERS, "--templates", "none"), "no such prompt templates"),
+        ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must lie below the root"),
+        (("--model", "sentence:x", "--data", "scores.csv"), "reads no images"),
+        (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show one class"),
+        (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
+        (("--model", "x", "--data", "inner-images.csv"), "inner-images.csv: No image is labelled with a leaf"),
     ],
 )
 def test_errors(
@@ -317,9 +321,22 @@ def test_errors(
     said: str,
 ) -> None:
     monkeypatch.chdir(folder)
-    for name, text in (("c.txt", CAPTIONS), ("words.txt", "a house"), ("blank.txt", "\n \n")):
+    Path("folder.npz").mkdir()
+    Image.new("RGB", (20, 20)).save("a.png")
+    files = {
+        "c.txt": CAPTIONS,
+        "words.txt": "a house",
+        "blank.txt": "\n \n",
+        "old.npz": "scores",
+        "good.csv": "answer,target\na cat,cat\na dog,dog\n",
+        "one-class.csv": "answer,target\na cat,cat\na dog,cat\n",
+        "inner.csv": "answer,target\na cat,animal\na dog,food\n",
+        "inner-images.csv": "image,label\na.png,animal\n",
+    }
+    for name, text in files.items():
         Path(name).write_text(text)
     assert run(monkeypatch, "-t", "tree.csv", *options) == 2
     output = capsys.readouterr()
     assert said in output.err
     assert output.out == ""
+    assert {name: Path(name).read_text() for name in files} == files

@@ -26,16 +26,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
-    open_clip = pytest.importorskip("open_clip")
-    config = {
-        "embed_dim": 16,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
-    }
-    path = tmp_path_factory.mktemp("clip") / "taxtune-tiny-cli-specificity.json"
-    path.write_text(json.dumps(config))
-    open_clip.add_model_config(path)
-    return "taxtune-tiny-cli-specificity"
+    pytest.importorskip("open_clip")
+    return make_clip(tmp_path_factory.mktemp("clip"))
 
 
 COCO = ("--captions", "captions.json", "--instances", "instances.json", "--narratives", "narratives.jsonl")

@@ -58,14 +58,14 @@ def test_npz_there_and_back(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (CSV.replace("0.9", ""), "image 'a.jpg' under 'life/bird/robin'"),
-        (CSV.replace("0.9", "nan"), "1 score is missing .*image 'a.jpg' under 'life/bird/robin'"),
+        (CSV.replace("0.9", "nan"), r"\.csv:2: 1 score is missing .*image 'a.jpg' under 'life/bird/robin'"),
         (CSV.replace("0.8", "inf"), "image 'b.jpg' under 'oak'"),
         (CSV.replace("0.8", "high"), "under 'oak' is no number.*high"),
         (CSV.replace("Quercus,0.8", "elm,0.8"), "1 label of an image cannot be found.*elm"),
         (CSV.replace(",tree", ",shrub"), "1 column cannot be found.*shrub"),
         (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are one node"),
         ("image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n", "1 of 6 nodes .*have no column.*'life/bird'"),
-        (CSV.replace("b.jpg", "a.jpg"), "in the score file twice.*a.jpg"),
+        (CSV.replace("b.jpg", "a.jpg"), r"\.csv:3: An image is in the score file twice, in row 2 already.*a.jpg"),
         (CSV.replace("image,", "picture,"), "columns `image` and `label`"),
         ("image,label,oak\n", "header and no rows"),
         ("", "empty"),
@@ -102,7 +102,9 @@ def npz(folder: Path, **changed: object) -> Path:
         ({"image_embeddings": np.ones((2, 3))}, "or of neither"),
         ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "as many columns"),
         ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "no finite number"),
-        ({"targets": np.array([{"a": 1}, 2], dtype=object)}, "cannot be read"),
+        ({"targets": np.array([{"a": 1}, 2], dtype=object)}, r"`targets` is an array of Python objects.*dtype=str"),
+        ({"scores": np.zeros((2, 5), dtype=object)}, r"`scores` is an array of Python objects.*dtype=float"),
+        ({"targets": np.array([b"oak", b"\xff"])}, "`targets` holds bytes that are no UTF-8"),
     ],
 )
 def test_bad_npz(tmp_path: Path, changed: dict[str, object], said: str) -> None:
@@ -128,6 +130,12 @@ def test_half_precision_and_whole_numbers_are_read(tmp_path: Path) -> None:
     whole = np.array([[2**40, 2**40 + 1, 3, 4, 5]] * 2)
     read = read_scores(npz(tmp_path, scores=whole), TREE).scores
     assert read[0, 2] - read[0, 1] == 1
+
+
+def test_texts_saved_as_bytes_are_texts(tmp_path: Path) -> None:
+    labels = np.array([name.encode() for name in ("bird", "robin", "duck", "tree", "oak")])
+    read = read_scores(npz(tmp_path, labels=labels, targets=np.array([b"oak", b"duck"])), TREE)
+    assert [TREE.labels[i] for i in read.targets.tolist()] == ["oak", "duck"]
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -161,3 +161,14 @@ def test_the_report() -> None:
     assert labels[1]["raw"] == pytest.approx(0.75)
     two = granularity_report([result, result], TREE, {"seed": 0})
     assert set(two.figures) == {"granularity-levels-1", "granularity-levels-2"}
+
+
+def test_labels_with_one_score_for_all_images_are_told() -> None:
+    scores = SCORES.copy()
+    scores[:, [2, 5]] = 0.5
+    result = granularity(matrix(scores), TREE, resamples=0)
+    assert result.raw[2] == pytest.approx(0.5)
+    assert result.raw[5] == pytest.approx(0.25)
+    (note,) = [note for note in result.notes if "one score" in note]
+    assert note.startswith("2 of 7 labels have one score for all images (canine, wolf)")
+    assert not any("one score" in note for note in granularity(matrix(), TREE, resamples=0).notes)
