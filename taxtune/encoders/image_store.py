@@ -120,10 +120,10 @@ class ImageStore:
 
     def put(self, identity: Mapping[str, str | int | None], hashes: Sequence[str], vectors: FloatMatrix) -> None:
         """Keeps vectors, all or none; what is no direction (NaN, zeros) is not kept, so that it is tried again."""
-        sound = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+        sound = np.isfinite(vectors).all(axis=1) & (vectors != 0).any(axis=1)
         rows = [
             (key, vector.astype("<f4").tobytes())
-            for key, vector, keep in zip(_keys(identity, hashes), vectors, sound.tolist(), strict=True)
+            for key, vector, keep in zip(_keys(identity, hashes), vectors, sound, strict=True)
             if keep
         ]
         if not rows:
