@@ -125,8 +125,11 @@ def diagnose(
     if question is not None and question_column is not None:
         raise DataError("--question and --question-column both say what was asked.", remedy="Give one of them.")
     for spec in (inclusion, concept):
-        if spec is not None:
-            split_spec(spec)
+        if spec is not None and "image" in split_spec(spec)[0].needs:
+            raise DataError(
+                f"The measure {spec} needs images, which a file of answers does not hold.",
+                remedy="Give one that compares texts.",
+            )
     config = MapperConfig(preset=preset)
     tree, part = read_part(taxonomy, format, root)
     answers = read_answer_file(
@@ -140,6 +143,9 @@ def diagnose(
         part=part,
     )
     keep_work((similarity, inclusion, concept))
+    for spec in (inclusion, concept):
+        if spec is not None and "question" in split_spec(spec)[0].needs:
+            _questions(answers, spec, question, question_column)  # what it lacks is said before a model is loaded
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
     texts = [row.answer or "" for row in answers.rows]
     with progress(len(set(texts)), "answers placed") as advance:
@@ -189,6 +195,7 @@ def diagnose(
         settings=settings,
         notes=notes,
         examples=examples,
+        clades=clades > 0,
         measured=measured,
     )
     if part is not None:
@@ -227,8 +234,6 @@ def _by_measures(
     measures = [make_measure(spec, replace(settings, on_progress=relay)) for spec in specs]
     scores, notes = [], []
     for measure in measures:
-        if measure.needs_images:
-            raise DataError(f"The measure {measure.name} needs images, which a file of answers does not hold.")
         questions = _questions(answers, measure.name, *asked) if measure.needs_questions else None
         with relay.shown(len(said), measure.label):
             scores.append(measure.scores(said, references, questions=questions))

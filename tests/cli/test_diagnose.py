@@ -6,6 +6,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from taxtune.cli import main
 from taxtune.metrics import registry
 from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
+from tests.servers import OpenAIServer
 
 TREE = """path,rank,aliases
 life,,
@@ -216,6 +218,57 @@ def test_a_judge_is_shown_the_prompt_of_each_row(tree: Path, tmp_path: Path, mon
         done = run(str(file), "-t", str(tree), *models, *wrong)
         assert done.returncode == 2
         assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--concept", "clip-i2t:none"), "The measure clip-i2t:none needs images"),
+        (("--inclusion", "llama-inclusion:none"), "--question-column"),
+        (
+            ("--inclusion", "llama-inclusion:none", "--question-column", "asked"),
+            "answers.jsonl:2: The row has no asked",
+        ),
+    ],
+)
+def test_what_measures_lack_is_said_before_a_model_is_loaded(
+    tree: Path, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "answers.jsonl"
+    lines = [{"answer": "duck", "target": "mallard", "asked": asked} for asked in ("What is it?", " ")]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion", "--concept", "rouge-1", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("a duck", "mallard"), ("robin", "Turdus merula"), ("mallard", "mallard")))
+    replies = {"a duck": "No.", "robin": "Perhaps.", "mallard": "Yes"}
+
+    def judge(request: dict[str, Any]) -> str:
+        (said,) = [said for said in replies if f'"{said}"' in request["messages"][-1]["content"].split("Answer")[-1]]
+        return replies[said]
+
+    with pytest.MonkeyPatch.context() as patch, OpenAIServer(judge) as server:
+        patch.setenv("OPENAI_API_KEY", "none")
+        options = ("--inclusion", "llama-inclusion:openai/judge", "--concept", "rouge-1", "--api-base", server.api_base)
+        where = ("--question", "What bird is it?", "--cache-dir", str(tmp_path / "cache"))
+        done = run(str(file), "-t", str(tree), *options, *where, "--json")
+        assert all("What bird is it?" in prompt for prompt in server.prompts)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [record["measured"] for record in result["answers"]] == ["wrong branch", "unscored", "correct"]
+    assert sum(row["unscored"] for row in result["tables"]["measured"]) == 1
+    assert "LI: 1 of 3 unscored: the judge's reply says neither yes nor no." in result["notes"]
+
+
+def test_clades_that_nobody_asks_for_are_no_table(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("mallard", "Turdus merula")))
+    tables = json.loads(run(str(file), "-t", str(tree), "--clades", "0", "--examples", "0", "--json").stdout)["tables"]
+    assert list(tables) == ["types"]
 
 
 def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_path: Path) -> None:

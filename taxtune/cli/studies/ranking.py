@@ -127,7 +127,13 @@ def ranking(
     from taxtune.studies.both_trees import read_part
     from taxtune.studies.contestants import Reading, read_models
     from taxtune.studies.matching import align, excluded_records
-    from taxtune.studies.ranking.study import REFERENCES, RankingSettings, ranking_study
+    from taxtune.studies.ranking.study import (
+        REFERENCES,
+        RankingSettings,
+        check_kinds,
+        check_questions,
+        ranking_study,
+    )
 
     # What is wrong with an option is said before anything long is done.
     settings = RankingSettings(
@@ -147,8 +153,8 @@ def ranking(
     matching = choice(rows, ("error", "common"), "--rows")
     config = MapperConfig(preset=preset)
     specs = dict.fromkeys(measure or _DEFAULT)
-    for spec in specs:
-        split_spec(spec)
+    kinds = [split_spec(spec)[0] for spec in specs]
+    judges = check_kinds(kinds, question_column)
     tree, part = read_part(taxonomy, format, root)
     answers = read_models(files or (), tree, replace(reading, part=part), by=by, guess=guess or ())
     notes = [note for file in answers.values() for note in file.notes]
@@ -160,6 +166,9 @@ def ranking(
         models = aligned.rows
     else:
         models = {name: file.rows for name, file in answers.items()}
+    if judges:
+        for name, answered in models.items():
+            check_questions(name, answered, question_column)
     # Models are loaded once the files are known to be in order.
     shared = MeasureSettings(
         device=device, batch_size=batch_size, cache_dir=cache_dir, api_base=api_base, concurrency=concurrency

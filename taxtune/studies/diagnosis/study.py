@@ -134,6 +134,7 @@ def report_of(
     settings: Mapping[str, Any],
     notes: Sequence[str] = (),
     examples: int = 3,
+    clades: bool = True,
     measured: Sequence[MeasuredType] | None = None,
 ) -> StudyReport:
     """Returns tables, figure and records of a diagnosis.
@@ -148,12 +149,14 @@ def report_of(
         notes: Exclusions with their counts.
         examples: Answers to show of each type, and of the wrong branches of each rank, the costliest first and each
             target once.
+        clades: Whether to show the clades.
         measured: What two measures say of each answer, where they were asked.
     """
     from taxtune.studies.diagnosis.figure import draw_diagnosis
 
     tables = [_types_table(diagnosis)]
-    tables.append(_clades_table(diagnosis, taxonomy))
+    if clades:
+        tables.append(_clades_table(diagnosis, taxonomy))
     if examples:
         tables.append(_examples_table(diagnosis, taxonomy, placements, target, ids, examples))
     if measured is not None:

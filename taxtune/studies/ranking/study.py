@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import Measure
+from taxtune.metrics.registry import Measure, MeasureKind
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.output import StudyReport, Table
@@ -33,7 +33,7 @@ from taxtune.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["METRIC_COLUMNS", "REFERENCES", "RankingSettings", "ranking_study"]
+__all__ = ["METRIC_COLUMNS", "REFERENCES", "RankingSettings", "check_kinds", "check_questions", "ranking_study"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -195,16 +195,48 @@ def _check(models: Mapping[str, Sequence[AnswerRow]], measures: Sequence[Measure
     if doubled:
         raise DataError("Two measures have the same heading.", value=doubled, remedy="Ask for one of them.")
     for measure in measures:
-        if measure.needs_images:
-            raise DataError(
-                f"The measure {measure.name} needs images, which prediction files do not hold.",
-                remedy="Leave it out here; taxtune measure takes images.",
-            )
-        if measure.needs_questions and settings.question_column is None:
-            raise DataError(
-                f"The measure {measure.name} needs the prompt that was asked.",
-                remedy="Name the column that holds it with --question-column.",
-            )
+        _check_needs(measure.name, measure.needs_images, measure.needs_questions, settings.question_column)
+
+
+def check_kinds(kinds: Sequence[MeasureKind], question_column: str | None) -> bool:
+    """Checks that files of answers hold what measures need, before their models are loaded.
+
+    Returns:
+        Whether one of them is a judge, which is shown the question.
+
+    Raises:
+        DataError: If one needs images, or the question and there is no column of it.
+    """
+    for kind in kinds:
+        _check_needs(kind.kind, "image" in kind.needs, "question" in kind.needs, question_column)
+    return any("question" in kind.needs for kind in kinds)
+
+
+def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
+    """Checks that the question of every answer of a model is known.
+
+    Raises:
+        DataError: If a row has none.
+    """
+    for row in rows:
+        if row.answer is not None:
+            try:
+                _question(row, column)
+            except DataError as error:
+                raise DataError(f"{name}: {error.message}", row=error.row, value=error.value) from None
+
+
+def _check_needs(name: str, images: bool, questions: bool, question_column: str | None) -> None:
+    if images:
+        raise DataError(
+            f"The measure {name} needs images, which files of answers do not hold.",
+            remedy="Leave it out here; taxtune measure takes images.",
+        )
+    if questions and question_column is None:
+        raise DataError(
+            f"The measure {name} needs the prompt that was asked.",
+            remedy="Name the column that holds it with --question-column.",
+        )
 
 
 def _text_scores(

@@ -188,6 +188,12 @@ def test_a_table_of_scores_that_cannot_be_ranked(
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--rows", "some"), "--rows cannot be that"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by parts one file"),
         (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
+        (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),
+        (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
+        (
+            ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
+            "bold: The row has no asked",
+        ),
         (("bold.csv", "--scores", "paper1-table4"), "--scores ranks by a table alone"),
         (("--scores", "paper9"), "no such table"),
         (("--scores", "words.csv"), "EM of b is no number"),
@@ -205,6 +211,7 @@ def test_bad_input_is_one_message(
         ("other.csv", BOLD.replace("robin,mallard", "robin,blackbird")),
         ("off.csv", BOLD.replace("robin,mallard", "robin,ostrich")),
         ("empty.csv", ""),
+        ("asked.csv", BOLD.replace("target", "target,asked").replace("bird\n", "bird,What?\n")),
         ("words.csv", "model,EM\na,1\nb,good\n"),
     ):
         (folder / name).write_text(text, encoding="utf-8")
