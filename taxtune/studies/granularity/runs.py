@@ -74,7 +74,7 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
         grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
     answers = None if settings.answers is None else _read_answers(settings, settings.answers, taxonomy, part)
     examples = () if settings.data is None else _read_examples(settings, settings.data, taxonomy, part, note)
-    matrices = _matrices(settings, taxonomy, answers, examples)
+    matrices = _matrices(settings, taxonomy, part, answers, examples)
     if grouping is not None:
         results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
         report = two_level_report(results, taxonomy, grouping, settings_record(settings))
@@ -141,9 +141,13 @@ def make_encoder(spec: str, settings: Settings) -> TextEncoder:
 
 
 def _matrices(
-    settings: Settings, taxonomy: Taxonomy, answers: AnswerFile | None, examples: Sequence[Example]
+    settings: Settings,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    answers: AnswerFile | None,
+    examples: Sequence[Example],
 ) -> list[ScoreMatrix]:
-    matrices = [read_scores(path, taxonomy) for path in settings.scores]
+    matrices = [read_scores(path, taxonomy, part) for path in settings.scores]
     prompts = read_label_prompts(settings.templates or ("photos" if answers is None else "label"))
     for spec in settings.models:
         encoder = make_encoder(spec, settings)

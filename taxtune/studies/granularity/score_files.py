@@ -17,6 +17,7 @@ from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, TaxonomyError, shortened
 from taxtune.studies.granularity.label_prompts import unit
 from taxtune.studies.granularity.score_matrix import ScoreMatrix
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.readers.text import csv_delimiter, parse_table, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -30,7 +31,7 @@ _FORM = (
 )
 
 
-def read_scores(path: str | Path, taxonomy: Taxonomy) -> ScoreMatrix:
+def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> ScoreMatrix:
     """Reads a score matrix.
 
     An `.npz` file holds `scores` (images × labels), `labels` (the name of each column) and `targets` (the label of each
@@ -38,6 +39,12 @@ def read_scores(path: str | Path, taxonomy: Taxonomy) -> ScoreMatrix:
     `label_embeddings` (labels × dimensions). A CSV file has the columns `image` and `label` and one a label.
 
     Labels are nodes' labels, aliases or paths. Every node needs a column; the root alone may have none.
+
+    Args:
+        path: The file.
+        taxonomy: The tree.
+        part: What `taxonomy` is a part of. Columns of other nodes of the whole are left out, and so are images that show
+            one, both counted.
 
     Raises:
         DataError: If the file is not of that form, a label is not on the taxonomy or stands twice, nodes have no
@@ -69,18 +76,35 @@ def read_scores(path: str | Path, taxonomy: Taxonomy) -> ScoreMatrix:
     rows = arrays.get("rows")
     _check_once(image_names, rows, path)
     _check_finite(scores, image_names, label_names, rows, path)
-    columns = _columns(label_names, taxonomy, path)
-    spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
-    spread[:, columns] = scores
-    image_embeddings, label_embeddings = _embeddings(arrays, columns, len(scores), len(taxonomy), path)
+    columns = _columns(label_names, taxonomy, part, path)
+    shown = _nodes([str(name) for name in targets.tolist()], taxonomy, part, path, "label of an image")
+    kept, here = shown >= 0, columns >= 0
+    if not kept.any():
+        raise DataError("No image shows a node of the part.", file=path, value=taxonomy.labels[0])
+    spread = np.zeros((int(kept.sum()), len(taxonomy)), dtype=scores.dtype)
+    spread[:, columns[here]] = scores[np.ix_(kept, here)]
+    of_images, of_labels = _embeddings(arrays, len(scores), len(columns), path)
+    if of_images is not None and of_labels is not None:
+        placed: FloatMatrix = np.zeros((len(taxonomy), of_labels.shape[1]), dtype=np.float32)
+        placed[columns[here]] = of_labels[here]
+        of_images, of_labels = of_images[kept], placed
     return ScoreMatrix(
         str(path),
-        tuple(image_names),
-        _nodes([str(name) for name in targets.tolist()], taxonomy, path, "label of an image"),
+        tuple(name for name, keep in zip(image_names, kept.tolist(), strict=True) if keep),
+        shown[kept],
         spread,
-        image_embeddings,
-        label_embeddings,
+        of_images,
+        of_labels,
+        _outside(path, taxonomy, kept, here),
     )
+
+
+def _outside(path: Path, taxonomy: Taxonomy, kept: NDArray[np.bool_], here: NDArray[np.bool_]) -> tuple[str, ...]:
+    notes = []
+    for flags, what in ((kept, "images are left out: label"), (here, "columns are left out: node")):
+        if not flags.all():
+            notes.append(f"{path}: {int((~flags).sum()):,} of {len(flags):,} {what} outside {taxonomy.labels[0]}")
+    return tuple(notes)
 
 
 def write_scores(path: str | Path, matrix: ScoreMatrix, taxonomy: Taxonomy) -> Path:
@@ -237,11 +261,11 @@ def _check_finite(
         )
 
 
-def _columns(labels: Sequence[str], taxonomy: Taxonomy, path: Path) -> NDArray[np.int64]:
-    nodes = _nodes(labels, taxonomy, path, "column")
+def _columns(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, path: Path) -> NDArray[np.int64]:
+    nodes = _nodes(labels, taxonomy, part, path, "column")
     seen: dict[int, str] = {}
     for label, node in zip(labels, nodes.tolist(), strict=True):
-        if node in seen:
+        if node >= 0 and node in seen:
             raise DataError(
                 f"The columns {seen[node]!r} and {label!r} are one node.", file=path, remedy="Keep one of them."
             )
@@ -252,17 +276,19 @@ def _columns(labels: Sequence[str], taxonomy: Taxonomy, path: Path) -> NDArray[n
             f"{len(missing):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as "
             f"{', '.join(map(repr, missing[:3]))}.",
             file=path,
-            remedy="Score every label of the tree, or give the tree that was scored (--root cuts one).",
+            remedy="Score every label of the tree, or give the tree that was scored (--root takes a part of one).",
         )
     return nodes
 
 
-def _nodes(labels: Sequence[str], taxonomy: Taxonomy, path: Path, what: str) -> NDArray[np.int64]:
+def _nodes(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, path: Path, what: str) -> NDArray[np.int64]:
+    """Returns the node of each label; -1 for one that is outside the part."""
     known: dict[str, int] = {}
     wrong: list[str] = []
     for label in dict.fromkeys(labels):
         try:
-            known[label] = taxonomy.resolve(label)
+            node = taxonomy.resolve(label) if part is None else part.locate(label)
+            known[label] = -1 if node is None else node
         except TaxonomyError as error:
             wrong.append(f"  {error.message} {error.remedy or ''}".rstrip())
     if wrong:
@@ -275,7 +301,7 @@ def _nodes(labels: Sequence[str], taxonomy: Taxonomy, path: Path, what: str) -> 
 
 
 def _embeddings(
-    arrays: dict[str, NDArray[Any]], columns: NDArray[np.int64], images: int, nodes: int, path: Path
+    arrays: dict[str, NDArray[Any]], images: int, labels: int, path: Path
 ) -> tuple[FloatMatrix | None, FloatMatrix | None]:
     of_images, of_labels = arrays.get("image_embeddings"), arrays.get("label_embeddings")
     if of_images is None and of_labels is None:
@@ -283,9 +309,9 @@ def _embeddings(
     if of_images is None or of_labels is None:
         raise DataError("Embeddings are needed of the images and of the labels, or of neither.", file=path)
     shapes = of_images.ndim == of_labels.ndim == 2 and of_images.shape[1] == of_labels.shape[1]
-    if not shapes or (len(of_images), len(of_labels)) != (images, len(columns)):
+    if not shapes or (len(of_images), len(of_labels)) != (images, labels):
         raise DataError(
-            f"`image_embeddings` must have {images} rows, `label_embeddings` {len(columns)}, both as many columns.",
+            f"`image_embeddings` must have {images} rows, `label_embeddings` {labels}, both as many columns.",
             file=path,
             value=f"{of_images.shape}, {of_labels.shape}",
         )
@@ -298,6 +324,4 @@ def _embeddings(
         if empty.size:
             # A vector of zeros has no direction: its cosines would be zeros that nobody measured.
             raise DataError(f"{empty.size:,} rows of `{name}` are all zeros, the first row {empty[0] + 1}.", file=path)
-    spread: FloatMatrix = np.zeros((nodes, of_labels.shape[1]), dtype=np.float32)
-    spread[columns] = unit(of_labels.astype(np.float32))
-    return unit(of_images.astype(np.float32)), spread
+    return unit(of_images.astype(np.float32)), unit(of_labels.astype(np.float32))

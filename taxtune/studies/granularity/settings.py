@@ -101,6 +101,9 @@ def check_settings(settings: Settings) -> None:
     ):
         if value not in allowed:
             raise DataError(f"--{name} takes {' or '.join(allowed)}.", value=value)
+    for spec in settings.models:
+        if not spec.strip() or spec in ("sentence:", "clip:", "llm:"):
+            raise DataError("--model names no model.", value=spec, remedy="Give one as `--help` describes it.")
     _check_scope(settings)
     if settings.form == "frequency":
         if settings.models or settings.scores or settings.data or settings.answers:

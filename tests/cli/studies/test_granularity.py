@@ -308,6 +308,8 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         ((*ANSWERS, "--templates", "none"), "no such prompt templates"),
         ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must lie below the root"),
         (("--model", "sentence:x", "--data", "scores.csv"), "reads no images"),
+        (("--model", "sentence:", "--answers", "good.csv"), "names no model"),
+        (("--model", "", "--answers", "good.csv"), "names no model"),
         (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show one class"),
         (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
         (("--model", "x", "--data", "inner-images.csv"), "inner-images.csv: No image is labelled with a leaf"),

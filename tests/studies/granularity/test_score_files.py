@@ -9,7 +9,7 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.studies.granularity.score_files import read_scores, write_scores
 from taxtune.studies.granularity.score_matrix import ScoreMatrix, at_leaves, shown_name
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Taxonomy, restrict
 
 TREE = Taxonomy(
     ["life", "bird", "robin", "duck", "tree", "oak"],
@@ -130,6 +130,37 @@ def test_half_precision_and_whole_numbers_are_read(tmp_path: Path) -> None:
     whole = np.array([[2**40, 2**40 + 1, 3, 4, 5]] * 2)
     read = read_scores(npz(tmp_path, scores=whole), TREE).scores
     assert read[0, 2] - read[0, 1] == 1
+
+
+def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None:
+    part = restrict(TREE, "bird")
+    vectors = np.arange(1, 16, dtype=float).reshape(5, 3)
+    path = npz(
+        tmp_path,
+        scores=np.arange(15, dtype=float).reshape(3, 5),
+        targets=["oak", "robin", "life/bird/duck"],
+        images=["a", "b", "c"],
+        image_embeddings=np.eye(3),
+        label_embeddings=vectors,
+    )
+    read = read_scores(path, part.tree, part)
+    assert read.images == ("b", "c")
+    columns = {part.tree.labels[i]: read.scores[:, i].tolist() for i in range(len(part.tree))}
+    assert columns == {"bird": [5, 10], "robin": [6, 11], "duck": [7, 12]}
+    assert [part.tree.labels[i] for i in read.targets.tolist()] == ["robin", "duck"]
+    assert read.image_embeddings is not None
+    assert read.image_embeddings.tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert read.label_embeddings is not None
+    duck = part.tree.labels.index("duck")
+    assert read.label_embeddings[duck] == pytest.approx(vectors[2] / np.linalg.norm(vectors[2]))
+    assert read.notes == (
+        f"{path}: 1 of 3 images are left out: label outside bird",
+        f"{path}: 2 of 5 columns are left out: node outside bird",
+    )
+    with pytest.raises(DataError, match="No image shows a node of the part"):
+        read_scores(npz(tmp_path, targets=["oak", "oak"]), part.tree, part)
+    with pytest.raises(DataError, match=r"(?s)1 column cannot be found.*elm"):
+        read_scores(npz(tmp_path, labels=["bird", "robin", "duck", "tree", "elm"]), part.tree, part)
 
 
 def test_texts_saved_as_bytes_are_texts(tmp_path: Path) -> None:
