@@ -223,7 +223,7 @@ def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) ->
             try:
                 _question(row, column)
             except DataError as error:
-                raise DataError(f"{name}: {error.message}", row=error.row, value=error.value) from None
+                raise DataError(f"{name}: {error.message}", value=error.value, remedy=error.remedy) from None
 
 
 def _check_needs(name: str, images: bool, questions: bool, question_column: str | None) -> None:
@@ -281,7 +281,7 @@ def _question(row: AnswerRow, column: str | None) -> str:
         return ""
     value = row.fields.get(column)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"The row has no {column}.", row=row.row, value=value)
+        raise DataError(f"Row {row.row} has no {column}.", value=value, remedy="Give the prompt that was asked.")
     return value
 
 

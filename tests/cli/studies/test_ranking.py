@@ -192,7 +192,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
         (
             ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
-            "bold: The row has no asked",
+            "bold: Row 2 has no asked.",
         ),
         (("bold.csv", "--scores", "paper1-table4"), "--scores ranks by a table alone"),
         (("--scores", "paper9"), "no such table"),

@@ -176,7 +176,7 @@ def test_what_cannot_be_ranked_is_refused(birds: Taxonomy) -> None:
         study(MODELS, birds, judge)
     with pytest.raises(DataError, match="needs images"):
         study(MODELS, birds, camera)
-    with pytest.raises(DataError, match="The row has no asked"):
+    with pytest.raises(DataError, match="Row 1 has no asked"):
         study(MODELS, birds, judge, question_column="asked")
     assert records(study(MODELS, birds, judge, question_column="question"), "ranks")
     with pytest.raises(DataError, match="same heading"):
