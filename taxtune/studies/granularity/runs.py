@@ -73,8 +73,7 @@ def run_granularity(settings: Settings, *, note: Callable[[str], None] = lambda 
     if settings.form == "two-level":
         grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
     answers = None if settings.answers is None else _read_answers(settings, settings.answers, taxonomy, part)
-    examples = () if settings.data is None else _read_examples(settings, settings.data, taxonomy, part, note)
-    matrices = _matrices(settings, taxonomy, part, answers, examples)
+    matrices = _matrices(settings, taxonomy, part, answers, note)
     if grouping is not None:
         results = [two_level(m, taxonomy, grouping, resamples=settings.resamples, seed=settings.seed) for m in matrices]
         report = two_level_report(results, taxonomy, grouping, settings_record(settings))
@@ -145,17 +144,21 @@ def _matrices(
     taxonomy: Taxonomy,
     part: Domain | None,
     answers: AnswerFile | None,
-    examples: Sequence[Example],
+    note: Callable[[str], None],
 ) -> list[ScoreMatrix]:
     matrices = [read_scores(path, taxonomy, part) for path in settings.scores]
     prompts = read_label_prompts(settings.templates or ("photos" if answers is None else "label"))
+    examples: Sequence[Example] = ()
     for spec in settings.models:
         encoder = make_encoder(spec, settings)
         if answers is not None:
             matrices.append(_score_answers(encoder, settings, taxonomy, answers, prompts))
-        else:
-            assert isinstance(encoder, ClipEncoder)
-            matrices.append(_score_data(encoder, settings, taxonomy, examples, prompts))
+            continue
+        assert isinstance(encoder, ClipEncoder)
+        assert settings.data is not None
+        # A model is loaded in less time than many images are checked: if it is not there, that is said first.
+        examples = examples or _read_examples(settings, settings.data, taxonomy, part, note)
+        matrices.append(_score_data(encoder, settings, taxonomy, examples, prompts))
     if settings.save_scores is not None:
         write_scores(settings.save_scores, matrices[-1], taxonomy)
     names = distinct_names([matrix.name for matrix in matrices])

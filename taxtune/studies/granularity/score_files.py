@@ -43,8 +43,8 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
     Args:
         path: The file.
         taxonomy: The tree.
-        part: What `taxonomy` is a part of. Columns of other nodes of the whole are left out, and so are images that show
-            one, both counted.
+        part: What `taxonomy` is a part of. Columns of other nodes of the whole are left out, and so are images of such
+            nodes, both counted.
 
     Raises:
         DataError: If the file is not of that form, a label is not on the taxonomy or stands twice, nodes have no

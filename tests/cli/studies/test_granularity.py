@@ -164,6 +164,12 @@ def test_a_second_run_encodes_nothing(
     assert study("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
     Image.effect_noise((60, 60), 10).convert("RGB").save(folder / "0.png")
     assert study()[1] == {"encode_image": 1, "encode_text": 0}
+    calls.update(dict.fromkeys(calls, 0))
+    (folder / "manifest.csv").write_text("image,label\n0.png,animal\n1.png,food\n")
+    assert run(monkeypatch, *options) == 2
+    assert "manifest.csv: No image is labelled with a leaf" in capsys.readouterr().err
+    assert calls == {"encode_image": 0, "encode_text": 0}
+    (folder / "manifest.csv").write_text(rows)
     (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:100])
     assert run(monkeypatch, *options) == 2
     assert "1.png" in capsys.readouterr().err
@@ -312,7 +318,6 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--model", "", "--answers", "good.csv"), "names no model"),
         (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show one class"),
         (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
-        (("--model", "x", "--data", "inner-images.csv"), "inner-images.csv: No image is labelled with a leaf"),
     ],
 )
 def test_errors(
@@ -324,7 +329,6 @@ def test_errors(
 ) -> None:
     monkeypatch.chdir(folder)
     Path("folder.npz").mkdir()
-    Image.new("RGB", (20, 20)).save("a.png")
     files = {
         "c.txt": CAPTIONS,
         "words.txt": "a house",
@@ -333,7 +337,6 @@ def test_errors(
         "good.csv": "answer,target\na cat,cat\na dog,dog\n",
         "one-class.csv": "answer,target\na cat,cat\na dog,cat\n",
         "inner.csv": "answer,target\na cat,animal\na dog,food\n",
-        "inner-images.csv": "image,label\na.png,animal\n",
     }
     for name, text in files.items():
         Path(name).write_text(text)
