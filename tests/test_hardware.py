@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import weakref
@@ -49,6 +50,10 @@ def test_a_last_batch_that_is_smaller_does_not_shrink_the_next() -> None:
     batch.map(range(5), device)
     assert device.batches == [4, 2, 4, 1]
     assert batch.size == 4
+    last = Device(3, MemoryError())
+    with pytest.raises(ModelError, match="single"):
+        batches(3).map(range(4), lambda items: last([*items, 0, 0, 0] if 3 in items else items))
+    assert last.batches == [3, 4]  # one item was left, and no fewer could be tried
 
 
 def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
@@ -105,6 +110,21 @@ def test_memory_is_given_back_on_the_device_that_ran_out(monkeypatch: pytest.Mon
     for device in ("cpu", "cuda:1", "mps"):
         free_memory(device)
     assert emptied == ["cuda", "mps"]
+
+
+def test_what_holds_itself_is_let_go_too() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    gc.disable()
+    try:
+        held = weakref.ref(Cycle())
+        assert held() is not None
+        free_memory("cpu")
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_what_counts_as_out_of_memory() -> None:

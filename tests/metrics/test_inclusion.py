@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taxtune.errors import DataError, ModelError
+from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.llm import LLMSettings, make_llm
 from taxtune.metrics.inclusion import LlamaInclusion
 from taxtune.metrics.judging import Judge
@@ -96,6 +96,17 @@ def test_of_several_labels_one_must_fit_and_a_failed_call_is_no_no(tmp_path: Pat
         studied, _ = score_answers(Rater("LI", measure), rows)
     np.testing.assert_array_equal(scores, [1, 1, np.nan, np.nan, 0, np.nan])
     np.testing.assert_array_equal(studied, scores[:5])
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    with OpenAIServer() as server:
+        measure = inclusion(server, tmp_path)
+        for questions in (["Q?"], ["Q?"] * 3):
+            with pytest.raises(TaxtuneError, match="questions for 2 answers"):
+                measure.scores(["a", "b"], ["dog", "cat"], questions=questions)
+        with pytest.raises(ValueError, match="shorter"):
+            measure.scores(["a", "b"], ["dog"], questions=["Q?"] * 2)
+        assert not server.chats
 
 
 def test_a_judge_that_is_waited_for_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
