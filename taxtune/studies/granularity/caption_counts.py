@@ -68,7 +68,9 @@ class _Name(NamedTuple):
     shared: bool
 
 
-def count_captions(captions: Iterable[str], taxonomy: Taxonomy, part: Domain | None = None) -> CaptionCounts:
+def count_captions(
+    captions: Iterable[str], taxonomy: Taxonomy, part: Domain | None = None, *, source: str | None = None
+) -> CaptionCounts:
     """Counts the captions that name each node.
 
     Args:
@@ -76,6 +78,7 @@ def count_captions(captions: Iterable[str], taxonomy: Taxonomy, part: Domain | N
         taxonomy: The tree; all names of its nodes are looked for.
         part: What `taxonomy` is a part of. Longer names of the whole tree are longer names here too: a "hot dog" is no
             dog on the tree of dogs.
+        source: Where the captions are from, for messages.
 
     Raises:
         DataError: If there is no caption with text, or none names a node.
@@ -105,10 +108,11 @@ def count_captions(captions: Iterable[str], taxonomy: Taxonomy, part: Domain | N
         for node in nested - named:
             inside[node] += 1
     if not total:
-        raise DataError("All captions are empty.", value=f"{empty:,} captions")
+        raise DataError("All captions are empty.", file=source, value=f"{empty:,} captions")
     if not naming:
         raise DataError(
             f"None of {total:,} captions names a label of the taxonomy, so that there is nothing to compare.",
+            file=source,
             remedy="Are they in the language of its names, with words between spaces, and of the things it is about?",
         )
     here = [name for name in by_name.values() if name.nodes]

@@ -87,7 +87,7 @@ def _table(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
         raise DataError(f"The header cannot be read as CSV: {problem}.", file=path, row=start) from None
     keys = [column_key(cell) for cell in header]
     if column_key(column) not in keys:
-        raise _no_column(path, start, column, header)
+        raise _no_column(path, start, column, header, "The first line names the columns. ")
     if keys.count(column_key(column)) > 1:
         raise DataError("Two columns have the same name.", file=path, row=start, value=column, remedy="Rename one.")
     place = keys.index(column_key(column))
@@ -161,13 +161,13 @@ def _coco(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
         on_bytes(size, size)
 
 
-def _no_column(path: Path, row: int, column: str, names: list[str]) -> DataError:
+def _no_column(path: Path, row: int, column: str, names: list[str], before: str = "") -> DataError:
     near = difflib.get_close_matches(column.lower(), names, n=1)
     listed = ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
     return DataError(
         f"There is no column {column!r}.",
         file=path,
         row=row,
-        remedy=f"There {'is' if len(names) == 1 else 'are'} {listed or 'none'}; name one with --caption-column."
+        remedy=f"{before}There {'is' if len(names) == 1 else 'are'} {listed or 'none'}; name one with --caption-column."
         + (f" Did you mean {near[0]!r}?" if near else ""),
     )

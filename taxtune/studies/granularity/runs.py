@@ -116,7 +116,8 @@ def _count_captions(settings: Settings, taxonomy: Taxonomy, part: Domain | None)
                 yield from read_captions(path, column=settings.caption_column, on_bytes=hear)
                 before += size
 
-        return count_captions(captions(), taxonomy, part)
+        source = ", ".join(map(str, settings.captions))
+        return count_captions(captions(), taxonomy, part, source=source)
 
 
 def make_encoder(spec: str, settings: Settings) -> TextEncoder:

@@ -279,8 +279,8 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--form", "frequency"), "nothing to count in"),
         (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
         (("--form", "frequency", "--captions", "none.txt"), "none.txt: There is no such file"),
-        (("--form", "frequency", "--captions", "words.txt"), "None of 1 captions names a label"),
-        (("--form", "frequency", "--captions", "blank.txt"), "All captions are empty"),
+        (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
+        (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: All captions are empty"),
         (("--form", "frequency", "--captions", "scores.csv"), "name one with --caption-column"),
         (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same twice"),
         # What is wrong with the captions is said before the scores are looked at.
