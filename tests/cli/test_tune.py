@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,37 +14,31 @@ from typing import Any
 
 import pytest
 
+from tests.cli.processes import Done, Started, start
 from tests.servers import OpenAIServer
 
 pytestmark = pytest.mark.slow
 
-START = "from taxtune.cli import main; main()"
+TUNING, HELDOUT, ITERATIONS = 12, 30, 4
 # Small enough for a test, and batches small enough for a run to be stopped in the middle of an iteration.
 SMALL = {
-    "data.count": 120,
-    "data.tuning": 16,
-    "data.heldout": 60,
-    "iterations": 4,
+    "data.count": 60,
+    "data.tuning": TUNING,
+    "data.heldout": HELDOUT,
+    "iterations": ITERATIONS,
     "vlm.batch_size": 4,
 }
 
 
-def command(*arguments: object, settings: dict[str, object] | None = None) -> list[str]:
+def begin(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Started:
+    """Starts a process of taxtune."""
     sets = [part for key, value in {**SMALL, **(settings or {})}.items() for part in ("--set", f"{key}={value}")]
-    return [sys.executable, "-c", START, *map(str, arguments), *sets]
-
-
-def environment() -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "OPENAI_"))}
-    return {**kept, "OMP_NUM_THREADS": "1"}
+    return start(*arguments, *sets, folder=folder, environment={**kept, "OMP_NUM_THREADS": "1"})
 
 
-def taxtune(
-    *arguments: object, settings: dict[str, object] | None = None, folder: Path
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(*arguments, settings=settings), capture_output=True, text=True, cwd=folder, env=environment()
-    )
+def taxtune(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Done:
+    done = begin(*arguments, settings=settings, folder=folder).wait()
     assert done.returncode == 0, done.stderr
     return done
 
@@ -69,16 +62,13 @@ def stored(folder: Path, what: str) -> int:
     return len(query(folder / "history.db", f"SELECT 1 FROM trial_user_attributes WHERE key = '{what}'"))
 
 
-def kill(folder: Path, arguments: list[str], due: Callable[[], bool]) -> None:
-    """Starts taxtune and kills it when it is due."""
-    process = subprocess.Popen(
-        arguments, cwd=folder, env=environment(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+def kill(process: Started, due: Callable[[], bool]) -> None:
+    """Kills a process when it is due."""
     while not due():
-        assert process.poll() is None, f"it ended before it could be stopped: {process.communicate()[1]}"
+        assert process.poll() is None, f"it ended before it could be stopped: {process.wait().stderr}"
         time.sleep(0.005)
     process.kill()
-    process.communicate()
+    assert process.wait().returncode == -signal.SIGKILL
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -138,10 +128,10 @@ def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str,
     out, result = compared
     templates = {kind: {r["template"] for r in history(out / kind)} for kind in ("hp", "accuracy")}
     held = {entry["template"] for entry in result["heldout"]}
-    assert len(answered(out)) == 16 * len(templates["hp"] | templates["accuracy"]) + 60 * len(held)
+    assert len(answered(out)) == TUNING * len(templates["hp"] | templates["accuracy"]) + HELDOUT * len(held)
     # The accuracy run finds the baseline, and whatever the other run has asked, in the store.
     usage = result["runs"][1]["iterations"][0]["usage"]
-    assert (usage["asked"], usage["from_store"]) == (0, 16)
+    assert (usage["asked"], usage["from_store"]) == (0, TUNING)
 
 
 def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict[str, Any]]) -> None:
@@ -156,13 +146,13 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
     }
     assert answered(out) == before
     shown = taxtune(*arguments, "--split", "tuning", folder=out).stdout
-    assert "tuning split, 16 images" in shown
+    assert f"tuning split, {TUNING} images" in shown
 
 
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).stdout)
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
-    assert plan["vlm_calls"] == 16 * (1 + 4 + 4) + 60 * 3
+    assert plan["vlm_calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
     assert (plan["llm_calls"], plan["problems"]) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
@@ -172,7 +162,7 @@ POINTS: list[Callable[[Path], bool]] = [
     lambda out: len(answered(out)) >= 4,  # within the baseline
     lambda out: stored(out, "proposal") >= 3,  # between propose and ask
     lambda out: stored(out, "record") >= 4,  # between two iterations
-    lambda out: stored(out, "record") == 5 and len(answered(out)) >= 16 * 5 + 8,  # within the held-out split
+    lambda out: stored(out, "record") == 5 and len(answered(out)) >= TUNING * 5 + 8,  # within the held-out split
 ]
 
 
@@ -180,21 +170,21 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     compared: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    arguments = [*command("tune", "fieldguide", "--out", out), "--resume"]
+    arguments = ("tune", "fieldguide", "--out", out, "--resume")
     before: set[tuple[Any, ...]] = set()
     for due in POINTS:
-        kill(tmp_path, arguments, partial(due, out))
+        kill(begin(*arguments, folder=tmp_path), partial(due, out))
         # What was answered is there unchanged, so it was not asked again.
         assert before <= set(answered(out))
         before = set(answered(out))
     parent = [run.info.run_id for run in recorded(out)[0]]
-    done = taxtune("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path)
+    done = taxtune(*arguments, "--json", folder=tmp_path)
     result = json.loads(done.stdout)
     # The hP run of the comparison is the same run, uninterrupted.
     assert history(out) == history(compared[0] / "hp")
     assert result["heldout"][1]["scores"] == compared[1]["runs"][0]["heldout"][1]["scores"]
     assert before <= set(answered(out))
-    assert len(answered(out)) == 16 * 5 + 60 * len({entry["template"] for entry in result["heldout"]})
+    assert len(answered(out)) == TUNING * 5 + HELDOUT * len({entry["template"] for entry in result["heldout"]})
     parents, nested = recorded(out)
     assert [run.info.run_id for run in parents] == parent
     assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
@@ -203,12 +193,10 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
 
 def test_two_processes_share_a_run(compared: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = [*command("tune", "fieldguide", "--out", out), "--resume", "--json"]
-    pipes = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    workers = [subprocess.Popen(arguments, cwd=tmp_path, env=environment(), **pipes) for _ in range(2)]  # type: ignore[call-overload]
-    said = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], said
-    results = [json.loads(text) for text, _ in said]
+    workers = [begin("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path) for _ in range(2)]
+    done = [worker.wait() for worker in workers]
+    assert [worker.returncode for worker in done] == [0, 0], done
+    results = [json.loads(worker.stdout) for worker in done]
     assert results[0]["iterations"] == results[1]["iterations"]
     assert results[0]["winner"] == results[1]["winner"]
     records = history(out)
@@ -228,7 +216,8 @@ def chat(server: OpenAIServer, **settings: object) -> dict[str, object]:
         "proposer.kind": "llm",
         "proposer.model": "openai/gpt-4o",
         "proposer.api_base": server.api_base,
-        "data.heldout": 20,
+        "data.tuning": 8,
+        "data.heldout": 8,
         "iterations": 2,
         **settings,
     }
@@ -278,8 +267,8 @@ def test_a_stored_proposal_is_not_asked_for_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
         settings = chat(server, **{"iterations": 1, "tracking.mlflow": "false"})
-        arguments = command("tune", "fieldguide", "--out", out, settings=settings)
-        kill(tmp_path, arguments, lambda: stored(out, "proposal") >= 2)
+        process = begin("tune", "fieldguide", "--out", out, settings=settings, folder=tmp_path)
+        kill(process, lambda: stored(out, "proposal") >= 2)
         taxtune("tune", "fieldguide", "--out", out, "--resume", settings=settings, folder=tmp_path)
         assert len(server.chats) == 1
     assert [record["template"] for record in history(out)][1] == CAREFUL
