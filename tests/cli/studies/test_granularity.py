@@ -37,12 +37,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
-    pytest.importorskip("open_clip")
-    return make_clip(tmp_path_factory.mktemp("clip"))
-
-
 def test_a_score_file_as_a_table(
     monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

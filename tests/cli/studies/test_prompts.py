@@ -8,61 +8,42 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import run_command
+from tests.cli.studies.study import Study
 
-TAXONOMY = """path,aliases
-life/bird,birds
-life/bird/duck/mallard,
-life/bird/thrush/blackbird,Turdus merula
-life/bird/thrush/American robin,
-"""
+STUDY = "prompts"
+
 SHORT = "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n"
 CAREFUL = "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in (("tree.csv", TAXONOMY), ("short.csv", SHORT), ("careful.csv", CAREFUL)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(birds_folder: Path) -> Path:
+    for name, text in (("short.csv", SHORT), ("careful.csv", CAREFUL)):
+        (birds_folder / name).write_text(text, encoding="utf-8")
+    return birds_folder
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    return run_command(monkeypatch, "study", "prompts", *arguments)
-
-
-def result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert run(monkeypatch, *arguments, "--json") == 0
-    return dict(json.loads(capsys.readouterr().out))
-
-
-def test_two_prompts_as_table_json_and_files(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None:
     arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50", "--seed", "3")
-    assert run(monkeypatch, *arguments, "--out", "out") == 0
-    assert "From the baseline prompt to the others" in capsys.readouterr().out
+    assert "From the baseline prompt to the others" in study.said(*arguments, "--out", "out")[0]
     assert {path.name for path in (folder / "out").iterdir()} >= {
         "study.json", "prompts.csv", "arrows.md", "differences.csv", "arrows.png", "arrows.svg",
     }  # fmt: skip
-    found = result(monkeypatch, capsys, *arguments)
+    found = study.json(*arguments)
     assert found == json.loads((folder / "out" / "study.json").read_text("utf-8"))
     # life/bird/thrush/blackbird: a thrush is right and a bird is right; a robin for a mallard shares 2 of 4.
     assert [(row["prompt"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
         ("short", 0.75, 0.75), ("careful", 1.0, (3 / 4 + 2 / 4) / 2),
     ]  # fmt: skip
-    turned = result(monkeypatch, capsys, *arguments, "--baseline", "careful")
+    turned = study.json(*arguments, "--baseline", "careful")
     assert turned["tables"]["arrows"][0]["ΔhP"] == -0.25
 
 
-def test_a_root_has_scores_on_the_whole_tree_beside_its_own(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_has_scores_on_the_whole_tree_beside_its_own(folder: Path, study: Study) -> None:
     arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
-    whole = result(monkeypatch, capsys, *arguments)["tables"]
+    whole = study.json(*arguments)["tables"]
     assert "both-trees" not in whole
-    tables = result(monkeypatch, capsys, *arguments, "--root", "bird")["tables"]
+    tables = study.json(*arguments, "--root", "bird")["tables"]
     # bird/thrush/blackbird: a robin for a mallard shares 1 of 3.
     assert [(row["prompt"], row["hP"]) for row in tables["prompts"]] == [("short", (1 + 1 / 3) / 2), ("careful", 1.0)]
     assert [(row["model and prompt"], row["hP on bird"], row["hP on life"]) for row in tables["both-trees"]] == [
@@ -71,11 +52,9 @@ def test_a_root_has_scores_on_the_whole_tree_beside_its_own(
     assert [row["hR on life"] for row in tables["both-trees"]] == [row["hR"] for row in whole["prompts"]]
 
 
-def test_targets_outside_the_root_are_left_out_and_listed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_outside_the_root_are_left_out_and_listed(folder: Path, study: Study) -> None:
     arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
-    found = result(monkeypatch, capsys, *arguments, "--root", "thrush")
+    found = study.json(*arguments, "--root", "thrush")
     # Only the blackbird is a thrush: right with the one prompt, one of two nodes with the other.
     assert [(row["answers"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
         (1, 1.0, 1.0),
@@ -85,13 +64,10 @@ def test_targets_outside_the_root_are_left_out_and_listed(
         {"file": name, "row": 3, "id": "2", "reason": "target outside thrush"} for name in ("short.csv", "careful.csv")
     ]
     assert found["notes"][0] == "short.csv: 1 of 2 rows are left out: target outside thrush"
-    assert run(monkeypatch, *arguments, "--root", "duck", "--where", "id=1") == 2
-    assert "No target lies below 'duck'" in capsys.readouterr().err
+    assert "No target lies below 'duck'" in study.refused(*arguments, "--root", "duck", "--where", "id=1")
 
 
-def test_one_file_with_columns_or_guesses(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
     rows = [
         {"id": i, "vlm": vlm, "asked": asked, "answer": ["blackbird", "mallard"], "target": "blackbird"}
         for vlm in "mn"
@@ -100,18 +76,16 @@ def test_one_file_with_columns_or_guesses(
     ]
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     shared = ("-t", "tree.csv", "--resamples", "5")
-    found = result(monkeypatch, capsys, "all.jsonl", "--model-column", "vlm", "--prompt-column", "asked", *shared)
+    found = study.json("all.jsonl", "--model-column", "vlm", "--prompt-column", "asked", *shared)
     assert found["settings"]["models"] == {"m": ["p", "q"], "n": ["p", "q"]}
     guesses = ("all.jsonl", "--where", "vlm=m", "--where", "asked=p", "--guess", "1", "--guess", "all")
-    found = result(monkeypatch, capsys, *guesses, *shared)
+    found = study.json(*guesses, *shared)
     assert [(row["prompt"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
         ("guess 1", 1.0, 1.0), ("all guesses", 1.0, 0.5),
     ]  # fmt: skip
 
 
-def test_a_run_needs_no_taxonomy(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
     def held(name: str, placed: str, hp: float, hr: float) -> dict[str, Any]:
         row = {"example": "e", "truth": "life/bird/duck", "target": 2, "node": 1, "placed": placed, "hp": hp, "hr": hr}
         return {"name": name, "template": f"{name}?", "rows": [row | {"abstained": False}]}
@@ -119,16 +93,13 @@ def test_a_run_needs_no_taxonomy(
     (folder / "run").mkdir()
     heldout = [held("baseline", "life/bird/thrush", 2 / 3, 2 / 3), held("winner", "life/bird", 1.0, 2 / 3)]
     (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
-    found = result(monkeypatch, capsys, "tuned=run", "--resamples", "5")
+    found = study.json("tuned=run", "--resamples", "5")
     assert found["tables"]["arrows"][0]["model"] == "tuned"
     assert found["tables"]["arrows"][0]["ΔhP"] == pytest.approx(1 / 3)
     assert found["texts"] == {"tuned": {"baseline": "baseline?", "winner": "winner?"}}
-    assert run(monkeypatch, "run", "m:p=short.csv") == 2
-    assert "Draw runs and files apart" in capsys.readouterr().err
-    assert run(monkeypatch, "run", "--guess", "1") == 2
-    assert "Runs have no columns" in capsys.readouterr().err
-    assert run(monkeypatch, "run", "--root", "bird") == 2
-    assert "Name the runs' own with --taxonomy" in capsys.readouterr().err
+    assert "Draw runs and files apart" in study.refused("run", "m:p=short.csv")
+    assert "Runs have no columns" in study.refused("run", "--guess", "1")
+    assert "Name the runs' own with --taxonomy" in study.refused("run", "--root", "bird")
 
 
 @pytest.mark.parametrize(
@@ -145,14 +116,9 @@ def test_a_run_needs_no_taxonomy(
 )
 def test_bad_input_is_one_message(
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    study: Study,
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
     (folder / "silent.csv").write_text("id,answer,target\n1,,blackbird\n2,,mallard\n", encoding="utf-8")
-    assert run(monkeypatch, *arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert message in " ".join(shown.err.split())
-    assert "Traceback" not in shown.err
+    assert message in study.refused(*arguments)

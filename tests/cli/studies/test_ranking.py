@@ -5,48 +5,30 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.commands import run_command
+from tests.cli.studies.study import Study
 
-TAXONOMY = """path,aliases
-life/bird,birds
-life/bird/duck/mallard,
-life/bird/thrush/Turdus merula,blackbird
-life/bird/thrush/American robin,
-"""
+STUDY = "ranking"
+
 CAREFUL = "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n3,,blackbird\n"
 BOLD = "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n3,mallard,blackbird\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in (("tree.csv", TAXONOMY), ("careful.csv", CAREFUL), ("bold.csv", BOLD)):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(birds_folder: Path) -> Path:
+    for name, text in (("careful.csv", CAREFUL), ("bold.csv", BOLD)):
+        (birds_folder / name).write_text(text, encoding="utf-8")
+    return birds_folder
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    return run_command(monkeypatch, "study", "ranking", *arguments)
-
-
-def result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert run(monkeypatch, *arguments, "--json") == 0
-    return dict(json.loads(capsys.readouterr().out))
-
-
-def test_two_files_as_table_json_and_files(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_files_as_table_json_and_files(folder: Path, study: Study) -> None:
     arguments = ("careful=careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "50")
-    assert run(monkeypatch, *arguments, "--out", "out") == 0
-    shown = capsys.readouterr()
-    assert "Kendall's τ" in shown.out
-    assert "1 answers are missing" in shown.out
-    assert "written to out" in shown.err
+    out, err = study.said(*arguments, "--out", "out")
+    assert "Kendall's τ" in out
+    assert "1 answers are missing" in out
+    assert "written to out" in err
     assert {path.name for path in (folder / "out").iterdir()} >= {
         "study.json", "scores.csv", "scores.md", "ranks.csv", "uncertainty.csv", "tau.csv", "ranks.png", "ranks.svg",
     }  # fmt: skip
@@ -54,15 +36,13 @@ def test_two_files_as_table_json_and_files(
         ranks = {row["model"]: row for row in csv.DictReader(file)}
     assert ranks["careful"]["EM"] == ranks["bold"]["hF"] == "2"
     assert ranks["careful"]["hF"] == ranks["bold"]["EM"] == "1"
-    first = result(monkeypatch, capsys, *arguments)
-    assert first == result(monkeypatch, capsys, *arguments) == json.loads((folder / "out" / "study.json").read_text())
+    first = study.json(*arguments)
+    assert first == study.json(*arguments) == json.loads((folder / "out" / "study.json").read_text())
     assert first["settings"]["seed"] == 0
     assert first["tables"]["scores"][0]["missing"] == 1
 
 
-def test_one_file_parted_by_a_column_or_by_guesses(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_file_parted_by_a_column_or_by_guesses(folder: Path, study: Study) -> None:
     rows = [
         {"id": i, "model": model, "set": "x", "answer": answer, "target": "blackbird"}
         for model, answer in (("m", ["blackbird", "mallard"]), ("n", ["mallard", "American robin"]))
@@ -70,21 +50,19 @@ def test_one_file_parted_by_a_column_or_by_guesses(
     ]
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     shared = ("-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    found = result(monkeypatch, capsys, "all.jsonl", "--by", "model", *shared)
+    found = study.json("all.jsonl", "--by", "model", *shared)
     assert found["settings"]["models"] == ["m", "n"]
     one = ("all.jsonl", "--where", "model=m", "--guess", "1", "--guess", "2", "--guess", "all", *shared)
-    found = result(monkeypatch, capsys, *one)
+    found = study.json(*one)
     assert [(row["model"], row["EM"], row["hP"]) for row in found["tables"]["scores"]] == [
         ("guess 1", 100.0, 1.0), ("guess 2", 0.0, 0.5), ("all guesses", 0.0, 1.0),
     ]  # fmt: skip
 
 
-def test_a_root_changes_what_the_metrics_count(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_changes_what_the_metrics_count(folder: Path, study: Study) -> None:
     arguments = ("careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    whole = result(monkeypatch, capsys, *arguments)["tables"]["scores"][1]
-    tables = result(monkeypatch, capsys, *arguments, "--root", "bird")["tables"]
+    whole = study.json(*arguments)["tables"]["scores"][1]
+    tables = study.json(*arguments, "--root", "bird")["tables"]
     below = tables["scores"][1]
     # A blackbird is right; a robin for a mallard, and a mallard for a blackbird, share life and bird of four.
     assert whole["hP"] == pytest.approx((1 + 2 / 4 + 2 / 4) / 3)
@@ -96,14 +74,11 @@ def test_a_root_changes_what_the_metrics_count(
     assert [row["answers"] for row in tables["both-trees"]] == [row["answers"] for row in tables["scores"]] == [2, 3]
 
 
-def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: Path, study: Study) -> None:
     (folder / "more.csv").write_text(BOLD + "4,blackbird,duck\n5,a bird,birds\n", encoding="utf-8")
     arguments = ("careful.csv", "more.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    assert run(monkeypatch, *arguments) == 2
-    assert "more (more.csv): 2 rows that another lacks" in capsys.readouterr().err
-    found = result(monkeypatch, capsys, *arguments, "--root", "thrush")
+    assert "more (more.csv): 2 rows that another lacks" in study.refused(*arguments)
+    found = study.json(*arguments, "--root", "thrush")
     # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and abstains.
     assert [(row["answers"], row["missing"], row["abstained"]) for row in found["tables"]["scores"]] == [
         (1, 1, 0),
@@ -123,26 +98,22 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
     ]
 
 
-def test_the_papers_tables_and_ones_own_can_be_ranked(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = result(monkeypatch, capsys, "--scores", "paper1-table4", "--out", "paper")
+def test_the_papers_tables_and_ones_own_can_be_ranked(folder: Path, study: Study) -> None:
+    found = study.json("--scores", "paper1-table4", "--out", "paper")
     assert len(found["tables"]["ranks"]) == 8
     assert (folder / "paper" / "ranks.png").exists()
     (folder / "own.csv").write_text("model,EM,hF\na,1,0.5\nb,2,0.4\n", encoding="utf-8")
-    assert result(monkeypatch, capsys, "--scores", "own.csv")["tables"]["tau"][0]["τ"] == -1
+    assert study.json("--scores", "own.csv")["tables"]["tau"][0]["τ"] == -1
 
 
-def test_a_table_of_scores_as_people_have_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> None:
     text = "model;EM;hF\r\n\r\n a ;1;0.5\r\nb;;0.4\r\nc;2;\r\n"
     for name, content in (("bom.csv", text.encode("utf-8-sig")), ("utf-16.csv", text.encode("utf-16"))):
         (folder / name).write_bytes(content)
-        tables = result(monkeypatch, capsys, "--scores", name)["tables"]
+        tables = study.json("--scores", name)["tables"]
         assert [tuple(row.values()) for row in tables["ranks"]] == [("a", 2, 1), ("b", None, 2), ("c", 1, None)]
     (folder / "one.csv").write_text("model,EM\na,1\nb,2\n", encoding="utf-8")
-    assert "tau" not in result(monkeypatch, capsys, "--scores", "one.csv")["tables"]
+    assert "tau" not in study.json("--scores", "one.csv")["tables"]
 
 
 @pytest.mark.parametrize(
@@ -164,12 +135,9 @@ def test_a_table_of_scores_as_people_have_them(
         ("model\na\nb\n", "no column of scores"),
     ],
 )
-def test_a_table_of_scores_that_cannot_be_ranked(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, message: str
-) -> None:
+def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, text: str, message: str) -> None:
     (folder / "scores.csv").write_text(text, encoding="utf-8")
-    assert run(monkeypatch, "--scores", "scores.csv", "--out", "out") == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert message in study.refused("--scores", "scores.csv", "--out", "out")
     assert not (folder / "out").exists()
 
 
@@ -201,8 +169,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(
 )
 def test_bad_input_is_one_message(
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    study: Study,
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
@@ -215,20 +182,12 @@ def test_bad_input_is_one_message(
         ("words.csv", "model,EM\na,1\nb,good\n"),
     ):
         (folder / name).write_text(text, encoding="utf-8")
-    assert run(monkeypatch, *arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert message in " ".join(shown.err.split())
-    assert "Traceback" not in shown.err
+    assert message in study.refused(*arguments)
 
 
-def test_common_rows_are_ranked_and_the_others_counted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Study) -> None:
     (folder / "short.csv").write_text("id,answer,target\n1,x,blackbird\n9,x,mallard\n", encoding="utf-8")
-    found = result(
-        monkeypatch, capsys, "bold.csv", "short.csv", "-t", "tree.csv", "--rows", "common", "-m", "exact-match"
-    )
+    found = study.json("bold.csv", "short.csv", "-t", "tree.csv", "--rows", "common", "-m", "exact-match")
     assert found["settings"]["examples"] == 1
     assert [note.split(",")[0] for note in found["notes"]] == [
         "2 of 3 rows of bold are left out",

@@ -24,12 +24,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
-    pytest.importorskip("open_clip")
-    return make_clip(tmp_path_factory.mktemp("clip"))
-
-
 COCO = ("--captions", "captions.json", "--instances", "instances.json", "--narratives", "narratives.jsonl")
 
 
