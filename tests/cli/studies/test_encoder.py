@@ -8,7 +8,9 @@ import pytest
 from taxtune.recipe import MapperSettings, load_recipe
 from taxtune.resources import recipes_dir
 from taxtune.studies.encoder.report import recipe_lines
-from tests.cli.commands import run_command
+from tests.cli.studies.study import Study
+
+STUDY = "encoder"
 
 TAXONOMY = """path,rank,aliases
 life/Aves,class,bird|feathered thing
@@ -19,10 +21,6 @@ life/Insecta/Apis mellifera,species,honey bee
 """
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    return run_command(monkeypatch, "study", "encoder", *arguments)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
@@ -30,30 +28,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_and_files(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(
-        monkeypatch, "-t", folder / "tree.csv", "-e", "lexical", "-e", "again=lexical", "--resamples", 20,
+def test_tables_and_files(folder: Path, study: Study) -> None:
+    out, err = study.said(
+        "-t", folder / "tree.csv", "-e", "lexical", "-e", "again=lexical", "--resamples", 20,
         "--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where",
         "--template", "it is a {name}", "--out", folder / "out",
     )  # fmt: skip
-    assert code == 0
-    captured = capsys.readouterr()
     for text in ("held-out name", "it is a {name}", "placed answers", "no evidence", "Language only"):
-        assert text in captured.out
-    assert "no evidence that the mapper's similarity matters on this tree" in captured.err
-    assert "1 of 2 answers name no node" in captured.err
+        assert text in out
+    assert "no evidence that the mapper's similarity matters on this tree" in err
+    assert "1 of 2 answers name no node" in err
     files = {path.name for path in (folder / "out").iterdir()}
     assert {"study.json", "encoder.csv", "encoder-1.md", "encoder-levels.png", "encoder-language.svg"} <= files
 
 
-def test_json_is_the_same_for_a_seed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
     arguments = ("-t", folder / "tree.csv", "--per-level", 1, "--seed", 3, "--resamples", 30, "--json")
-    assert run(monkeypatch, *arguments) == 0
-    first = capsys.readouterr().out
-    assert run(monkeypatch, *arguments) == 0
-    assert capsys.readouterr().out == first
+    first, _ = study.said(*arguments)
+    assert study.said(*arguments)[0] == first
     data = json.loads(first)
     assert data["settings"]["seed"] == 3
     assert data["settings"]["encoders"] == ["lexical"]
@@ -62,15 +54,12 @@ def test_json_is_the_same_for_a_seed(
     assert {record["level"] for record in data["scores"]} == {"class", "species", "all"}
 
 
-def test_a_root_changes_the_metrics_and_both_are_shown(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Study) -> None:
     rows = "said,where\na blackbird,mallard\nsome bird,mallard\na honey bee,honey bee\n,insect\nno idea,\n"
     (folder / "placed.csv").write_text(rows, encoding="utf-8")
     answers = ("--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where")
-    shared = ("-t", folder / "tree.csv", "--template", "it is a {name}", "--resamples", 10, "--json")
-    assert run(monkeypatch, *shared, *answers, "--root", "Aves") == 0
-    found = json.loads(capsys.readouterr().out)
+    shared = ("-t", folder / "tree.csv", "--template", "it is a {name}", "--resamples", 10)
+    found = study.json(*shared, *answers, "--root", "Aves")
     both = {row.pop("text (placed by, encoder)"): row for row in found["tables"]["both-trees"]}
     # Below Aves: Aves alone of 2 nodes for the blackbird, Aves of the mallard's 2 for "bird", and the root for no idea.
     assert both["placed answers (default mapper, lexical)"] == pytest.approx(
@@ -103,8 +92,7 @@ def test_a_root_changes_the_metrics_and_both_are_shown(
     ]
     assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
     # The tree's own names have values on both trees too.
-    assert run(monkeypatch, *shared, "--root", "Aves") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = study.json(*shared, "--root", "Aves")
     both = {row["text (placed by, encoder)"]: row for row in found["tables"]["both-trees"]}
     named = both["it is a {name} (default mapper, lexical)"]
     assert (named["answers"], named["hP on Aves"], named["hP on life"]) == (2, 1, 1)
@@ -138,10 +126,6 @@ def test_errors(
     folder: Path,
     arguments: list[str],
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    study: Study,
 ) -> None:
-    assert run(monkeypatch, "-t", folder / "tree.csv", *arguments) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert captured.out == ""
+    assert said in study.refused("-t", folder / "tree.csv", *arguments)

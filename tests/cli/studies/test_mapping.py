@@ -8,6 +8,9 @@ import pytest
 from PIL import Image
 
 from tests.cli.commands import run_command
+from tests.cli.studies.study import Study
+
+STUDY = "mapping"
 
 TAXONOMY = """path,rank,aliases
 life/bird,class,birds
@@ -22,10 +25,6 @@ no idea,,,off-tree
 """
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    return run_command(monkeypatch, "study", "mapping", *arguments)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
@@ -33,17 +32,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_and_files(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_files(folder: Path, study: Study) -> None:
     out = folder / "out"
-    code = run(
-        monkeypatch, folder / "placed.csv", "-t", folder / "tree.csv", "-m", "lexical", "-m", "rouge-1",
+    printed, err = study.said(
+        folder / "placed.csv", "-t", folder / "tree.csv", "-m", "lexical", "-m", "rouge-1",
         "--resamples", 20, "--out", out,
     )  # fmt: skip
-    assert code == 0
-    captured = capsys.readouterr()
     for name in ("lexical", "lexical + Alg. 1", "ROUGE", "ROUGE + Alg. 1", "default mapper, lexical", "Not comparable"):
-        assert name in captured.out
-    assert "1 of 4 answers name no node; their target is the root" in captured.err
+        assert name in printed
+    assert "1 of 4 answers name no node; their target is the root" in err
     with (out / "mapping.csv").open(encoding="utf-8") as file:
         rows = {row["mapper"]: row for row in csv.DictReader(file)}
     assert float(rows["default mapper, lexical"]["accuracy"]) == 1
@@ -51,17 +48,13 @@ def test_tables_and_files(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert {"study.json", "mapping.md", "mapping-agreement.csv", "mapping-agreement.png", "mapping-scores.svg"} <= files
 
 
-def test_json_is_the_same_for_a_seed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
     arguments = (
         folder / "placed.csv", "-t", folder / "tree.csv", "-m", "mine=lexical", "--ties", "random", "--no-default",
         "--resamples", 30, "--seed", 4, "--json",
     )  # fmt: skip
-    assert run(monkeypatch, *arguments) == 0
-    first = capsys.readouterr().out
-    assert run(monkeypatch, *arguments) == 0
-    assert capsys.readouterr().out == first
+    first, _ = study.said(*arguments)
+    assert study.said(*arguments)[0] == first
     data = json.loads(first)
     assert data["settings"]["seed"] == 4
     assert [record["mapper"] for record in data["tables"]["mapping"]] == ["mine", "mine + Alg. 1"]
@@ -97,15 +90,12 @@ def below(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_root_changes_the_metrics_and_both_are_shown(
-    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_changes_the_metrics_and_both_are_shown(below: Path, study: Study) -> None:
     arguments = (
         below / "placed.csv", "-t", below / "tree.csv", "-m", "lexical", "--no-alone", "--no-algorithm",
-        "--resamples", 10, "--json",
+        "--resamples", 10,
     )  # fmt: skip
-    assert run(monkeypatch, *arguments, "--root", "bird") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = study.json(*arguments, "--root", "bird")
     (row,), (both,) = found["tables"]["mapping"], found["tables"]["both-trees"]
     # A blackbird and a mallard share bird of 3 nodes from bird down, life and bird of 4 from life; "bird" is 1 of the
     # mallard's 3 nodes, or 2 of 4; "no idea" is on the root of the part, where it belongs, and the mallard is right.
@@ -130,21 +120,18 @@ def test_a_root_changes_the_metrics_and_both_are_shown(
         "bird/duck/mallard",
     ]
     # Without a root all rows count, and there is one tree.
-    assert run(monkeypatch, *arguments) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = study.json(*arguments)
     assert (found["tables"]["mapping"][0]["n"], found["settings"]["root"], found["excluded"]) == (5, None, [])
     assert "both-trees" not in found["tables"]
 
 
-def test_images_of_nodes_outside_the_root_are_left_out(
-    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_of_nodes_outside_the_root_are_left_out(below: Path, study: Study) -> None:
     for name, colour in (("mallard", "green"), ("oak", "brown")):
         Image.new("RGB", (8, 8), colour).save(below / f"{name}.png")
     (below / "images.csv").write_text("image,label\nmallard.png,mallard\noak.png,oak\n", encoding="utf-8")
     arguments = (below / "placed.csv", "-t", below / "tree.csv", "-m", "lexical", "--images", below / "images.csv")
-    assert run(monkeypatch, *arguments, "--root", "bird", "--resamples", 5) == 0
-    assert "1 of 2 images lie outside 'bird'" in capsys.readouterr().err
+    _, err = study.said(*arguments, "--root", "bird", "--resamples", 5)
+    assert "1 of 2 images lie outside 'bird'" in err
 
 
 @pytest.mark.parametrize("root", ["birdy", "oak", "life/birds"])
@@ -168,12 +155,10 @@ def test_a_bad_root_is_told_as_score_tells_it(
     assert "error" in said[0]
 
 
-def test_no_row_below_the_root(
-    below: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_row_below_the_root(below: Path, study: Study) -> None:
     (below / "placed.csv").write_text("answer,node\nan oak,oak\n,oak\n", encoding="utf-8")
-    assert run(monkeypatch, below / "placed.csv", "-t", below / "tree.csv", "--root", "bird") == 2
-    assert "No row is left to use: node outside bird in 2. Check the root." in capsys.readouterr().err
+    said = study.refused(below / "placed.csv", "-t", below / "tree.csv", "--root", "bird")
+    assert "No row is left to use: node outside bird in 2. Check the root." in said
 
 
 @pytest.mark.parametrize(
@@ -181,7 +166,7 @@ def test_no_row_below_the_root(
     [
         (["-m", "rogue-1"], "Did you mean 'rouge-1'"),
         (["--node-column", "where"], "no column 'where'"),
-        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used:\n  row 5: node is empty"),
+        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used: row 5: node is empty"),
         (["--ties", "first"], "deepest, ancestor, random"),
         (["--names", "latin"], "all, common"),
         (["--no-alone", "--no-algorithm", "--no-default"], "Nothing is left to compare"),
@@ -195,10 +180,6 @@ def test_errors(
     folder: Path,
     arguments: list[str],
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    study: Study,
 ) -> None:
-    assert run(monkeypatch, folder / "placed.csv", "-t", folder / "tree.csv", *arguments) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert captured.out == ""
+    assert said in study.refused(folder / "placed.csv", "-t", folder / "tree.csv", *arguments)
