@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.data.images import content_hash, load_image
+from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.encoders.base import FloatMatrix
+from taxtune.errors import ImageError
 
 if TYPE_CHECKING:
     from taxtune.encoders.clip import ClipEncoder
 
-__all__ = ["ImageStore", "stored_images"]
+__all__ = ["ImageStore", "checked_images", "stored_images"]
 
 # Part of every key: to be raised when `load_image` comes to make other pixels of the same file.
 _SCHEMA = 1
@@ -74,6 +75,35 @@ def stored_images(
         if on_progress is not None:
             on_progress(len(batch))
     return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
+
+
+def checked_images(
+    encoder: ClipEncoder, files: Sequence[Path], *, on_progress: Callable[[int, int], None] | None = None
+) -> list[str]:
+    """Returns the content hashes of image files, once all that the store lacks were read to their end.
+
+    Args:
+        encoder: The CLIP model that is to encode them.
+        files: The images.
+        on_progress: Called with the number of files decoded so far and their total.
+
+    Raises:
+        ImageError: If images cannot be used; it names all of them.
+    """
+    hashes = {file: _hash(file) for file in dict.fromkeys(files)}
+    identity = {**encoder.identity, "preprocessing": encoder.preprocessing}
+    known = ImageStore(encoder.cache_dir).get(identity, list(hashes.values()))
+    fresh = [file for file, vector in zip(hashes, known, strict=True) if vector is None]
+    hashes.update(check_images(fresh, on_progress=on_progress))
+    return [hashes[file] for file in files]
+
+
+def _hash(file: Path) -> str:
+    """Returns the content hash, or "" of a file that cannot be read, which the check is to tell with the others."""
+    try:
+        return content_hash(file)
+    except ImageError:
+        return ""
 
 
 class ImageStore:

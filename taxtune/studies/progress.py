@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-__all__ = ["progress"]
+__all__ = ["late_progress", "progress"]
 
 
 @contextmanager
@@ -27,3 +27,22 @@ def progress(total: int, what: str) -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=total)
         yield lambda n=1: bars.advance(task, n)
+
+
+@contextmanager
+def late_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows a bar for work whose size is known once it has begun; yields `show(done, total)`, called a step at a time.
+
+    Args:
+        what: What is done.
+    """
+    with ExitStack() as stack:
+        advance: Callable[..., None] | None = None
+
+        def show(done: int, total: int) -> None:
+            nonlocal advance
+            if advance is None:
+                advance = stack.enter_context(progress(total, what))
+            advance()
+
+        yield show

@@ -13,7 +13,7 @@ from PIL import Image
 
 from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
-from taxtune.encoders.image_store import ImageStore, stored_images
+from taxtune.encoders.image_store import ImageStore, checked_images, stored_images
 from taxtune.errors import ImageError
 from tests.tiny_text_models import make_clip
 
@@ -130,6 +130,20 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, files: list[Path], damage: 
     encode(encoder, files)
     assert encoder.seen == [2, 2, 1] * 2
     assert store.path.with_name("images.sqlite.damaged").exists()
+
+
+def test_only_what_is_new_is_checked(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder: Any = Encoder(tmp_path / "cache")
+    hashes = checked_images(encoder, files)
+    assert hashes == [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    encode(encoder, files[:3], sha256=hashes[:3])
+    told: list[tuple[int, int]] = []
+    assert checked_images(encoder, [*files, files[0]], on_progress=lambda *at: told.append(at)) == [*hashes, hashes[0]]
+    assert told == [(1, 2), (2, 2)]
+    files[1].unlink()
+    files[3].write_bytes(files[3].read_bytes()[:50])
+    with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):
+        checked_images(encoder, files)
 
 
 def test_what_is_no_vector_is_not_given_out(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +35,7 @@ from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, lang
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
 from taxtune.studies.matching import excluded_records
 from taxtune.studies.output import StudyReport
-from taxtune.studies.progress import progress
+from taxtune.studies.progress import late_progress, progress
 from taxtune.taxonomy import Domain, read_taxonomy, restrict
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -172,15 +171,7 @@ def _read_examples(
     from taxtune.data import load_examples
 
     kind = "folder" if path.is_dir() else "inat21" if path.suffix == ".json" else "manifest"
-    with ExitStack() as stack:
-        advance: Callable[..., None] | None = None
-
-        def show(done: int, total: int) -> None:
-            nonlocal advance
-            if advance is None:  # how many there are is known with the first
-                advance = stack.enter_context(progress(total, "images checked"))
-            advance()
-
+    with late_progress("images checked") as show:
         examples = load_examples(
             kind, path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show
         )

@@ -62,20 +62,19 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
         DataError: If a file is not of this form, an annotation names an image or a category that is not there, or no
             image has both captions and labels.
     """
-    names, of_images = _read_captions(captions)
+    names, of_images, notes = _read_captions(captions)
     categories, of_objects, others = _read_instances(instances, names)
-    notes: list[str] = []
     told: dict[str, list[str]] = {}
     if narratives is not None:
         told, strangers = _read_narratives(narratives, names)
         if strangers:
-            notes.append(f"Left out: {strangers:,} narratives of images that the captions file does not have.")
+            notes.append(f"Left out: {counted(strangers, 'narrative')} of images that the captions file does not have.")
         if not told:
             raise DataError(
                 "No narrative is of an image of the captions file.", file=narratives, remedy="Are both of one split?"
             )
     if others:
-        notes.append(f"Left out: {others:,} object annotations of images that the captions file does not have.")
+        notes.append(f"Left out: {counted(others, 'object')} of images that the captions file does not have.")
     bare = [image for image in names if not of_images[image]]
     unlabelled = [image for image in names if of_images[image] and image not in of_objects]
     for images, what in ((bare, "no caption"), (unlabelled, "captions and no object label")):
@@ -99,8 +98,13 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
     return CaptionData(kept, tuple(categories.values()), tuple(notes))
 
 
-def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Returns the file of each image, and its captions, by image."""
+def counted(n: int, noun: str) -> str:
+    """Returns a number with its noun: "1 object", "2 objects"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], list[str]]:
+    """Returns the file of each image, its captions, by image, and what was left out."""
     data = _read_json(path, "captions", ("images", "annotations"))
     names: dict[str, str] = {}
     for i, entry in enumerate(data["images"]):
@@ -115,6 +119,7 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
         raise DataError("The file has no images.", file=path)
     captions: dict[str, list[str]] = {image: [] for image in names}
     wrong: list[str] = []
+    empty = repeated = 0
     for i, entry in enumerate(data["annotations"]):
         image = _id(entry, "image_id", path, f"annotations[{i}]")
         caption = entry.get("caption")
@@ -125,7 +130,11 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
             wrong.append(f"  annotations[{i}]: image {image}")
             continue
         text = " ".join(caption.split())
-        if text and text not in captions[image]:
+        if not text:
+            empty += 1
+        elif text in captions[image]:
+            repeated += 1
+        else:
             captions[image].append(text)
     if wrong:
         raise DataError(
@@ -133,7 +142,15 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
             + "\n".join(shortened(wrong, 20)),
             file=path,
         )
-    return names, captions
+    if not any(captions.values()):
+        raise DataError(
+            "All captions are empty." if empty else "There are no captions in the file.",
+            file=path,
+            value=counted(len(data["annotations"]), "annotation"),
+        )
+    reasons = ((empty, "empty"), (repeated, "said of the image already"))
+    notes = [f"Left out: {counted(n, 'caption')}, {why}." for n, why in reasons if n]
+    return names, captions, notes
 
 
 def _read_instances(path: Path, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]], int]:
@@ -220,6 +237,8 @@ def _read_json(path: Path, what: str, needed: Sequence[str]) -> dict[str, Any]:
 
 def _id(entry: Mapping[str, Any], key: str, path: Path, where: str) -> str:
     value = entry.get(key)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as tables with gaps write whole numbers
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        raise DataError(f"{where} has no `{key}`.", file=path, value=value if key in entry else dict(entry))
+        raise DataError(f"{where} has no usable `{key}`.", file=path, value=value if key in entry else dict(entry))
     return str(value)

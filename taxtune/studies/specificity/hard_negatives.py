@@ -8,7 +8,7 @@ one object swapped for one that is not there.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,7 +92,6 @@ def make_texts(
     for i, image in enumerate(data.images):
         rng = np.random.default_rng([seed, zlib.crc32(image.id.encode())])
         label = image.labels[int(rng.integers(len(image.labels)))]
-        altered = altered_captions(image, data.categories, words, chunks if chunker is not None else None)
         texts = {
             "caption": image.captions,
             "multi": (template.replace("{label}", ", ".join(image.labels)),),
@@ -100,7 +99,16 @@ def make_texts(
             "narrative": image.narratives,
             "random": pool.others(i, negatives, rng, related=False),
             "related": pool.others(i, negatives, rng, related=True),
-            "altered": tuple(altered[j] for j in _draw(len(altered), negatives, rng)),
+            "altered": tuple(
+                altered_captions(
+                    image,
+                    data.categories,
+                    words,
+                    chunks if chunker is not None else None,
+                    wanted=negatives,
+                    rng=rng,
+                )
+            ),
         }
         made.append(ImageTexts(image.id, image.file_name, texts))
     return made
@@ -111,8 +119,11 @@ def altered_captions(
     categories: Sequence[str],
     words: ObjectWords,
     chunks: dict[str, tuple[str, ...]] | None = None,
+    *,
+    wanted: int | None = None,
+    rng: np.random.Generator | None = None,
 ) -> list[str]:
-    """Returns every caption of an image with one object swapped for one that is not in the image.
+    """Returns captions of an image with one object swapped for one that is not in the image.
 
     An object counts as in the image where it is among its labels or any of its captions mentions it: labels are not
     always complete.
@@ -122,26 +133,37 @@ def altered_captions(
         categories: All categories.
         words: The words for them.
         chunks: The noun phrases of the captions, whose heads are swapped; None swaps mentions of categories.
+        wanted: At most so many of them, drawn at random; None is all, in a fixed order. Only these are made: a caption
+            of a megabyte has millions.
+        rng: Draws them.
 
     Returns:
-        The altered captions, each once, in a fixed order; none where no caption mentions an object.
+        The altered captions, each once; none where no caption mentions an object.
     """
     there = set(image.labels)
     for caption in (*image.captions, *image.narratives):
         there |= {mention.category for mention in words.mentions(caption) if mention.category is not None}
     absent = [category for category in categories if category not in there]
     true = {caption.casefold() for caption in image.captions}
-    altered: dict[str, None] = {}
+    slots: list[tuple[str, Mention]] = []
     for caption in image.captions:
-        found: list[Mention] = (
-            words.swappable(caption) if chunks is None else chunk_mentions(caption, chunks.get(caption, ()))
-        )
-        for mention in found:
-            for category in absent:
-                text = swapped(caption, mention, words.words[category])
-                if text.casefold() not in true:
-                    altered[text] = None
+        found = words.swappable(caption) if chunks is None else chunk_mentions(caption, chunks.get(caption, ()))
+        slots += [(caption, mention) for mention in found]
+    total = len(slots) * len(absent)
+    altered: dict[str, None] = {}
+    for number in range(total) if wanted is None or rng is None else _shuffled(total, rng):
+        if wanted is not None and len(altered) == wanted:
+            break
+        (caption, mention), category = slots[number // len(absent)], absent[number % len(absent)]
+        text = swapped(caption, mention, words.words[category])
+        if text.casefold() not in true:
+            altered[text] = None
     return list(altered)
+
+
+def _shuffled(total: int, rng: np.random.Generator) -> Iterator[int]:
+    """Yields the numbers below `total` in random order."""
+    yield from map(int, rng.permutation(total))
 
 
 class _Pool:
@@ -183,8 +205,3 @@ def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.i
         return np.zeros(0, dtype=np.int64)
     first = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
     return np.asarray(first + np.arange(int(lengths.sum())), dtype=np.int64)
-
-
-def _draw(total: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns up to `n` of `total` numbers in random order, each once."""
-    return rng.permutation(total)[:n]

@@ -35,6 +35,7 @@ _AFTER = _words(
 # Words that begin with another sound than their first letter tells.
 _CONSONANT_SOUND = re.compile(r"(?:uni|use|usu|eu|ewe|one\b|once\b)", re.IGNORECASE)
 _VOWEL_SOUND = re.compile(r"(?:hour|honest|heir|honou?r)", re.IGNORECASE)
+_NEXT_WORD = re.compile(r"\s+([^\W\d_]+)")
 # Chunks that name no object.
 _PRONOUNS = _words("i you he she it we they this that these those there what who which him her them one some")
 
@@ -105,7 +106,7 @@ class ObjectWords:
 
     def swappable(self, caption: str) -> list[Mention]:
         """Returns the mentions that are a noun phrase's head, so that another object can stand in their place."""
-        return [mention for mention in self.mentions(caption) if _is_head(caption[mention.end :])]
+        return [mention for mention in self.mentions(caption) if _is_head(caption, mention.end)]
 
 
 def read_object_words(categories: Sequence[str], path: Path | None = None) -> tuple[ObjectWords, tuple[str, ...]]:
@@ -148,7 +149,8 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
     notes: tuple[str, ...] = ()
     if unknown:
         shown = ", ".join(unknown[:5]) + (" …" if len(unknown) > 5 else "")
-        notes = (f"{len(unknown):,} categories without words of their own go by their names: {shown}.",)
+        several = "category goes by its name" if len(unknown) == 1 else "categories go by their names"
+        notes = (f"{len(unknown):,} {several}, not being in the list of words: {shown}.",)
     return ObjectWords(words), notes
 
 
@@ -183,7 +185,7 @@ def chunk_mentions(caption: str, chunks: Sequence[str]) -> list[Mention]:
         chunks: Its noun phrases.
     """
     found: dict[tuple[int, int], Mention] = {}
-    for chunk in chunks:
+    for chunk in dict.fromkeys(chunks):
         head = chunk.split()[-1] if chunk.split() else ""
         if not head or head.casefold() in _PRONOUNS or not head[-1].isalpha():
             continue
@@ -211,8 +213,8 @@ def _mentions(category: str, singular: str, plural: str, others: str) -> dict[st
     return forms
 
 
-def _is_head(after: str) -> bool:
-    follows = re.match(r"\s+([^\W\d_]+)", after)
+def _is_head(caption: str, end: int) -> bool:
+    follows = _NEXT_WORD.match(caption, end)
     if follows is None:
         return True  # the end, a number or punctuation, the possessive included
     word = follows.group(1).casefold()

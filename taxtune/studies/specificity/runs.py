@@ -7,18 +7,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import DataError
+from taxtune.errors import DataError, ModelError
 from taxtune.studies.granularity.label_prompts import read_label_prompts
-from taxtune.studies.granularity.score_matrix import shown_name
+from taxtune.studies.granularity.score_matrix import distinct_names, shown_name
 from taxtune.studies.output import StudyReport, Table
 from taxtune.studies.progress import progress
 from taxtune.studies.specificity.captions import read_caption_data
 from taxtune.studies.specificity.hard_negatives import NEGATIVES, POSITIVES, ImageTexts, make_texts, sampled
 from taxtune.studies.specificity.object_words import read_object_words
+from taxtune.studies.specificity.scored_pairs import read_pairs, write_pairs
 from taxtune.studies.specificity.study import Specificity, specificity, specificity_report
-from taxtune.studies.specificity.text_scores import ScoredTexts, read_pairs, score_with_clip, write_pairs
+from taxtune.studies.specificity.text_scores import ScoredTexts, check_files, image_hashes, score_with_clip
+from taxtune.studies.written import check_written
 
 __all__ = ["Settings", "run_specificity"]
+
+
+_OTHER_NOUNS = (
+    "Take --nouns words or rules, which need no model, or get one: `python -m spacy download en_core_web_sm`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def run_specificity(settings: Settings) -> StudyReport:
     ]
     record = {k: v for k, v in asdict(settings).items() if k not in ("device", "batch_size", "cache_dir", "pairs")}
     if settings.captions is None:
-        return specificity_report(results, record)
+        return specificity_report(_named(results), record)
     made, notes = _texts(settings)
     for spec in settings.models:
         results.append(_score(spec, settings, made, notes))
@@ -86,15 +93,23 @@ def run_specificity(settings: Settings) -> StudyReport:
         write_pairs(settings.pairs, made, results[-1].scored if settings.models else None)
     if not results:
         return _texts_report(made, notes, record)
-    return specificity_report(results, record)
+    return specificity_report(_named(results), record)
+
+
+def _named(results: Sequence[Specificity]) -> list[Specificity]:
+    names = distinct_names([result.scored.name for result in results])
+    return [replace(r, scored=replace(r.scored, name=name)) for r, name in zip(results, names, strict=True)]
 
 
 def _check(settings: Settings) -> None:
+    _check_lists(settings)
+    read = (settings.captions, settings.instances, settings.narratives, settings.words, *settings.scored)
+    check_written(settings.pairs, "--pairs", ".jsonl", read)
     coco = (settings.captions, settings.instances)
     if (coco[0] is None) != (coco[1] is None):
         raise DataError("--captions and --instances belong together.", remedy="Give both.")
     if settings.captions is None:
-        if settings.models or settings.pairs or settings.narratives:
+        if settings.models or settings.pairs or settings.narratives or settings.images or settings.sample is not None:
             raise DataError("There are no texts.", remedy="Give --captions and --instances.")
         if not settings.scored:
             raise DataError(
@@ -107,10 +122,24 @@ def _check(settings: Settings) -> None:
         raise DataError(
             "There are texts and nothing that scores them.", remedy="Give a --model, or write them with --pairs FILE."
         )
+    if settings.images is not None and not settings.models:
+        raise DataError("--images needs a --model that looks at them.", file=settings.images)
     if settings.pairs is not None and len(settings.models) > 1:
         raise DataError("--pairs holds the scores of one --model.", value=list(settings.models))
     if settings.negatives < 1:
         raise DataError("--negatives must be at least 1.", value=settings.negatives)
+
+
+def _check_lists(settings: Settings) -> None:
+    for spec in settings.models:
+        if not spec.removeprefix("clip:").strip():
+            raise DataError("--model names no model.", value=spec, remedy="Give one as `--help` describes it.")
+        if spec.startswith(("sentence:", "llm:")):
+            raise DataError("This model reads no images.", value=spec, remedy="Take a CLIP model.")
+    for option, given in (("--model", settings.models), ("--scored", settings.scored)):
+        repeated = [str(value) for i, value in enumerate(given) if value in given[:i]]
+        if repeated:
+            raise DataError(f"{option} names the same twice.", value=repeated[0], remedy="Give it once.")
 
 
 def _texts(settings: Settings) -> tuple[list[ImageTexts], tuple[str, ...]]:
@@ -119,6 +148,14 @@ def _texts(settings: Settings) -> tuple[list[ImageTexts], tuple[str, ...]]:
     data = sampled(
         read_caption_data(settings.captions, settings.instances, settings.narratives), settings.sample, settings.seed
     )
+    if len(data.images) < 2:
+        raise DataError(
+            "At least two images with captions and object labels are needed: wrong captions are those of other images.",
+            file=settings.captions,
+            value=len(data.images),
+        )
+    if settings.images is not None:
+        check_files([image.file_name for image in data.images], settings.images)
     words, notes = read_object_words(data.categories, settings.words)
     prompts = read_label_prompts(settings.templates)
     if len(prompts.templates) != 1:
@@ -131,7 +168,11 @@ def _texts(settings: Settings) -> tuple[list[ImageTexts], tuple[str, ...]]:
     if settings.nouns != "words":
         from taxtune.metrics.chunks import make_chunker
 
-        chunker = make_chunker(settings.nouns)
+        try:
+            chunker = make_chunker(settings.nouns)
+        except ModelError as error:
+            # The ways out have other names in this command.
+            raise DataError(error.message, value=settings.nouns, remedy=_OTHER_NOUNS) from error
     made = make_texts(
         data, words, prompts.templates[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker
     )
@@ -148,6 +189,7 @@ def _score(spec: str, settings: Settings, made: Sequence[ImageTexts], notes: tup
         cache_dir=settings.cache_dir,
         batch_size=settings.batch_size,
     )
+    hashes = image_hashes(encoder, made, settings.images)
     # Tens of thousands of texts come before the first image: they take a quarter of the bar.
     quarter = max(1, len(made) // 3)
     with progress(len(made) + quarter, "images") as advance:
@@ -159,7 +201,7 @@ def _score(spec: str, settings: Settings, made: Sequence[ImageTexts], notes: tup
             shown = quarter * done // total
 
         scored = score_with_clip(
-            encoder, shown_name(encoder.name), made, settings.images, on_progress=advance, on_texts=on_texts
+            encoder, shown_name(encoder.name), made, settings.images, hashes, on_progress=advance, on_texts=on_texts
         )
     scored = replace(scored, notes=(*notes, *scored.notes))
     return specificity(scored, negatives=settings.negatives, resamples=settings.resamples, seed=settings.seed)

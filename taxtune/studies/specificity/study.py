@@ -6,7 +6,7 @@ and text; the mean over images of the average precision is a cell of Table 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,15 @@ def specificity(
                     f"{few:,} of {total:,} images have fewer than {wanted:,} texts of the kind {shown!r} "
                     f"(mean {mean:.1f}): all of them are taken."
                 )
+    level = sum(_is_level(texts) for texts in scored.scores)
+    if level:
+        notes.append(f"{level:,} of {total:,} images have one score for all their texts: nothing is told apart.")
     return Specificity(scored, precision, means, tuple(notes))
+
+
+def _is_level(texts: Mapping[str, FloatArray]) -> bool:
+    scores = np.concatenate([np.zeros(0), *texts.values()])
+    return len(scores) > 1 and bool(scores.max() == scores.min())
 
 
 def _precisions(scored: ScoredTexts, right: str, wrong: str) -> FloatArray:

@@ -109,8 +109,14 @@ def test_a_second_run_encodes_nothing(
     assert other != first
     image = folder / "images" / "000000000002.jpg"
     image.write_bytes(image.read_bytes()[:300])
+    (folder / "images" / "000000000003.jpg").write_text("no image")
+    calls.update(dict.fromkeys(calls, 0))
     assert run(monkeypatch, *options) == 2
-    assert "000000000002.jpg: The image is corrupt" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "2 of 2 images cannot be used" in said
+    assert "000000000002.jpg: The image is corrupt" in said
+    assert "000000000003.jpg: This is no image" in said
+    assert calls == {"encode_image": 0, "encode_text": 0}
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: dict[str, int]) -> None:
@@ -137,6 +143,19 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: di
         ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "no such chunker"),
         ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "of one --model"),
         ((*COCO, "--model", "no-such-model", "--images", "images"), "cannot be loaded"),
+        ((*COCO, "--model", "sentence:x", "--images", "images"), "reads no images"),
+        ((*COCO, "--model", "", "--images", "images"), "names no model"),
+        ((*COCO, "--model", "x", "--model", "x", "--images", "images"), "same twice"),
+        ((*COCO, "--pairs", "p.jsonl", "--images", "images"), "needs a --model"),
+        # What is not there is said before a model is loaded, and no input is written over.
+        ((*COCO, "--model", "x", "--images", "none"), "none: There is no such folder"),
+        ((*COCO, "--model", "x", "--images", "."), "3 of 3 images are not in the folder"),
+        ((*COCO, "--pairs", "p.csv"), "must end in .jsonl"),
+        ((*COCO, "--pairs", "narratives.jsonl"), "would overwrite a file that is read"),
+        ((*COCO, "--pairs", "captions.json/p.jsonl"), "nothing was written"),
+        ((*COCO, "--pairs", "p.jsonl", "--nouns", "spacy:no-such-pipeline"), "--nouns words or rules"),
+        (("--scored", "p.jsonl", "--scored", "p.jsonl"), "same twice"),
+        (("--scored", "p.jsonl", "--sample", "5"), "There are no texts"),
         (("--captions", "instances.json", "--instances", "captions.json", "--pairs", "p.jsonl"), "no list `images`"),
     ],
 )
@@ -148,10 +167,12 @@ def test_errors(
     said: str,
 ) -> None:
     monkeypatch.chdir(folder)
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert run(monkeypatch, *options) == 2
     output = capsys.readouterr()
     assert said in output.err
     assert output.out == ""
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_only_wrong_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

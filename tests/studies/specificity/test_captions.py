@@ -21,8 +21,8 @@ def test_what_is_read_and_what_is_left_out(tmp_path: Path) -> None:
     assert data.images[2].narratives == ("A person with a hat stands in the rain.",)
     assert len(data.categories) == 7
     assert data.notes == (
-        "Left out: 1 narratives of images that the captions file does not have.",
-        "Left out: 1 object annotations of images that the captions file does not have.",
+        "Left out: 1 narrative of images that the captions file does not have.",
+        "Left out: 1 object of images that the captions file does not have.",
         "Left out: 1 of 5 images, with no caption.",
         "Left out: 1 of 5 images, with captions and no object label.",
     )
@@ -50,14 +50,15 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("annotations", {}, "no list `annotations`"),
         ("images", [], "has no images"),
         ("images.0", 3, r"images\[0\] is no object"),
-        ("images.0.id", ..., r"images\[0\] has no `id`"),
-        ("images.0.id", True, r"images\[0\] has no `id`"),
+        ("images.0.id", ..., r"images\[0\] has no usable `id`"),
+        ("images.0.id", True, r"images\[0\] has no usable `id`"),
         ("images.1.id", 1, r"images\[1\] repeats an id"),
         ("images.0.file_name", "", "no `file_name`"),
         ("annotations.0.image_id", 77, r"(?s)Captions of images that.*1 in all.*annotations\[0\]: image 77"),
         ("annotations.0.caption", None, r"annotations\[0\] has no `caption`"),
         ("annotations.0", {"image_id": 1, "category_id": 3}, "Is this the instances file"),
-        ("annotations", [], "No image has both"),
+        ("annotations", [], "There are no captions in the file"),
+        ("annotations", [{"image_id": 1, "caption": " "}], "All captions are empty.*1 annotation"),
     ],
 )
 def test_bad_captions(tmp_path: Path, path: str, value: Any, said: str) -> None:
@@ -104,3 +105,23 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_caption_data(files[0], files[1])
     with pytest.raises(DataError, match="no such captions file"):
         read_caption_data(tmp_path / "none.json", files[1])
+
+
+def test_empty_and_repeated_captions_are_counted(tmp_path: Path) -> None:
+    more = [{"image_id": 1, "caption": text} for text in ("", " \n ", "A dog sits on  an orange couch.")]
+    files = write_coco(tmp_path, captions={**CAPTIONS, "annotations": CAPTIONS["annotations"] + more})
+    data = read_caption_data(*files)
+    assert len(data.images[0].captions) == 2
+    assert data.notes[:2] == (
+        "Left out: 2 captions, empty.",
+        "Left out: 1 caption, said of the image already.",
+    )
+
+
+def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path) -> None:
+    found = [entry | {"image_id": float(entry["image_id"])} for entry in INSTANCES["annotations"]]
+    plain = read_caption_data(*write_coco(tmp_path))
+    assert read_caption_data(*write_coco(tmp_path, instances={**INSTANCES, "annotations": found})) == plain
+    broken = [found[0] | {"image_id": 1.5}]
+    with pytest.raises(DataError, match=r"annotations\[0\] has no usable `image_id`. \(got 1.5\)"):
+        read_caption_data(*write_coco(tmp_path, instances={**INSTANCES, "annotations": broken}))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from taxtune.errors import DataError
@@ -65,6 +67,39 @@ def test_the_draws_follow_the_seed_and_the_image(data: CaptionData) -> None:
     backwards = CaptionData(data.images[::-1], data.categories, ())
     again = {item.image: item.texts["altered"] for item in make_texts(backwards, words, TEMPLATE, negatives=4, seed=1)}
     assert again == {item.image: item.texts["altered"] for item in made}
+
+
+def test_drawn_alterations_are_some_of_all(data: CaptionData) -> None:
+    words, _ = read_object_words(data.categories)
+    for image in data.images:
+        everything = altered_captions(image, data.categories, words)
+        drawn = altered_captions(image, data.categories, words, wanted=4, rng=np.random.default_rng(1))
+        assert len(drawn) == len(set(drawn)) == min(4, len(everything))
+        assert set(drawn) <= set(everything)
+        many = altered_captions(image, data.categories, words, wanted=10**6, rng=np.random.default_rng(1))
+        assert sorted(many) == sorted(everything)
+
+
+def test_every_alteration_is_as_likely(data: CaptionData) -> None:
+    words, _ = read_object_words(data.categories)
+    drawn = Counter(
+        altered_captions(data.images[0], data.categories, words, wanted=1, rng=np.random.default_rng(seed))[0]
+        for seed in range(1500)
+    )
+    assert len(drawn) == 15
+    assert min(drawn.values()) > 60  # 100 is expected, give or take 10
+
+
+@pytest.mark.parametrize("chunker", [None, "rules"])
+def test_a_caption_of_a_megabyte_is_altered_a_few_times(chunker: str | None) -> None:
+    long = "a dog and a cat and " * 50_000
+    images = tuple(CaptionedImage(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2))
+    data = CaptionData(images, ("dog", "cat", "couch", "skis"), ())
+    words, _ = read_object_words(data.categories)
+    made = make_texts(data, words, TEMPLATE, negatives=3, chunker=None if chunker is None else make_chunker(chunker))
+    for item in made:
+        assert len(item.texts["altered"]) == 3
+        assert all(text.count("couch") + text.count("skis") == 1 for text in item.texts["altered"])
 
 
 def test_no_wrong_caption_is_one_of_its_own() -> None:

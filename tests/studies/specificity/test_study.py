@@ -12,8 +12,9 @@ from taxtune.errors import DataError, ImageError
 from taxtune.studies.specificity.captions import read_caption_data
 from taxtune.studies.specificity.hard_negatives import make_texts
 from taxtune.studies.specificity.object_words import read_object_words
+from taxtune.studies.specificity.scored_pairs import read_pairs, write_pairs
 from taxtune.studies.specificity.study import specificity, specificity_report
-from taxtune.studies.specificity.text_scores import ScoredTexts, read_pairs, score_with_clip, write_pairs
+from taxtune.studies.specificity.text_scores import ScoredTexts, check_files, image_hashes, score_with_clip
 from tests.studies.coco import write_coco
 from tests.tiny_text_models import make_clip
 
@@ -67,6 +68,15 @@ def test_against_scikit_learn() -> None:
         assert mean.low < mean.estimate < mean.high
 
 
+def test_images_with_one_score_for_all_texts_are_told() -> None:
+    flat = {"caption": np.array([0.5]), "random": np.array([0.5, 0.5])}
+    other = {"caption": np.array([0.5]), "random": np.array([0.5, 0.4])}
+    result = specificity(ScoredTexts("flat", ("1", "2"), (flat, other)), resamples=0)
+    assert any(note.startswith("1 of 2 images have one score for all their texts") for note in result.notes)
+    # One right text among three with one score: its average precision is their share.
+    assert result.precision["caption", "random"].tolist() == pytest.approx([1 / 3, 1 / 2])
+
+
 def test_the_report() -> None:
     report = specificity_report([specificity(SCORED, resamples=10)], {"seed": 0, "resamples": 10})
     table, intervals, distributions = report.tables
@@ -92,15 +102,20 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> 
     data = read_caption_data(*write_coco(tmp_path))
     words, _ = read_object_words(data.categories)
     made = make_texts(data, words, "a photograph showing {label}", negatives=3)
+    names = [item.file_name for item in made]
     with pytest.raises(ImageError, match="3 of 3 images are not in the folder"):
-        score_with_clip(encoder, "tiny", made, tmp_path)
+        check_files(names, tmp_path)
+    with pytest.raises(ImageError, match="no such folder"):
+        check_files(names, tmp_path / "none")
     pictures = [Image.effect_noise((40, 40 + i), 50).convert("RGB") for i in range(3)]
     for item, picture in zip(made, pictures, strict=True):
         picture.save(tmp_path / item.file_name, format="PNG")
     told: list[int] = []
     texts_told: list[tuple[int, int]] = []
+    check_files(names, tmp_path)
+    hashes = image_hashes(encoder, made, tmp_path)
     scored = score_with_clip(
-        encoder, "tiny", made, tmp_path, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
+        encoder, "tiny", made, tmp_path, hashes, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
     )
     assert told == [2, 1]
     assert texts_told[-1][0] == texts_told[-1][1] > 0
@@ -138,7 +153,11 @@ def test_pairs_as_csv(tmp_path: Path) -> None:
         ("p.csv", PAIRS.replace("0.9", "nan"), "image 1, caption"),
         ("p.csv", PAIRS.replace("random", "rnd"), r"p.csv:3: There is no such kind of text"),
         ("p.csv", PAIRS.replace("score", "value"), "no column score"),
-        ("p.csv", PAIRS.replace("1,caption", ",caption"), "A pair needs"),
+        ("p.csv", PAIRS.replace("1,caption", ",caption"), r"p.csv:2: A pair needs .* there is no image"),
+        ("p.csv", PAIRS.replace("A dog", " "), r"p.csv:2: .*there is no text"),
+        ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is in row 2 already: image 1, caption.*A dog"),
+        ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"no image. \(got \[1\]\)"),
+        ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "there is no text"),
         ("p.txt", PAIRS, "ends in .jsonl or .csv"),
         ("p.jsonl", "[1]\n", "no JSON object"),
         ("p.jsonl", "{\n", "not valid JSON"),
