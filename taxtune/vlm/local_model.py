@@ -80,10 +80,9 @@ class LocalModel:
         try:
             return find_checkpoint(self.model, self.revision, task=self.task)
         except VLMError as error:
-            if self.error is VLMError:
-                raise
-            said = self.error(error.message, file=error.file, row=error.row, value=error.value, remedy=error.remedy)
-            raise said from error.__cause__
+            raise self.error(
+                error.message, file=error.file, row=error.row, value=error.value, remedy=error.remedy
+            ) from error.__cause__
 
     @cached_property
     def device(self) -> str:

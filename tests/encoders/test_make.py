@@ -12,7 +12,6 @@ from taxtune.encoders import TextEncoder, make_text_encoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches
 from tests.tiny_text_models import make_clip, make_sentence_model
 
 
@@ -89,11 +88,11 @@ def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatc
             raise RuntimeError("CUDA out of memory. Tried to allocate")
         return encode(tokens)
 
-    monkeypatch.setattr(clip, "_text_batches", ShrinkingBatches(4, model="m", device="cpu"))
+    monkeypatch.setattr(clip._text_batches, "size", 4)
     monkeypatch.setattr(clip._model, "encode_text", tight)
     assert clip.texts(texts) == pytest.approx(expected, abs=1e-5)
     assert sizes == [4, 2, 1, 1, 1, 1, 1]
-    monkeypatch.setattr(clip, "_image_batches", ShrinkingBatches(4, model="m", device="cpu", item="image"))
+    monkeypatch.setattr(clip._image_batches, "size", 4)
 
     def full(pixels: Any) -> Any:
         raise MemoryError

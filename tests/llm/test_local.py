@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,17 @@ def test_the_identity_follows_the_weights(llama: Path, tmp_path: Path) -> None:
     assert llm.identity["revision"] != other.identity["revision"]
     assert {**llm.identity, "max_tokens": 13} == make(llama, max_tokens=13).identity
     assert llm.check() == []
+
+
+def test_what_to_know_before_it_is_loaded(llama: Path) -> None:
+    llm = make(llama)
+    for complete, weight_bytes, said in (
+        (True, 1, []),
+        (False, 0, [f"The weights of {llama.name} will be downloaded first."]),
+        (True, 9 * 1024**3, [f"{llama.name} has 9 GiB of weights and will run on the CPU, very slowly."]),
+    ):
+        vars(llm)["checkpoint"] = replace(make(llama).checkpoint, complete=complete, weight_bytes=weight_bytes)
+        assert llm.check() == said
 
 
 def test_absent_weights_say_which_and_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
