@@ -143,7 +143,7 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is no text but nan"]),
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
         (f"{RANKING} a=good.csv b=same.csv --cache-dir good.csv", ["--cache-dir"]),
-        (f"{RANKING} a=good.csv b=same.csv --similarity sentence:x --device abacus", ["abacus", "--device cpu"]),
+        (f"{RANKING} a=good.csv b=same.csv --similarity sentence:x --device abacus", ["abacus", "cpu"]),
         (f"{RANKING} a=good.csv b=missing.csv -m sentence:x", ["missing.csv", "no such"]),
         ("study ranking --scores two-names.csv", ["two-names.csv", "same name"]),
         ("study ranking --scores no-model.csv", ["no-model.csv:2", "no model"]),
