@@ -106,7 +106,7 @@ _KINDS = (
     MeasureKind(
         "cider-d",
         "CIDEr-D",
-        "CIDEr unstemmed, repeats clipped, other lengths punished; what most code calls CIDEr, there times 10",
+        "CIDEr unstemmed, repeats clipped, other lengths discounted; a tenth of what pycocoevalcap calls CIDEr",
         "Vedantam et al., 2015",
         "taxtune.metrics.cider:make_cider_d",
     ),
