@@ -136,7 +136,7 @@ def _read_text(file: str, name: str) -> str:
 
 
 def _csv_answers(text: str, name: str) -> list[str]:
-    from taxtune.taxonomy.readers.text import column_key, csv_delimiter
+    from taxtune.tables import column_key, csv_delimiter
 
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first), strict=True)

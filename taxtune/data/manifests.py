@@ -9,7 +9,7 @@ from pathlib import Path
 
 from taxtune.data.source import Record
 from taxtune.errors import DataError, shortened
-from taxtune.taxonomy.readers.text import column_key, parse_table, read_text
+from taxtune.tables import column_key, parse_table, read_text
 
 __all__ = ["read_manifest"]
 

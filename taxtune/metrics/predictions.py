@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.errors import DataError, TaxonomyError
+from taxtune.tables import parse_table, read_text
 from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.readers.text import parse_table, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["EMPTY", "Predictions", "read_predictions", "read_records"]

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from taxtune.errors import DataError
 from taxtune.metrics.predictions import read_records
 from taxtune.studies.targets import target_finder
+from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.readers.text import column_key
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["AnswerFile", "AnswerRow", "Columns", "Excluded", "read_answer_file", "split_by"]

@@ -4,8 +4,7 @@ Published answer files name their targets loosely; a target is looked for as it 
 
 - a list of labels without the tree's root, or from another tree, by its last name ("Aves", "Suliformes", …,
   "Phalacrocorax auritus" on a tree that classes the species otherwise), if one node alone has that name;
-- with spaces for underscores ("basset_hound");
-- as the readers of taxonomies write labels: accents composed, tabs and line breaks as spaces.
+- with spaces for underscores ("basset_hound").
 
 Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is *outside*: it cannot be
 scored on the part. One that the whole does not have is *off the tree*.
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.readers.text import clean
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Target", "target_finder"]
@@ -78,10 +76,6 @@ def _find(taxonomy: Taxonomy, part: Domain | None, value: str | tuple[str, ...],
     candidates.append((last, is_path))
     if "_" in last:
         candidates.append((last.replace("_", " "), is_path))
-    if isinstance(value, tuple) and tuple(map(clean, value)) != value:
-        candidates.append((tuple(map(clean, value)), False))
-    if clean(last) != last:
-        candidates.append((clean(last), is_path))
     problem = ""
     for candidate, moved in candidates:
         if isinstance(candidate, str) and not _is_there(candidate, taxonomy, part):

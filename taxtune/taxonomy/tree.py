@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import clean
 
 __all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
 
@@ -272,10 +273,11 @@ class Taxonomy:
         return folded | {path: i for i, path in enumerate(paths)}
 
     def _at_path(self, path: Sequence[str]) -> int | None:
-        for candidate in ((*path,), (self.labels[0], *path)):
-            for key in (candidate, tuple(label.casefold() for label in candidate)):
-                if key in self._by_path:
-                    return self._by_path[key]
+        for labels in (path, [clean(label) for label in path]):
+            for candidate in ((*labels,), (self.labels[0], *labels)):
+                for key in (candidate, tuple(label.casefold() for label in candidate)):
+                    if key in self._by_path:
+                        return self._by_path[key]
         return None
 
     @cached_property
@@ -284,8 +286,11 @@ class Taxonomy:
         return {key: i for i, key in enumerate(self.ids) if key is not None}
 
     def find(self, name: str) -> list[int]:
-        """Returns every node whose label or alias is `name`, upper and lower case alike."""
-        return list(self._by_name.get(name.strip().casefold(), ()))
+        """Returns every node whose label or alias is `name`, upper and lower case alike.
+
+        What no node is called is looked for as the readers write labels: accents composed, white space as one space.
+        """
+        return list(self._by_name.get(name.strip().casefold()) or self._by_name.get(clean(name).casefold()) or ())
 
     def resolve(self, reference: str | Sequence[str]) -> int:
         """Returns the one node that a label, an alias or a path refers to, upper and lower case alike.
@@ -304,7 +309,8 @@ class Taxonomy:
             if node is None:
                 raise TaxonomyError("No node has this path.", value="/".join(reference), file=self.source)
             return node
-        name = reference.strip()
+        written = reference.strip()
+        name = written if written.casefold() in self._by_name else clean(reference)
         nodes = self.find(name)
         if len(nodes) > 1:
             nodes = [i for i in nodes if self.labels[i].casefold() == name.casefold()] or nodes
@@ -321,8 +327,8 @@ class Taxonomy:
             node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
             if node is not None:
                 return node
-        if name in self.by_id:
-            return self.by_id[name]
+        if written in self.by_id:
+            return self.by_id[written]
         near = self.nearest_names(name.rsplit("/", 1)[-1])
         raise TaxonomyError(
             f"{reference!r} is not on the taxonomy.",

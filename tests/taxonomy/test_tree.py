@@ -187,3 +187,14 @@ def test_inat21_is_what_the_paper_counts_on(inat21: Taxonomy) -> None:
     assert len(inat21.ancestors(merula)) == 8
     assert inat21.path(merula)[:4] == ("life", "Animalia", "Chordata", "Aves")
     assert len(inat21.find("Proboscidea")) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["Pa\u0302querette", "pa\u0302querette ", "fleur/Pa\u0302querette", "vie/fleur/Pa\u0302querette"]
+)
+def test_accents_may_be_written_as_signs_of_their_own(name: str) -> None:
+    tree = Taxonomy(["vie", "fleur", "P\u00e2querette"], [-1, 0, 1])
+    assert tree.resolve(name) == 2
+    assert tree.resolve(["fleur", " Pa\u0302querette"]) == 2
+    with pytest.raises(TaxonomyError):
+        tree.resolve("Paquerette")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.taxonomy.readers.text import column_key, csv_delimiter, read_text
+from taxtune.tables import column_key, csv_delimiter, read_text
 from taxtune.taxonomy.sources.lines import OnBytes, lines
 
 __all__ = ["read_captions"]

@@ -11,7 +11,7 @@ import numpy as np
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError
 from taxtune.resources import prompts_dir
-from taxtune.taxonomy.readers.text import read_text
+from taxtune.tables import read_text
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["LABEL_NAMES", "LabelPrompts", "label_texts", "read_label_prompts"]

@@ -17,8 +17,8 @@ from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, TaxonomyError, shortened
 from taxtune.studies.granularity.label_prompts import unit
 from taxtune.studies.granularity.score_matrix import ScoreMatrix
+from taxtune.tables import csv_delimiter, parse_table, read_text
 from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.readers.text import csv_delimiter, parse_table, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["read_scores", "write_scores"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.ranking.bootstrap import RankStatistics, ranks_from_values
-from taxtune.taxonomy.readers.text import csv_delimiter, read_text
+from taxtune.tables import csv_delimiter, read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

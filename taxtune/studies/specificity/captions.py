@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, shortened
-from taxtune.taxonomy.readers.text import read_text
+from taxtune.tables import read_text
 
 __all__ = ["CaptionData", "CaptionedImage", "read_caption_data"]
 

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import DataError
-from taxtune.taxonomy.readers.text import parse_table, read_text
+from taxtune.tables import parse_table, read_text
 
 __all__ = ["Mention", "ObjectWords", "Word", "chunk_mentions", "read_object_words", "swapped"]
 

@@ -15,7 +15,7 @@ from taxtune import atomic
 from taxtune.errors import DataError, shortened
 from taxtune.studies.specificity.hard_negatives import ImageTexts
 from taxtune.studies.specificity.text_scores import KINDS, ScoredTexts
-from taxtune.taxonomy.readers.text import parse_table, read_text
+from taxtune.tables import parse_table, read_text
 
 __all__ = ["read_pairs", "write_pairs"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy.readers.text import clean
+from taxtune.tables import clean
 
 __all__ = ["EdgeCollector", "Graph", "IntArray", "Statements", "tidy"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy.readers.text import Row, clean, csv_delimiter
+from taxtune.tables import Row, clean, csv_delimiter
 
 __all__ = ["Archive", "Layout", "is_archive", "tidy"]
 

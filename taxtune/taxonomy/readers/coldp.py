@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import Row
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, tidy
 from taxtune.taxonomy.readers.darwin_core import is_english
-from taxtune.taxonomy.readers.text import Row
 from taxtune.taxonomy.readers.usages import GROUP_RANKS, UsageCollector
 
 __all__ = ["find_usages", "is_coldp_header", "parse_coldp"]

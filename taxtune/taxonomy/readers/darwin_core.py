@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import Row
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, Layout, tidy
-from taxtune.taxonomy.readers.text import Row
 from taxtune.taxonomy.readers.usages import GROUP_RANKS, UsageCollector
 
 __all__ = ["find_core", "is_darwin_core_header", "is_english", "parse_darwin_core"]

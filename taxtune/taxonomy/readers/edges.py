@@ -8,9 +8,9 @@ have a row of its own with an empty parent; if no row has one, the root is the o
 from __future__ import annotations
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import Row, Table, split_aliases
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.readers.text import Row, Table, split_aliases
 
 __all__ = ["is_edge_table", "parse_edges"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from taxtune.tables import Table, column_key, csv_delimiter, parse_table
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive
 from taxtune.taxonomy.readers.coldp import find_usages, is_coldp_header, parse_coldp
@@ -23,7 +24,6 @@ from taxtune.taxonomy.readers.inat21 import is_rank_table, parse_inat21_csv, par
 from taxtune.taxonomy.readers.indented import is_indented, parse_indented
 from taxtune.taxonomy.readers.nabirds import is_pair_list, parse_pairs
 from taxtune.taxonomy.readers.paths import is_path_table, parse_paths
-from taxtune.taxonomy.readers.text import Table, column_key, csv_delimiter, parse_table
 
 __all__ = ["ARCHIVES", "FORMATS", "TEXTS", "ArchiveFormat", "TextFile", "TextFormat", "header_of"]
 

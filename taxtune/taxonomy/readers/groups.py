@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import clean
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.readers.text import clean
 
 __all__ = ["is_group_list", "parse_groups"]
 

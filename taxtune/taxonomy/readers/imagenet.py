@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import clean
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.readers.text import clean
 
 __all__ = ["is_synset_tree", "parse_imagenet_json"]
 

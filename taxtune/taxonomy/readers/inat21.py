@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import Row, Table, clean, split_aliases
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
-from taxtune.taxonomy.readers.text import Row, Table, clean, split_aliases
 
 __all__ = ["RANKS", "ROOT", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
 

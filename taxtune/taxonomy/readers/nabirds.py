@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import clean, read_text
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.readers.text import clean, read_text
 
 __all__ = ["is_pair_list", "parse_pairs"]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import Row, Table, clean, split_aliases
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
-from taxtune.taxonomy.readers.text import Row, Table, clean, split_aliases
 
 __all__ = ["is_path_table", "parse_paths"]
 

@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import read_text
 from taxtune.taxonomy.graph import build_tree
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, is_archive
 from taxtune.taxonomy.readers.formats import ARCHIVES, FORMATS, TEXTS, ArchiveFormat, TextFile, header_of
-from taxtune.taxonomy.readers.text import read_text
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["parse_taxonomy", "read_taxonomy"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import column_key, csv_delimiter, split_aliases
 from taxtune.taxonomy.building.edges import EdgeCollector, tidy
-from taxtune.taxonomy.readers.text import column_key, csv_delimiter, split_aliases
 from taxtune.taxonomy.sources.lines import OnBytes, first_lines, lines
 from taxtune.taxonomy.sources.synsets import Direction
 
