@@ -12,8 +12,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +72,11 @@ def start(*arguments: object, folder: Path, environment: Mapping[str, str]) -> S
     return Started(arguments, folder, environment)
 
 
-def _context() -> multiprocessing.context.ForkServerContext:
+def _context() -> Any:
+    if sys.platform != "linux":  # where a process that has loaded such packages may not be forked, or not at all
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.cli.preloaded"])
     with pytest.MonkeyPatch.context() as patch:
