@@ -123,10 +123,20 @@ def test_the_key_is_part_of_no_record() -> None:
     assert "secret" not in f"{llm.identity}{llm!r}"
 
 
-@pytest.mark.parametrize("name", ["concurrency", "max_tokens", "timeout"])
-def test_settings_out_of_range(name: str) -> None:
-    with pytest.raises(ModelError, match=name):
-        make_llm("openai/x", LLMSettings(**{name: 0}))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("concurrency", 0),
+        ("max_tokens", 0),
+        ("timeout", 0),
+        ("max_retries", -1),
+        ("temperature", 11),
+        ("temperature", -1),
+    ],
+)
+def test_settings_out_of_range(name: str, value: int) -> None:
+    with pytest.raises(ModelError, match=f"^{name} must"):
+        make_llm("openai/x", LLMSettings(**{name: value}))  # type: ignore[arg-type]
 
 
 class TestReplies:

@@ -42,7 +42,7 @@ class _Bright(PairwiseMeasure):
         return np.array([np.asarray(image).mean() / 255 for image in images])
 
 
-class _Judge(PairwiseMeasure):
+class _Judge(_Constant):
     needs_questions = True
 
 
