@@ -86,6 +86,15 @@ def test_what_does_not_pass_is_a_failure(bad: servers.Reply, reason: str, retrya
     assert KEY not in reply.reason
 
 
+def test_a_key_that_the_server_repeats_is_not_passed_on() -> None:
+    with OpenAIServer(servers.status(400, f"The key {KEY} may not."), servers.status(401, f"Wrong: {KEY}")) as server:
+        (reply,) = make(server).reply(["x"])
+        assert isinstance(reply, Failure)
+        assert "The key [key] may not" in reply.reason
+        with pytest.raises(ModelError, match=r"Wrong: \[key\]"):
+            make(server).reply(["x"])
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
