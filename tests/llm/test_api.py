@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from taxtune.errors import ModelError
 from taxtune.llm import LLM, LLMSettings, ask_llm, make_llm
+from taxtune.llm.api import ApiLLM
 from taxtune.llm.ask import reply_store
 from taxtune.vlm.api_errors import load_litellm
 from taxtune.vlm.base import Answer, Failure
@@ -68,7 +70,7 @@ def test_what_may_pass_is_tried_again(bad: servers.Reply) -> None:
         (servers.status(429), "rate limit.*3 attempts", True),
         (servers.status(500), r"failed \(500\).*3 attempts", True),
         (servers.html(), "web page", True),
-        (servers.empty_text(), "empty reply", False),
+        (servers.empty_text(), r"gave an empty reply\.$", False),
         (servers.model_refusal(), "refused", False),
         (servers.content_filter(), "content filter", False),
         (servers.status(400, "No such parameter."), "rejected the request", False),
@@ -84,6 +86,14 @@ def test_what_does_not_pass_is_a_failure(bad: servers.Reply, reason: str, retrya
     assert re.search(reason, reply.reason), reply.reason
     assert reply.retryable is retryable
     assert KEY not in reply.reason
+
+
+def test_a_response_without_choices_may_be_asked_for_again() -> None:
+    llm = make("http://127.0.0.1:9/v1")
+    assert isinstance(llm, ApiLLM)
+    assert llm._read(load_litellm(), SimpleNamespace(choices=[]), 0.0) == Failure(
+        "The model 'openai/gpt-4o-mini' at http://127.0.0.1:9/v1 gave a response without any reply.", retryable=True
+    )
 
 
 def test_a_key_that_the_server_repeats_is_not_passed_on() -> None:
