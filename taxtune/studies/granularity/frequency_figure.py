@@ -66,7 +66,15 @@ def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
         )
     for level in range(taxonomy.height + 1):
         median = float(np.median(counts.counts[taxonomy.depth == level]))
-        axes.hlines(median, level - 0.36, level + 0.36, color=INK, linewidth=1.8, label="median" if level == 0 else "")
+        axes.hlines(
+            median,
+            level - 0.36,
+            level + 0.36,
+            color=INK,
+            linewidth=1.8,
+            zorder=3 if many else 0.9,  # few points are not to be hidden, a line among many is
+            label="median" if level == 0 else "",
+        )
     axes.set_yscale("symlog", linthresh=1, linscale=0.45)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_ylim(-0.25, max(2.0, 2 * float(counts.counts.max())))
