@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -24,7 +25,7 @@ _DATE = "26 Jul 2024"
 _SLOW_ON_CPU = 8 * 1024**3
 
 
-class LocalModel:
+class LocalModel(ABC):
     """A generative checkpoint of Hugging Face transformers, loaded when it is first needed.
 
     A subclass says which error it raises and what its checkpoints are made for, and writes `_tokenizer` and `_family`.
@@ -118,12 +119,13 @@ class LocalModel:
     # -- loading -------------------------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def _tokenizer(self) -> Any:
-        raise NotImplementedError
+        """What turns text into tokens, padded on the left."""
 
+    @abstractmethod
     def _family(self) -> Any:
         """Returns the class of transformers that loads the network."""
-        raise NotImplementedError
 
     def _cannot_load(self, error: BaseException, what: str) -> TaxtuneError:
         return explain_load_error(self.checkpoint.name, error, what, self.error)
