@@ -51,7 +51,7 @@ def place(
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
-    A line holds the label, the stage that decided, the similarity, the path from the root and the answer, parted by
+    A line holds the label, the stage that decided, the path from the root and the answer, parted by
     tabs; a blank answer has a line too and is an abstention.
     """
     from taxtune.mapping import Mapper, MapperConfig
@@ -82,8 +82,10 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
         "path": list(tree.path(placement.node)),
         "label": tree.labels[placement.node],
         "stage": str(placement.stage),
-        "score": round(placement.score, 6),
+        "evidence": placement.evidence,
+        "confidence": placement.confidence,
         "abstained": placement.abstained,
+        "off_tree": placement.off_tree,
     }
     line = json.dumps(record, ensure_ascii=False)
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
@@ -94,7 +96,6 @@ def _text_line(tree: Taxonomy, placement: Placement) -> str:
     fields = (
         tree.labels[placement.node],
         str(placement.stage),
-        f"{placement.score:.3f}",
         " / ".join(tree.path(placement.node)),
         " ".join(placement.answer.split()),
     )

@@ -145,7 +145,8 @@ def _row_records(
         record |= {
             "answer": placement.answer,
             "stage": str(placement.stage),
-            "score": float(placement.score),
+            "evidence": placement.evidence,
+            "confidence": placement.confidence,
             "abstained": placement.abstained,
         }
     return records

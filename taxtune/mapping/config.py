@@ -28,7 +28,9 @@ class Stage(StrEnum):
     VOTE = "vote"
     #: The most similar node.
     SIMILARITY = "similarity"
-    #: The answer names nothing; it is placed on the root, and counted.
+    #: The answer asserts something that the tree does not have ("a bicycle" on a tree of dishes); placed on the root.
+    OFF_TREE = "off_tree"
+    #: The answer declines, denies or says nothing; placed on the root.
     ABSTAINED = "abstained"
 
 
@@ -80,16 +82,25 @@ class Placement:
 
     Attributes:
         answer: The answer as it was given.
-        node: The node's number; 0, the root, for an abstention.
+        node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
         stage: What decided.
-        score: Similarity of the answer to the node, the highest over the node's names; 0 for an abstention.
-        runners_up: The most similar other nodes with their scores, best first.
-        abstained: Whether the answer names nothing that is on the tree.
+        evidence: The part of the answer that decided, as it stands there; "" for an abstention.
+        confidence: How far a guess is to be believed, in [0, 1]: the similarity of the answer to the node, the highest
+            over its names. None where the answer's own words decide and nothing is guessed.
     """
 
     answer: str
     node: int
     stage: Stage
-    score: float
-    runners_up: tuple[tuple[int, float], ...]
-    abstained: bool
+    evidence: str = ""
+    confidence: float | None = None
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the answer declines, denies or says nothing."""
+        return self.stage is Stage.ABSTAINED
+
+    @property
+    def off_tree(self) -> bool:
+        """Whether the answer asserts something that the tree does not have."""
+        return self.stage is Stage.OFF_TREE

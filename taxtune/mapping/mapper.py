@@ -113,25 +113,15 @@ class Mapper:
             row: Its similarity to every node, shape (nodes,).
         """
         text = self._bounded(answer)
-        best = top_k(row, self.config.k + 1)  # one more than k, so that k runners-up are left beside the node
-        top = best[: self.config.k]
+        top = top_k(row, self.config.k)
         if not any(character.isalnum() for character in text):
             node, stage = self.taxonomy.root, Stage.ABSTAINED
         elif self.config.preset == "paper-listing":
             node, stage = self._listing.place(text, row, top)
         else:
             node, stage = self._place_default(text, row, top)
-        abstained = stage is Stage.ABSTAINED
-        return Placement(
-            answer=answer,
-            node=node,
-            stage=stage,
-            score=0.0 if abstained else float(row[node]),
-            runners_up=tuple((v, s) for v, s in zip(best.tolist(), row[best].tolist(), strict=True) if v != node)[
-                : self.config.k
-            ],
-            abstained=abstained,
-        )
+        guessed = stage in (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
+        return Placement(answer, node, stage, confidence=float(row[node]) if guessed else None)
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns everything that can change a placement, for records: the similarity and the settings."""

@@ -73,7 +73,7 @@ class ExampleRow:
         node: Number of the node the answer was put on; None where the call failed.
         placed: Path of that node, joined with "/"; None where the call failed.
         stage: The mapper's stage that decided; None where the call failed.
-        score: The mapper's score for the placed node.
+        confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
         hp: This example's hP in (0, 1]; None where the call failed, never 0.
         hr: This example's hR in (0, 1]; None where the call failed, never 0.
         abstained: Whether the answer names nothing and was put on the root.
@@ -92,7 +92,7 @@ class ExampleRow:
     node: int | None
     placed: str | None
     stage: str | None
-    score: float | None
+    confidence: float | None
     hp: float | None
     hr: float | None
     abstained: bool

@@ -60,8 +60,10 @@ def test_text_one_line_each_blank_ones_too(
         "path": ["life", "bird", "duck", "mallard"],
         "label": "mallard",
         "stage": "verbatim",
-        "score": found[0]["score"],
+        "evidence": found[0]["evidence"],
+        "confidence": None,
         "abstained": False,
+        "off_tree": False,
     }
 
 
@@ -96,8 +98,8 @@ def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert run(monkeypatch, "-t", taxonomy, stdin=b"wild\tduck\nfoo\n") == 0
     captured = capsys.readouterr()
     first, second = captured.out.splitlines()
-    assert first.split("\t")[0::4] == ["mallard", "wild duck"]
-    assert first.split("\t")[3] == "life / bird / duck / mallard"
+    assert first.split("\t")[0::3] == ["mallard", "wild duck"]
+    assert first.split("\t")[2] == "life / bird / duck / mallard"
     assert second.split("\t")[:2] == ["life", "abstained"]
     assert "1 of them abstentions" in captured.err
     assert run(monkeypatch, "-t", taxonomy, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}') == 0

@@ -108,14 +108,11 @@ def test_a_partial_refusal_still_says_something(mapper: Mapper) -> None:
     assert label(mapper, "I cannot tell the exact species of this woodpecker") == "Picidae"
 
 
-def test_stage_score_and_runners_up(mapper: Mapper) -> None:
+def test_stages(mapper: Mapper) -> None:
     verbatim, head, several, nothing = mapper.place(["Blue Jay", "Pied woodpecker", "crow or coot", "?"])
     assert [p.stage for p in (verbatim, head, several, nothing)] == ["verbatim", "head", "list", "abstained"]
-    assert verbatim.score == pytest.approx(1.0, abs=1e-5)
-    assert len(verbatim.runners_up) == mapper.config.k
-    assert verbatim.node not in [node for node, _ in verbatim.runners_up]
-    assert [s for _, s in verbatim.runners_up] == sorted((s for _, s in verbatim.runners_up), reverse=True)
-    assert (nothing.node, nothing.score, nothing.abstained) == (0, 0.0, True)
+    assert verbatim.confidence is None  # nothing was guessed
+    assert (nothing.node, nothing.abstained) == (0, True)
     assert not several.abstained
 
 

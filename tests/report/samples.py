@@ -47,7 +47,7 @@ def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = Tr
                 node=None if failed else 4 + shared if wrong else level,
                 placed=None if failed else "/".join(placed),
                 stage=None if failed else "verbatim",
-                score=None if failed else 0.875,
+                confidence=None if failed else 0.875,
                 hp=None if failed else shared / len(placed),
                 hr=None if failed else shared / len(PATH),
                 abstained=not failed and level == 0,
