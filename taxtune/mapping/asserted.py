@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
-from taxtune.mapping.naming import Mention, Strength, is_foreign, locate_names, name_phrase
+from taxtune.mapping.naming import Mention, Strength, name_phrase
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import Unwrapped, unwrap
-from taxtune.mapping.words import ADJECTIVES, ARTICLES
+from taxtune.mapping.words import ARTICLES, DESCRIBING, SAYS_NOTHING
 
 __all__ = ["Asserted", "asserted_node"]
 
@@ -30,13 +30,15 @@ class Asserted:
     Attributes:
         node: The node, or None where the answer names nothing.
         stage: What decided, where there is a node.
-        phrases: The asserted phrases as folded words, for what comes after.
-        declined: Whether the speaker refused, denied or spoke of a vehicle; then nothing is guessed from the rest.
+        evidence: The words that decided, as they stand in the answer.
+        phrases: What is asserted and says something, where there is no node: folded words to the words as they stand.
+        declined: Whether the speaker refused or denied.
     """
 
     node: int | None
     stage: Stage
-    phrases: tuple[tuple[str, ...], ...]
+    evidence: str
+    phrases: dict[tuple[str, ...], str]
     declined: bool
 
 
@@ -49,36 +51,33 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     unwrapped = _listed(lexicon, unwrap(answer))
     words, whole_name = _whole_name(lexicon, unwrapped.lines)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, (words,), declined=False)
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
     found: dict[Role, list[tuple[Mention, Link]]] = {}
-    phrases: list[tuple[str, ...]] = []
+    phrases: dict[tuple[str, ...], str] = {}
     declined = False
     for line in unwrapped.lines:
-        reading = read_line(line, lambda words: locate_names(lexicon, words))
+        reading = read_line(line, lexicon)
         declined = declined or reading.refused or reading.denied
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
-            if part.role is Role.DENIED:
-                continue
-            if part.role is Role.ASSERTED:
-                if is_foreign(part.words):
-                    declined = True
-                else:
-                    phrases.append(part.keys)
             mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
                 found.setdefault(part.role, []).append((mention, link))
-    roles = (Role.ASSERTED, Role.COMPARED) if declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
+            elif part.role is Role.ASSERTED and not SAYS_NOTHING.issuperset(part.keys):
+                phrases[part.keys] = part.text
+    denied = {v for mention, _ in found.pop(Role.DENIED, []) for v in mention.nodes}
+    roles = (Role.ASSERTED, Role.COMPARED) if phrases or declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
     for role in roles:
         if role in found:
-            node, several = resolve(lexicon.taxonomy, found[role][:_MAX_MENTIONS])
+            node, several = resolve(lexicon.taxonomy, found[role][:_MAX_MENTIONS], denied)
             whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
             stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
-            return Asserted(node, stage, tuple(phrases), declined)
+            evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in found[role][:_MAX_MENTIONS]))
+            return Asserted(node, stage, evidence, {}, declined)
     if whole_name:
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, tuple(phrases), declined)
-    return Asserted(None, Stage.ABSTAINED, tuple(phrases), declined)
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
+    return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
 
 
 def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:
@@ -120,7 +119,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = Phrase(words[:position], phrase.role, phrase.link)
             right = Phrase(words[position + 1 :], phrase.role, Link.OR)
-            if words[position + 1].key in ADJECTIVES and left.words[0].lower not in ARTICLES:
+            if words[position + 1].key in DESCRIBING and left.words[0].lower not in ARTICLES:
                 continue  # "sable and black dog"
             if _names(lexicon, left) and _names(lexicon, right):
                 return [left, *_conjuncts(lexicon, right)]

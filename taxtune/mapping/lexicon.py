@@ -1,4 +1,12 @@
-"""The names of a taxonomy, indexed: whole names, the head nouns they end in, Latin binomials, and near spellings."""
+"""The names of a taxonomy, indexed: whole names, what they can be shortened to, the words they end and begin in.
+
+Everything here is learnt from the tree. Three indexes say what a run of folded words means:
+
+- `exact`: it is a name; or a name without words that the tree makes redundant ("747" for "Boeing 747" below Boeing,
+  "noodle" for "noodle dish" where every node is a dish);
+- `head`: names end in it, as English names end in their noun ("woodpecker"): what these nodes have in common;
+- `front`: names that begin with their parent's go on with it ("BMW Z4" for "BMW Z4 Convertible 2012").
+"""
 
 from __future__ import annotations
 
@@ -11,16 +19,15 @@ from functools import lru_cache
 import numpy as np
 
 from taxtune.mapping.normalize import fold_words
-from taxtune.mapping.words import COMMON, FOREIGN, NO_HEADS, OBJECTS
+from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Lexicon"]
+__all__ = ["MAX_WORDS", "Lexicon"]
 
 #: Longest name, in words, that is looked up.
 MAX_WORDS = 8
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 _MAX_HEAD = 3
-#: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
 #: A sense with less than this share of the names of the main sense is not meant.
 _MINOR_SENSE = 0.34
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
@@ -29,7 +36,10 @@ _MIN_BREEDS = 20
 _RARE_EPITHET = 3
 #: A modifier tells the part of the tree when at least this many nodes have it.
 _MIN_MODIFIER_SUPPORT = 8
+#: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
 _MIN_ENDING, _MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
+#: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
+_CODED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +66,27 @@ class Lexicon:
         self.taxonomy = taxonomy
         self.coverage = coverage
         self._exact: dict[str, list[_Entry]] = defaultdict(list)
+        self._shortened: dict[str, set[int]] = defaultdict(set)
         self._heads: dict[str, Counter[int]] = defaultdict(Counter)
+        self._fronts: dict[str, set[int]] = defaultdict(set)
         self._modifiers: dict[str, set[int]] = defaultdict(set)
         self._epithets: dict[str, set[int]] = defaultdict(set)
         self._initials: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._genera: dict[str, set[int]] = defaultdict(set)
-        self._breeds: dict[str, set[int]] = defaultdict(set)
         self._vocabulary: set[str] = set()
         self._endings: dict[str, set[int]] = defaultdict(set)
         self._is_leaf = np.zeros(len(taxonomy), dtype=bool)
         self._is_leaf[taxonomy.leaves] = True
         self._latin_tree = "genus" in taxonomy.ranks
+        self._names = [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
         for node in range(len(taxonomy)):
             self._add_node(node)
+        for node in range(len(taxonomy)):
+            self._add_shortened(node)
+        count = sum(len(names) for names in self._names)
+        digits = sum(any(map(_has_digit, words)) for names in self._names for words in names)
+        #: Whether the tree's own names have codes or years in them.
+        self.coded = digits >= _CODED_SHARE * count
         self._by_initial: dict[str, list[str]] = defaultdict(list)
         for word in sorted(self._vocabulary):
             if len(word) >= 4:
@@ -81,8 +99,7 @@ class Lexicon:
     def _add_node(self, node: int) -> None:
         label, aliases = self.taxonomy.labels[node], self.taxonomy.aliases[node]
         rank = self.taxonomy.ranks[node]
-        for position, name in enumerate(self.taxonomy.names(node)):
-            words = fold_words(name)
+        for position, (name, words) in enumerate(zip(self.taxonomy.names(node), self._names[node], strict=True)):
             if not words:
                 continue
             is_label = position == 0
@@ -99,17 +116,6 @@ class Lexicon:
                 if aliases or rank not in (None, "species"):
                     continue
             self._add_heads(node, name, words)
-        if self._is_leaf[node] and len(aliases) > _MIN_BREEDS:
-            self._add_breeds(node)
-
-    def _add_breeds(self, node: int) -> None:
-        """Indexes "bengal" from "bengal cat" where a species has many names that end in one of its own ("cat")."""
-        names = [fold_words(name) for name in self.taxonomy.aliases[node]]
-        endings = Counter(words[-1] for words in names if len(words) > 1)
-        own = {words[0] for words in names if len(words) == 1}
-        for words in names:
-            if len(words) > 1 and words[-1] in own and endings[words[-1]] >= _MIN_BREEDS and words[0] not in NO_HEADS:
-                self._breeds["".join(words[:-1])].add(node)
 
     def _add_latin(self, node: int, words: tuple[str, ...], rank: str | None) -> None:
         if rank == "genus":
@@ -123,16 +129,50 @@ class Lexicon:
         for part in name.replace("–", "-").split():
             count = len(fold_words(part))
             inside.extend(i > 0 for i in range(count))
-        for length in range(1, min(_MAX_HEAD, len(words)) + 1):
-            start = len(words) - length
+        stop = len(words)
+        while stop > 1 and _has_digit(words[stop - 1]):
+            stop -= 1  # a "Focus Sedan 2007" is a sedan
+        for length in range(1, min(_MAX_HEAD, stop) + 1):
+            start = stop - length
             if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
                 continue
-            self._heads["".join(words[start:])][node] += 1
-        for word in words[:-1]:
+            self._heads["".join(words[start:stop])][node] += 1
+        for word in words[: stop - 1]:
             self._modifiers[word].add(node)
-        last = words[-1]
+        last = words[stop - 1]
         for length in range(_MIN_ENDING, min(_MAX_ENDING, len(last) - 2) + 1):
             self._endings[last[-length:]].add(node)
+
+    def _add_shortened(self, node: int) -> None:
+        """Indexes a node's names without the words that say again what its ancestors' names say."""
+        above = self.taxonomy.ancestors(node)[:-1].tolist()
+        known = {words for v in above for words in self._names[v]}
+        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
+        breeds = self._breed_words(node)
+        for words in self._names[node]:
+            fronted = [n for n in range(1, len(words)) if words[:n] in known]
+            if fronted and not (self._latin_tree and self.taxonomy.ranks[node] == "species"):
+                rest = words[fronted[-1] :]
+                self._shortened["".join(rest)].add(node)
+                self._add_fronts(node, rest, 1)
+            self._add_fronts(node, words, fronted[0] + 1 if fronted else 1, only_coded=not fronted)
+            if len(words) > 1 and (words[-1:] in of_root or words[-1] in breeds):
+                self._shortened["".join(words[:-1])].add(node)
+            elif len(words) > 2 and words[-1:] in known:
+                self._shortened["".join(words[:-1])].add(node)
+
+    def _add_fronts(self, node: int, words: tuple[str, ...], first: int, *, only_coded: bool = False) -> None:
+        for stop in range(first, len(words)):
+            if not only_coded or _has_digit(words[stop]):
+                self._fronts["".join(words[:stop])].add(node)
+
+    def _breed_words(self, node: int) -> set[str]:
+        """Returns the words behind a node's many breeds: "cat" in "bengal cat", if "cat" is a name of the node too."""
+        names = self._names[node]
+        if not self._is_leaf[node] or len(names) <= _MIN_BREEDS:
+            return set()
+        endings = Counter(words[-1] for words in names if len(words) > 1)
+        return {words[0] for words in names if len(words) == 1 and endings[words[0]] >= _MIN_BREEDS}
 
     # -- whole names ---------------------------------------------------------------------------------------------------
 
@@ -145,14 +185,38 @@ class Lexicon:
         """
         if not words or len(words) > MAX_WORDS:
             return ()
-        entries = self._exact.get("".join(words), ())
+        key = "".join(words)
+        entries = self._exact.get(key, ())
         spelt_alike = [entry for entry in entries if entry.words == tuple(words)]
         if not respelled or spelt_alike:  # "wheatear" is the bird, although "wheat ear" joins to the same key
             entries = spelt_alike
         if not entries:
             return ()
         english = [entry for entry in entries if not entry.latin]
-        return self._distinct(english or entries, "".join(words))
+        return self._distinct(english or entries, key)
+
+    def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the node that has a name which says just this beyond its ancestors' names; () where several do."""
+        key = "".join(words)
+        nodes = self._shortened.get(key, set())
+        if len(words) == 1 and words[0] in SAYS_NOTHING:
+            return ()
+        if len(nodes) > 1:
+            nodes = {self.common(nodes)}
+        return tuple(v for v in nodes if v)
+
+    def front(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns what the nodes have in common whose names begin with the words and, before them, their parents'."""
+        if len(words) == 1 and words[0] in SAYS_NOTHING:
+            return ()
+        nodes = self._fronts.get("".join(words), ())
+        common = self.common(nodes) if nodes else 0
+        return (common,) if common else ()
+
+    def is_latin(self, words: Sequence[str]) -> bool:
+        """Tells whether the words are known as a Latin label only."""
+        entries = self._exact.get("".join(words), ())
+        return bool(entries) and all(entry.latin for entry in entries)
 
     def _distinct(self, entries: Sequence[_Entry], key: str) -> tuple[int, ...]:
         """Drops senses that say the same: of a node and its ancestor with one name, one stays."""
@@ -193,7 +257,7 @@ class Lexicon:
             modifiers: The words before them. One that occurs in names of one part of the tree only ("throated") leaves
                 only that part's nodes, where there are any.
         """
-        if not words or len(words) > _MAX_HEAD or (len(words) == 1 and words[0] in NO_HEADS):
+        if not words or len(words) > _MAX_HEAD or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return None
         nodes = set(self._heads.get("".join(words), ()))
         if not nodes:
@@ -202,6 +266,10 @@ class Lexicon:
             domain = self._domain_of(modifier)
             nodes = {v for v in nodes if self.taxonomy.is_ancestor(domain, v)} or nodes
         return self.lifted(self.common(nodes))
+
+    def support(self, words: Sequence[str]) -> int:
+        """Returns how many nodes have a name that ends in the words."""
+        return len(self._heads.get("".join(words), ()))
 
     def _domain_uncached(self, modifier: str) -> int:
         nodes = self._modifiers.get(modifier, ())
@@ -215,10 +283,6 @@ class Lexicon:
     def is_leaf(self, node: int) -> bool:
         """Tells whether a node has no children."""
         return bool(self._is_leaf[node])
-
-    def breed(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the domestic species that has a breed of this name: Felis catus for "bengal", from "bengal cat"."""
-        return tuple(sorted(self._breeds.get("".join(words), ())))
 
     def lifted(self, node: int) -> int:
         """Returns the parent of a wild species, and any other node as it is; breeds have no sister species."""
@@ -240,15 +304,20 @@ class Lexicon:
         return best
 
     def compound(self, word: str) -> int | None:
-        """Returns what the ending of an unknown closed compound means: "leafbird" is a bird.
+        """Returns what the ending of an unknown closed compound means: "leafbird" is a bird, a "supercar" a car.
 
-        Endings are learnt from the last words of all names; one counts when at least eight nodes have it.
+        Endings are learnt from the last words of all names; one counts when at least eight nodes have it. A word that
+        parts into two known ones is a compound of them.
         """
         for length in range(min(_MAX_ENDING, len(word) - 3), _MIN_ENDING, -1):
             ending = word[-length:]
             nodes = self._endings.get(ending, ())
-            if len(nodes) >= _MIN_ENDING_SUPPORT and ending not in NO_HEADS and self.knows_english(ending):
+            if len(nodes) >= _MIN_ENDING_SUPPORT and ending not in SAYS_NOTHING and self.knows_english(ending):
                 return self.common(nodes)
+        for length in range(len(word) - 3, 2, -1):
+            first, last = word[:-length], word[-length:]
+            if first in self._vocabulary and (named := self.exact((last,))):
+                return self.common(named)
         return None
 
     # -- Latin ---------------------------------------------------------------------------------------------------------
@@ -276,6 +345,30 @@ class Lexicon:
         """Returns the nodes with a two-word name of this initial and second word: "t. merula"."""
         return tuple(sorted(self._initials.get((initial, epithet), ())))
 
+    # -- for the reader ------------------------------------------------------------------------------------------------
+
+    def locate(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """Returns where names of several words stand in a run of folded words, the longest first from the left."""
+        found: list[tuple[int, int]] = []
+        start = 0
+        while start < len(words) - 1:
+            for stop in range(min(len(words), start + MAX_WORDS), start + 1, -1):
+                if self.exact(words[start:stop], respelled=False):
+                    found.append((start, stop))
+                    start = stop - 1
+                    break
+            start += 1
+        return found
+
+    def mentions(self, words: Sequence[str]) -> bool:
+        """Tells whether one of the words, or a run of them, names something below the root."""
+        for word in words:
+            if word not in SAYS_NOTHING:
+                named = self.exact((word,)) or self.shortened((word,)) or self.front((word,))
+                if any(named) or self.support((word,)) > 1:
+                    return True
+        return bool(self.locate(words))
+
     # -- spelling ------------------------------------------------------------------------------------------------------
 
     def knows_english(self, word: str) -> bool:
@@ -286,31 +379,39 @@ class Lexicon:
         """Tells whether a folded word occurs in any name."""
         return word in self._vocabulary
 
+    def code(self, word: str) -> str:
+        """Returns the known code that an unknown one begins with, "a320" for "a320neo", or else the word."""
+        if _has_digit(word) and word not in self._vocabulary:
+            for stop in range(len(word) - 1, 1, -1):
+                if word[:stop] in self._vocabulary and _has_digit(word[:stop]):
+                    return word[:stop]
+        return word
+
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of eight letters and more, two in words of ten; shorter words may only double a
-        letter, lose a double, or swap two: "castle" is no "cattle".
+        swapped) is forgiven in words of seven letters and more, two in words of ten; shorter words may only double a
+        letter or lose a double: "castle" is no "cattle".
 
         Args:
             word: A folded word.
-            generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
+            generous: Forgive one slip from five letters and two from eight, where more than this word speaks for the
                 name.
         """
         return self._corrected(word, generous)
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        one, two = (5, 7) if generous else (5, 10)
+        one, two = (5, 8) if generous else (5, 10)
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
-        if limit == 0 or word in self._vocabulary or not word.isalpha() or word in FOREIGN | COMMON | OBJECTS:
+        if limit == 0 or word in self._vocabulary or not word.isalpha() or word in SAYS_NOTHING:
             return None
         best: list[str] = []
         for known in self._by_initial.get(word[0], ()):
             if abs(len(known) - len(word)) > limit:
                 continue
             distance = _edits(word, known, limit)
-            if distance > limit or (not generous and len(word) < 8 and not _is_slip_of_hand(word, known)):
+            if distance > limit or (not generous and len(word) < 7 and not _is_slip_of_hand(word, known)):
                 continue
             if distance < limit:
                 limit, best = distance, []
@@ -319,9 +420,13 @@ class Lexicon:
         return best[0] if len(best) == 1 else None
 
 
+def _has_digit(word: str) -> bool:
+    return any(character.isdigit() for character in word)
+
+
 def _is_slip_of_hand(word: str, known: str) -> bool:
-    """Tells whether two words differ only by doubled letters or the order of their letters."""
-    return re.sub(r"(.)\1", r"\1", word) == re.sub(r"(.)\1", r"\1", known) or sorted(word) == sorted(known)
+    """Tells whether two words differ only by doubled letters."""
+    return re.sub(r"(.)\1", r"\1", word) == re.sub(r"(.)\1", r"\1", known)
 
 
 def _edits(a: str, b: str, limit: int) -> int:

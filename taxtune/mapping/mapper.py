@@ -16,7 +16,7 @@ runs the paper's listing to the letter instead (`listing`), which never abstains
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.listing import ListingMapper, softmax, top_k
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
-from taxtune.mapping.words import NO_HEADS
+from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -88,16 +88,24 @@ class Mapper:
         """
         if images is not None and len(images) != len(answers):
             raise ValueError(f"{len(answers)} answers, but {len(images)} images")
-        placements: list[Placement] = []
-        for start in range(0, len(answers), _BATCH):
-            batch = [str(answer or "") for answer in answers[start : start + _BATCH]]
-            rows = self.node_scores(batch, None if images is None else images[start : start + _BATCH])
-            placements.extend(self.place_scored(answer, row) for answer, row in zip(batch, rows, strict=True))
-        return placements
+        texts = [str(answer or "") for answer in answers]
+        if self.similarity.needs_images:
+            given = images if images is not None else [None] * len(texts)
+            return [self._place(text, image) for text, image in zip(texts, given, strict=True)]
+        placed = {text: self._place(text, None) for text in dict.fromkeys(texts)}
+        return [placed[text] for text in texts]
 
     def place_one(self, answer: str) -> Placement:
         """Returns the placement of one answer."""
         return self.place([answer])[0]
+
+    def nearest(self, answers: Sequence[str], k: int = 10) -> list[list[tuple[int, float]]]:
+        """Returns the k nodes most similar to each answer with their similarity, best first."""
+        found = []
+        for row in self.node_scores(answers):
+            top = top_k(row, k)
+            found.append(list(zip(top.tolist(), row[top].tolist(), strict=True)))
+        return found
 
     def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.float32]:
         """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names."""
@@ -106,40 +114,48 @@ class Mapper:
         return np.maximum.reduceat(self.similarity.scores(texts, images), starts, axis=1)
 
     def place_scored(self, answer: str, row: NDArray[np.float32]) -> Placement:
-        """Returns the placement of an answer whose similarity row is known.
+        """Returns the placement of an answer whose similarity to every node is known, shape (nodes,)."""
+        return self._decide(answer, lambda: row)
 
-        Args:
-            answer: The answer.
-            row: Its similarity to every node, shape (nodes,).
-        """
+    def _place(self, answer: str, image: Image | None) -> Placement:
+        images = None if image is None else [image]
+        return self._decide(answer, lambda: self.node_scores([answer], images)[0])
+
+    def _decide(self, answer: str, similarity: Callable[[], NDArray[np.float32]]) -> Placement:
         text = self._bounded(answer)
-        top = top_k(row, self.config.k)
         if not any(character.isalnum() for character in text):
-            node, stage = self.taxonomy.root, Stage.ABSTAINED
-        elif self.config.preset == "paper-listing":
-            node, stage = self._listing.place(text, row, top)
-        else:
-            node, stage = self._place_default(text, row, top)
-        guessed = stage in (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
-        return Placement(answer, node, stage, confidence=float(row[node]) if guessed else None)
+            return Placement(answer, self.taxonomy.root, Stage.ABSTAINED)
+        if self.config.preset == "paper-listing":
+            row = similarity()
+            node, stage = self._listing.place(text, row, top_k(row, self.config.k))
+            return Placement(answer, node, stage, evidence=text, confidence=float(row[node]))
+        asserted = asserted_node(self._lexicon, text)
+        if asserted.node is not None:
+            return Placement(answer, asserted.node, asserted.stage, evidence=asserted.evidence)
+        if not asserted.phrases:
+            return Placement(answer, self.taxonomy.root, Stage.ABSTAINED)
+        evidence = "; ".join(asserted.phrases.values())
+        if sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
+            guess = self._guess(list(asserted.phrases), similarity)
+            if guess is not None:
+                return Placement(answer, *guess[:2], evidence=evidence, confidence=guess[2])
+        stage = Stage.ABSTAINED if asserted.declined else Stage.OFF_TREE
+        return Placement(answer, self.taxonomy.root, stage, evidence=evidence)
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns everything that can change a placement, for records: the similarity and the settings."""
         return {"similarity": self.similarity.name, **self.config.as_dict()}
 
-    # -- the default -----------------------------------------------------------------------------------------------
+    # -- guessing ------------------------------------------------------------------------------------------------------
 
-    def _place_default(self, answer: str, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage]:
-        asserted = asserted_node(self._lexicon, answer)
-        if asserted.node is not None:
-            return asserted.node, asserted.stage
-        words = sum(len(phrase) for phrase in asserted.phrases if not NO_HEADS.issuperset(phrase))
-        if asserted.declined or not 0 < words <= _MAX_GUESSED_WORDS:
-            return self.taxonomy.root, Stage.ABSTAINED
-        shared = self._by_ngram(asserted.phrases)
+    def _guess(
+        self, phrases: Sequence[tuple[str, ...]], similarity: Callable[[], NDArray[np.float32]]
+    ) -> tuple[int, Stage, float] | None:
+        shared = self._by_ngram(phrases)
         if shared is not None:
-            return shared, Stage.NGRAM
-        return self._by_similarity(row, top)
+            return shared, Stage.NGRAM, 0.5
+        row = similarity()
+        return self._by_similarity(row, top_k(row, self.config.k))
 
     def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
@@ -153,10 +169,12 @@ class Mapper:
                 return common
         return None
 
-    def _by_similarity(self, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage]:
+    def _by_similarity(
+        self, row: NDArray[np.float32], top: NDArray[np.int64]
+    ) -> tuple[int, Stage, float] | None:
         least = self.config.min_similarity
         if row[top[0]] < (self.similarity.confident if least is None else least):
-            return self.taxonomy.root, Stage.ABSTAINED
+            return None
         share = softmax(row[top])
         if len(top) > 1 and share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk:
             votes = np.bincount(
@@ -164,8 +182,9 @@ class Mapper:
             )
             elected = np.flatnonzero(votes >= self.config.thr_vote)
             if len(elected):
-                return int(max(elected.tolist(), key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))), Stage.VOTE
-        return int(top[0]), Stage.SIMILARITY
+                node = int(max(elected.tolist(), key=lambda v: (self.taxonomy.depth[v], votes[v], row[v])))
+                return node, Stage.VOTE, float(row[node])
+        return int(top[0]), Stage.SIMILARITY, float(row[top[0]])
 
     def _bounded(self, answer: str) -> str:
         answer = answer.strip()
@@ -206,4 +225,4 @@ class Mapper:
 def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
     """Returns the word n-grams in which at least two words tell something: not "black and"."""
     grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return [gram for gram in grams if sum(word not in NO_HEADS for word in gram) >= 2]
+    return [gram for gram in grams if sum(word not in SAYS_NOTHING for word in gram) >= 2]

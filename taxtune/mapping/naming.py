@@ -1,34 +1,33 @@
 """One noun phrase to the nodes that it names.
 
 English puts the noun last: a "fern-leafed speedwell" is a speedwell and a "swallow tanager" a tanager. So a phrase is
-read from its end: the longest run of last words that is a name, or that names on the tree end in, decides; a name
-directly before it makes it more exact where it fits ("artichoke flower", "redhead duck").
+read from its end: the longest run of last words that is a name, or that names on the tree end in, decides. What stands
+before it makes it more exact where it fits below it ("artichoke flower", "redhead duck"). A last word that names
+nothing, be it a verb, an adjective or a noun that the tree lacks, is left out, and the phrase is read again without it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
-from taxtune.mapping.reading import Phrase, Word
-from taxtune.mapping.words import ADJECTIVES, ARTICLES, FILLER, FOREIGN, LIKENESS, NO_HEADS, TAIL, WIDE_RANKS
+from taxtune.mapping.reading import Phrase, Word, text_of
+from taxtune.mapping.words import ARTICLES, DESCRIBING, FILLER, LIKENESS, ONE, SAYS_NOTHING, TAIL, WIDE_RANKS
 
-__all__ = ["Mention", "Strength", "locate_names", "name_phrase"]
+__all__ = ["Mention", "Strength", "name_phrase"]
 
 #: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
 #: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
 _BARE_SHARE, _MODIFIED_SHARE = 0.1, 0.3
 _LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on", "e", "es")
-_CODE = re.compile(r"\d{3,}s?|\d+[a-z]\w*|[a-z]+\d\w*", re.I)
 
 
 class Strength(IntEnum):
     """How much of a phrase its nodes rest on."""
 
-    #: An inner name, a genus with an unknown epithet, an ending, a mended spelling.
+    #: A name that something else follows, a genus with an unknown epithet, an ending, a mended spelling.
     PART = 0
     #: The last words are a name, or names on the tree end in them.
     HEAD = 1
@@ -47,6 +46,7 @@ class Mention:
         broad: Whether the node is only what several things of that name have in common.
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one more guess.
         binomial: Whether the phrase looks like a Latin species name.
+        evidence: The words that decided, as they stand in the answer.
     """
 
     nodes: tuple[int, ...]
@@ -55,42 +55,53 @@ class Mention:
     broad: bool = False
     described: bool = False
     binomial: bool = False
-
-
-def locate_names(lexicon: Lexicon, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns where names of several words stand in a run of folded words, the longest first from the left."""
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < len(words) - 1:
-        for stop in range(min(len(words), start + MAX_WORDS), start + 1, -1):
-            if lexicon.exact(words[start:stop], respelled=False):
-                found.append((start, stop))
-                start = stop - 1
-                break
-        start += 1
-    return found
+    evidence: str = ""
 
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns what a phrase names, or None where it names nothing on the tree."""
-    words = _trim(lexicon, phrase.words)
+    given = tuple(replace(word, key=lexicon.code(word.key)) for word in phrase.words)
+    words, after = _trim(lexicon, given)
     keys = [word.key for word in words]
-    describes = all(key in ADJECTIVES or key in FILLER for key in keys)
+    describes = all(key in DESCRIBING or key in FILLER for key in keys)
     if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
         return None
+    mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in ONE)
+    if mention is None:
+        return None
+    nodes = _at_rank(lexicon, mention.nodes, after[:1])
     described = phrase.words[0].lower in ARTICLES
+    return replace(mention, nodes=nodes, described=described, evidence=mention.evidence or text_of(words))
+
+
+def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+    keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
     if nodes and _is_trusted(lexicon, keys, nodes, bare=True) and not _is_odd_split(lexicon, keys, whole=True):
-        nodes = _at_rank(lexicon, nodes, phrase.words[phrase.words.index(words[-1]) + 1 :][:1])
-        return Mention(nodes, Strength.WHOLE, "".join(keys), described=described, binomial=_looks_binomial(words))
-    if is_foreign(words):
-        return None
-    for read in (_mended_name, _latin, _suffix, _breed, _mended, _before_of, _inner, _part_of_wide):
-        mention = read(lexicon, words)
-        if mention is not None:
-            nodes = _at_rank(lexicon, mention.nodes, phrase.words[phrase.words.index(words[-1]) + 1 :][:1])
-            return replace(mention, nodes=nodes, described=described)
+        return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
     return None
+
+
+def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | None:
+    """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
+    if not lexicon.coded and any(any(c.isdigit() for c in word.text) for word in words):
+        return None  # what has a model code or a year is nothing on a tree that has none: "Jaguar XF 2005"
+    for read in (_mended_name, _latin):
+        if mention := read(lexicon, words):
+            return mention
+    last = len(words)
+    if one and last > 1 and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
+        last -= 1  # "a skua flies": behind "a" the noun is singular
+    best: Mention | None = None
+    for stop in range(last, 0, -1):
+        mention = _suffix(lexicon, words[:stop])
+        if mention is None and stop == last:
+            mention = _mended(lexicon, words[:stop])
+        if mention is not None:
+            best = mention if stop == last else replace(mention, strength=Strength.PART)
+            best = replace(best, evidence=text_of(words[:stop]))
+            break
+    return best
 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
@@ -105,25 +116,21 @@ def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) ->
     return tuple(dict.fromkeys(lifted))
 
 
-def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Takes filler off the front and words such as "species" off the end, unless a whole name would break."""
-    while words and not lexicon.exact([word.key for word in words], respelled=False):
-        if words[-1].key in TAIL and len(words) > 1:
-            words = words[:-1]
-        elif words[0].key in FILLER and not (len(words) > 1 and words[1].glued):
-            words = words[1:]
+def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Takes filler off the front and words such as "species" off the end, unless a whole name would break.
+
+    Returns:
+        What is left, and what was taken off the end.
+    """
+    start, stop = 0, len(words)
+    while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
+        if words[stop - 1].key in TAIL:
+            stop -= 1
+        elif (words[start].key in FILLER or words[start].text.isdigit()) and not words[start + 1].glued:
+            start += 1
         else:
             break
-    return words
-
-
-def is_foreign(words: Sequence[Word]) -> bool:
-    """Tells whether a phrase speaks of a vehicle or carries a model code or year: "Jaguar XF Sedan 2005"."""
-    for i, word in enumerate(words):
-        glued = i + 1 < len(words) and words[i + 1].glued
-        if word.key in FOREIGN or (_CODE.fullmatch(word.text) and not glued) or (word.glued and word.text.isdigit()):
-            return True
-    return False
+    return words[start:stop], words[stop:]
 
 
 def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool:
@@ -131,7 +138,7 @@ def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool
     if len(keys) < 2 or lexicon.exact(keys, respelled=False):
         return False
     if whole:
-        return keys[0] in ADJECTIVES and bool(_wide(lexicon, keys[-1:]))
+        return keys[0] in DESCRIBING and bool(_wide(lexicon, keys[-1:]))
     return lexicon.exact(keys[-1:]) != ()
 
 
@@ -140,35 +147,53 @@ def _wide(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
     return tuple(v for v in lexicon.exact(keys) if lexicon.taxonomy.ranks[v] in WIDE_RANKS)
 
 
-# -- the ways to read a phrase, the best first -------------------------------------------------------------------------
+# -- from the end ------------------------------------------------------------------------------------------------------
 
 
 def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+    """Reads the last words of a phrase, the longest that name something."""
+    of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
+    if of and (before := _suffix(lexicon, words[:of])):
+        return before  # "robin of Europe", "vase of sunflowers"; "photo" in "photo of a robin" names nothing
     keys = [word.key for word in words]
     if not keys or keys[-1] in LIKENESS:
         return None
     if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
         return None  # "Ailuroedus melanotis" is no Melanotis
+    found: list[tuple[int, Mention]] = []
     for start in range(max(0, len(keys) - MAX_WORDS), len(keys)):
-        suffix, modifiers = keys[start:], keys[:start]
-        if all(key in ADJECTIVES for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
-            continue
-        if words[start].glued and len(suffix) > 1:
-            continue  # a "black-and-yellow grosbeak" is no yellow grosbeak
-        bare = all(key in ADJECTIVES or key in FILLER for key in modifiers)
-        nodes, broad = lexicon.exact(suffix), False
-        if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
-            nodes = ()
-        strength = Strength.WHOLE if nodes and bare else Strength.HEAD
-        if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
-            nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
-        if not nodes:
-            head = lexicon.head(suffix, modifiers)
-            nodes, broad = (() if head is None or head == 0 else (head,)), True
-        if nodes:
-            closer = _closer(lexicon, words, start, nodes)
-            return Mention(closer or nodes, strength, "".join(suffix), broad and not closer)
-    return None
+        mention = _named(lexicon, words, start)
+        if mention is not None:
+            found.append(_closest(lexicon, words, start, mention))
+            if mention.broad:
+                break
+    # A reading that leaves fewer words out is better: "White Peacock" + "butterfly", not "Peacock butterfly".
+    return max(found, key=lambda item: item[0])[1] if found else None
+
+
+def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
+    """Returns what the words from `start` on name as the noun of the phrase."""
+    keys = [word.key for word in words]
+    suffix, modifiers = keys[start:], keys[:start]
+    if all(key in DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
+        return None
+    if words[start].glued and len(suffix) > 1:
+        return None  # a "black-and-yellow grosbeak" is no yellow grosbeak
+    bare = all(key in DESCRIBING or key in FILLER for key in modifiers)
+    nodes, broad = lexicon.exact(suffix), False
+    if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
+        nodes = ()
+    if not nodes:
+        nodes = lexicon.shortened(suffix)
+    strength = Strength.WHOLE if nodes and bare else Strength.HEAD
+    if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
+        nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
+    if not nodes:
+        nodes = lexicon.front(suffix)
+    if not nodes:
+        head = lexicon.head(suffix, modifiers)
+        nodes, broad = (() if head is None or head == 0 else (head,)), True
+    return Mention(nodes, strength, "".join(suffix), broad) if nodes else None
 
 
 def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, bare: bool) -> bool:
@@ -186,21 +211,29 @@ def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
     return lexicon.share(keys, int(lexicon.taxonomy.parents[node])) > 2 * lexicon.share(keys, node)
 
 
-def _closer(lexicon: Lexicon, words: Sequence[Word], start: int, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns what a name directly before the head makes of it: below the head's node, or nothing."""
-    if start == 0 or words[start].glued:
-        return ()
-    keys = [word.key for word in words[:start]]
-    for first in range(max(0, start - MAX_WORDS), start):
-        if first > 0 and words[first].glued:
+def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
+    """Returns how many words the noun and a name before it that fits below it cover, and what both name together."""
+    covered = 1 if mention.broad else len(words) - start
+    taxonomy = lexicon.taxonomy
+    for stop in range(start, 0, -1):
+        if stop < len(words) and words[stop].glued:
             continue
-        named = lexicon.exact(keys[first:])
-        below = [v for v in named if any(v != n and lexicon.taxonomy.is_ancestor(n, v) for n in nodes)]
-        if below and not all(key in ADJECTIVES for key in keys[first:]):
-            return tuple(below)
-        if named:
-            return ()
-    return ()
+        for first in range(max(0, stop - MAX_WORDS), stop):
+            keys = [word.key for word in words[first:stop]]
+            if (first > 0 and words[first].glued) or all(key in SAYS_NOTHING for key in keys):
+                continue
+            named = lexicon.exact(keys) or lexicon.shortened(keys) or lexicon.front(keys)
+            below = tuple(
+                v for v in named if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes)
+            )
+            if below:
+                return covered + stop - first, replace(mention, nodes=below, broad=False)
+            if named:
+                return covered, mention
+    return covered, mention
+
+
+# -- Latin, and slips of the pen ---------------------------------------------------------------------------------------
 
 
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -209,26 +242,26 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(keys) == 2 and len(words[0].text) == 1:
         found = lexicon.abbreviated(keys[0], keys[1])
         return Mention(found, Strength.WHOLE, "".join(keys)) if found else None
-    named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 and _looks_binomial(words[:2]) else ()
+    if len(keys) < 2:
+        return None
+    named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author: "Quercus alba L."
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True)
     species = lexicon.epithet(keys)
-    if len(species) == 1 and len(keys) > 1:
+    if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if not (2 <= len(keys) <= 4 and genera and words[0].text[:1].isupper() and not words[1].glued):
+    if not genera or words[1].glued or not (_looks_binomial(words[:2]) or words[0].text[:1].isupper()):
         return None
-    if not _looks_binomial(words) and lexicon.knows_english(keys[-1]):
+    if lexicon.knows_english(keys[-1]) and not lexicon.is_latin(keys[-1:]):
         return None
     moved = [v for genus in genera for v in lexicon.moved(genus, keys[1])] if len(keys) == 2 else []
     return Mention(tuple(moved) or genera, Strength.PART, "".join(keys) if moved else keys[0])
 
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
-    return (
-        len(words) in (2, 3)
-        and words[0].text[:1].isupper()
-        and all(w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in ADJECTIVES for w in words[1:])
+    return len(words) in (2, 3) and all(
+        w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in DESCRIBING for w in words[1:]
     )
 
 
@@ -244,9 +277,9 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(words) < 2 or len(words) > MAX_WORDS or all(lexicon.knows(word.key) for word in words):
         return None
     keys = [lexicon.correct(word.key, generous=True) or word.key for word in words]
+    same = [word.key == key for word, key in zip(words, keys, strict=True)]
     for start in range(len(keys) - 1):
-        nodes = lexicon.exact(keys[start:], respelled=False)
-        if nodes and any(word.key != key for word, key in zip(words[start:], keys[start:], strict=True)):
+        if not all(same[start:]) and any(same[start:]) and (nodes := lexicon.exact(keys[start:], respelled=False)):
             return Mention(nodes, Strength.WHOLE if start == 0 else Strength.HEAD, "".join(keys[start:]))
     return None
 
@@ -256,55 +289,10 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(words) > MAX_WORDS or _is_unknown_binomial(lexicon, words):
         return None
     last = words[-1].key
-    if last not in NO_HEADS and not lexicon.knows(last):
-        if len(last) < (7 if len(words) > 1 else 5):
-            return _ending(lexicon, last)
-        mended = [Word(w.text, w.lower, lexicon.correct(w.key) or w.key, w.glued) for w in words]
-        if mended[-1].key != last:
-            mention = _suffix(lexicon, mended)
-            if mention is not None:
-                return mention
-        return _ending(lexicon, last)
-    return None
-
-
-def _ending(lexicon: Lexicon, word: str) -> Mention | None:
-    node = lexicon.compound(word)
-    return Mention((node,), Strength.PART, word, broad=True) if node else None
-
-
-def _breed(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Bengal" or "large Siberian" where a "Bengal cat" and a "Siberian cat" are known."""
-    keys = [word.key for word in words]
-    for start in range(len(keys)):
-        nodes = lexicon.breed(keys[start:])
-        if nodes and all(key in ADJECTIVES or key in FILLER for key in keys[:start]):
-            return Mention(nodes, Strength.PART, "".join(keys[start:]))
-    return None
-
-
-def _part_of_wide(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "purple petal ring": a wide term that only words for shapes, or heads of anything ("star"), follow."""
-    for position in range(len(words) - 1, 0, -1):
-        after = words[position].key
-        if after not in NO_HEADS and lexicon.head([after]) != lexicon.taxonomy.root:
-            return None
-        wide = _wide(lexicon, [words[position - 1].key])
-        if wide and not words[position].glued:
-            return Mention(wide, Strength.PART, words[position - 1].key)
-    return None
-
-
-def _before_of(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "robin of Europe": where nothing after "of" is a name, what stands before it."""
-    position = next((i for i, word in enumerate(words) if word.key == "of"), 0)
-    return _suffix(lexicon, words[:position]) if position else None
-
-
-def _inner(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads a name that only describing words follow: "sparrow brown"."""
-    keys = [word.key for word in words]
-    stop = len(keys)
-    while stop > 1 and keys[stop - 1] in ADJECTIVES:
-        stop -= 1
-    return _suffix(lexicon, words[:stop]) if stop < len(keys) else None
+    if last in SAYS_NOTHING or lexicon.knows(last):
+        return None
+    mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
+    if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
+        return mention
+    node = lexicon.compound(last)
+    return Mention((node,), Strength.PART, last, broad=True) if node else None

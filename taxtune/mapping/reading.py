@@ -1,11 +1,17 @@
-"""An unwrapped line of an answer read as noun phrases: what is asserted, compared, mere context, or denied."""
+"""An unwrapped line of an answer read as noun phrases: what is asserted, compared, mere context, or denied.
+
+English closes its classes of small words, and only those are listed (`words`). A verb is known by where it stands: a
+word in -ing behind something that the tree names ("a dog holding ..."), or whatever stands before an article in the
+middle of a phrase ("a fox chases | a rabbit"). What such a verb does something to is context.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from taxtune.mapping.normalize import fold_word, strip_accents
 from taxtune.mapping.words import (
@@ -15,19 +21,19 @@ from taxtune.mapping.words import (
     CERTAINTY,
     CLAUSE_STARTS,
     COMPARISON,
-    CONTEXT,
+    HEDGES,
     NEGATION,
     PRECISION,
+    PREPOSITIONS,
     REFUSAL,
-    RESUMES,
     SEEMS,
+    VERBS,
 )
 
-__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line"]
+__all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ`´][^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
-_HEDGES = frozenset(["could", "might", "may"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?\s*%|\b[01]?\.\d+\b")
@@ -65,6 +71,11 @@ class Word:
     glued: bool
 
 
+def text_of(words: Sequence[Word]) -> str:
+    """Returns words as they stand in the answer."""
+    return "".join((("-" if word.glued else " ") if i else "") + word.text for i, word in enumerate(words))
+
+
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """A run of words that may hold a name."""
@@ -78,6 +89,11 @@ class Phrase:
         """The folded words."""
         return tuple(word.key for word in self.words)
 
+    @property
+    def text(self) -> str:
+        """The words as they stand in the answer."""
+        return text_of(self.words)
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -88,15 +104,26 @@ class Reading:
     denied: bool
 
 
-def read_line(line: str, locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]) -> Reading:
+class Names(Protocol):
+    """What the reader asks of the tree."""
+
+    def locate(self, words: Sequence[str]) -> Sequence[tuple[int, int]]:
+        """Returns where names of several words stand among folded words, as (start, stop)."""
+        ...
+
+    def mentions(self, words: Sequence[str]) -> bool:
+        """Tells whether one of the folded words, or a run of them, names something on the tree."""
+        ...
+
+
+def read_line(line: str, names: Names) -> Reading:
     """Parts a line into phrases.
 
     Args:
         line: One line of an unwrapped answer.
-        locate_names: Given folded words, says where names of several words stand, as (start, stop); grammatical words
-            inside a name ("Jack-in-the-pulpit", "forget-me-not") part nothing.
+        names: The names on the tree. Grammatical words inside a name ("Jack-in-the-pulpit") part nothing.
     """
-    return _Reader(_tokenize(line), locate_names).read()
+    return _Reader(_tokenize(line), names).read()
 
 
 def _tokenize(line: str) -> list[Word | str]:
@@ -133,19 +160,20 @@ def _abbreviates(token: Word | str) -> bool:
 class _Reader:
     """Walks over the tokens once and keeps the state of the clause."""
 
-    def __init__(
-        self, tokens: list[Word | str], locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]
-    ) -> None:
+    def __init__(self, tokens: list[Word | str], names: Names) -> None:
         self.tokens = tokens
-        self.locked = self._lock(locate_names)
+        self.names = names
+        self.locked = self._lock()
         self.phrases: list[Phrase] = []
         self.current: list[Word] = []
-        self.role, self.link = Role.ASSERTED, Link.SENTENCE
+        self.role = Role.ASSERTED
         self.pending_link = Link.SENTENCE
         self.refused = self.denied = False
         self.parenthesis: Role | None = None
+        #: Whether this sentence has said something that is on the tree, and whether it has said anything.
+        self.named = self.spoken = False
 
-    def _lock(self, locate_names: Callable[[Sequence[str]], Sequence[tuple[int, int]]]) -> set[int]:
+    def _lock(self) -> set[int]:
         """Returns the positions of words that stand inside names of several words."""
         locked: set[int] = set()
         start = 0
@@ -154,7 +182,7 @@ class _Reader:
             while stop < len(self.tokens) and isinstance(self.tokens[stop], Word):
                 stop += 1
             run = [token.key for token in self.tokens[start:stop] if isinstance(token, Word)]
-            for a, b in locate_names(run):
+            for a, b in self.names.locate(run):
                 locked.update(range(start + a, start + b))
             start = stop + 1
         return locked
@@ -175,11 +203,20 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
         if self.current:
-            self.phrases.append(Phrase(tuple(self.current), self.role, self.pending_link))
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link)
+            self.phrases.append(phrase)
+            if self.role is Role.ASSERTED:
+                self.spoken = True
+                self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
             self.pending_link = next_link
         elif next_link in (Link.OR, Link.SAME) or self.pending_link is Link.LIST:
             self.pending_link = next_link
+
+    def _context(self) -> None:
+        self._flush(Link.LIST)
+        if self.role is Role.ASSERTED:
+            self.role = Role.CONTEXT
 
     # -- punctuation ---------------------------------------------------------------------------------------------------
 
@@ -189,6 +226,7 @@ class _Reader:
             if self.pending_link is not Link.OR or mark != ";":
                 self.pending_link = Link.SENTENCE
             self.role, self.parenthesis = Role.ASSERTED, None
+            self.named = self.spoken = False
         elif mark == "(":
             self._flush(Link.SAME)
             self.parenthesis = self.role
@@ -200,7 +238,8 @@ class _Reader:
             self._flush(Link.OR)
         else:
             self._flush(Link.LIST)
-            if (mark == "," and self.role is not Role.CONTEXT) or mark in ":=—–-":
+            # A comma ends a comparison, a denial and what stands before the main clause: "In the image, a crow ..."
+            if mark in ":=—–-" or self.role is not Role.CONTEXT or not self.spoken:
                 self.role = Role.ASSERTED
 
     # -- words ---------------------------------------------------------------------------------------------------------
@@ -234,20 +273,34 @@ class _Reader:
                 self.role = Role.ASSERTED
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
-        elif lower in CONTEXT:
+        elif lower in PREPOSITIONS:
             self._flush(Link.LIST)
-            if self.role is Role.ASSERTED and not {after, self._lower(position + 2)} & _RANKS:
-                self.role = Role.CONTEXT
+            if not {after, self._lower(position + 2)} & _RANKS:
+                self._context()
         elif lower in BREAKS:
-            if lower in _HEDGES and self.pending_link is Link.SENTENCE and self.phrases and not self.current:
+            if lower in HEDGES and self.pending_link is Link.SENTENCE and self.phrases and not self.current:
                 self.pending_link = Link.OR
             self._flush(self.pending_link if not self.current else Link.LIST)
-            if lower in RESUMES and self.role is Role.CONTEXT:
+            if lower in VERBS and self.role is Role.CONTEXT:
                 self.role = Role.ASSERTED
         elif lower == "and" and after in ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
+        elif self._is_verb(position, word):
+            self._context()
         else:
+            if lower in ARTICLES and self.current and self.current[-1].lower not in (*ARTICLES, "of", "all", "half"):
+                self._flush(Link.LIST)
+                if self.named:  # "a fox chases a rabbit": the fox
+                    self._context()
             self.current.append(word)
+
+    def _is_verb(self, position: int, word: Word) -> bool:
+        """Tells whether a word in -ing says what a named thing does; "a flying squirrel" is a squirrel."""
+        if len(word.lower) < 5 or not word.lower.endswith("ing") or self.names.mentions([word.key]):
+            return False
+        if self.current:
+            return self.names.mentions([w.key for w in self.current])
+        return self.named and self._lower(position - 1) not in ARTICLES
 
     def _doubts(self, position: int) -> bool:
         following = [token.lower for token in self.tokens[position + 1 : position + 4] if isinstance(token, Word)]
