@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
-from taxtune.mapping.naming import Mention, Strength, name_phrase
+from taxtune.mapping.naming import Mention, Strength, is_participle, name_phrase
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import Unwrapped, unwrap
-from taxtune.mapping.words import ARTICLES, DESCRIBING, SAYS_NOTHING
+from taxtune.mapping.words import ARTICLES, DESCRIBING, ONE, SAYS_NOTHING
 
 __all__ = ["Asserted", "asserted_node"]
 
@@ -64,7 +64,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
             if mention is not None:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
                 found.setdefault(part.role, []).append((mention, link))
-            elif part.role is Role.ASSERTED and not SAYS_NOTHING.issuperset(part.keys):
+            elif part.role is Role.ASSERTED and _says_something(part):
                 phrases[part.keys] = part.text
     denied = {v for mention, _ in found.pop(Role.DENIED, []) for v in mention.nodes}
     roles = (Role.ASSERTED, Role.COMPARED) if phrases or declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
@@ -78,6 +78,16 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
+
+
+def _says_something(phrase: Phrase) -> bool:
+    """Tells whether a phrase that names nothing on the tree speaks of a thing at all, and not only of "a man sitting"."""
+    one = phrase.words[0].lower in ONE
+    for position, word in enumerate(phrase.words):
+        verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
+        if not verb and word.key not in SAYS_NOTHING and not word.text.isdigit():
+            return True
+    return False
 
 
 def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import snowballstemmer
 
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.words import SAYS_NOTHING
@@ -38,6 +39,11 @@ _RARE_EPITHET = 3
 _MIN_MODIFIER_SUPPORT = 8
 #: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
 _MIN_ENDING, _MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
+#: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
+_SHARED_HEADS = 0.5
+_STEMMER = snowballstemmer.stemmer("english")
+_LISTED = re.compile(r"[,/;|]")
+_PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 #: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
 _CODED_SHARE = 0.01
 
@@ -67,13 +73,17 @@ class Lexicon:
         self.coverage = coverage
         self._exact: dict[str, list[_Entry]] = defaultdict(list)
         self._shortened: dict[str, set[int]] = defaultdict(set)
+        self._clipped: dict[str, set[int]] = defaultdict(set)
+        self._breeds: dict[str, set[int]] = defaultdict(set)
         self._heads: dict[str, Counter[int]] = defaultdict(Counter)
         self._fronts: dict[str, set[int]] = defaultdict(set)
+        self._series: dict[str, set[int]] = defaultdict(set)
         self._modifiers: dict[str, set[int]] = defaultdict(set)
         self._epithets: dict[str, set[int]] = defaultdict(set)
         self._initials: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._genera: dict[str, set[int]] = defaultdict(set)
         self._vocabulary: set[str] = set()
+        self._stems: dict[str, set[int]] = defaultdict(set)
         self._endings: dict[str, set[int]] = defaultdict(set)
         self._is_leaf = np.zeros(len(taxonomy), dtype=bool)
         self._is_leaf[taxonomy.leaves] = True
@@ -87,6 +97,8 @@ class Lexicon:
         digits = sum(any(map(_has_digit, words)) for names in self._names for words in names)
         #: Whether the tree's own names have codes or years in them.
         self.coded = digits >= _CODED_SHARE * count
+        #: Whether siblings' names mostly end in the same noun, as those of sister species do.
+        self.shares_heads = self._share_of_shared_heads() >= _SHARED_HEADS
         self._by_initial: dict[str, list[str]] = defaultdict(list)
         for word in sorted(self._vocabulary):
             if len(word) >= 4:
@@ -109,6 +121,8 @@ class Lexicon:
             if all(entry.node != node for entry in entries):
                 entries.append(_Entry(node, words, latin, preferred))
             self._vocabulary.update(words)
+            if not (is_label and self._latin_tree):
+                self._stems[" ".join(map(stem, words))].add(node)
             if len(words) == 2:
                 self._initials[words[0][0], words[1]].add(node)
             if is_label and self._latin_tree:
@@ -146,25 +160,36 @@ class Lexicon:
     def _add_shortened(self, node: int) -> None:
         """Indexes a node's names without the words that say again what its ancestors' names say."""
         above = self.taxonomy.ancestors(node)[:-1].tolist()
-        known = {words for v in above for words in self._names[v]}
+        known = {words for v in above for words in (*self._names[v], *self._parts_of(v))}
         of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
         breeds = self._breed_words(node)
+        for words in self._parts_of(node):
+            self._shortened[" ".join(words)].add(node)
         for words in self._names[node]:
+            for stop in range(1, len(words)):
+                if _has_digit(words[stop]):
+                    self._series[" ".join(words[:stop])].add(node)
             fronted = [n for n in range(1, len(words)) if words[:n] in known]
             if fronted and not (self._latin_tree and self.taxonomy.ranks[node] == "species"):
                 rest = words[fronted[-1] :]
-                self._shortened["".join(rest)].add(node)
-                self._add_fronts(node, rest, 1)
-            self._add_fronts(node, words, fronted[0] + 1 if fronted else 1, only_coded=not fronted)
-            if len(words) > 1 and (words[-1:] in of_root or words[-1] in breeds):
-                self._shortened["".join(words[:-1])].add(node)
+                self._shortened[" ".join(rest)].add(node)
+                for stop in range(1, len(rest)):
+                    self._fronts[" ".join(rest[:stop])].add(node)
+                for stop in range(fronted[-1] + 1, len(words)):
+                    self._fronts[" ".join(words[:stop])].add(node)
+            if len(words) > 1 and words[-1:] in of_root:
+                self._shortened[" ".join(words[:-1])].add(node)
+            elif len(words) > 1 and words[-1] in breeds:
+                self._breeds[" ".join(words[:-1])].add(node)
             elif len(words) > 2 and words[-1:] in known:
-                self._shortened["".join(words[:-1])].add(node)
+                self._clipped[" ".join(words[:-1])].add(node)
 
-    def _add_fronts(self, node: int, words: tuple[str, ...], first: int, *, only_coded: bool = False) -> None:
-        for stop in range(first, len(words)):
-            if not only_coded or _has_digit(words[stop]):
-                self._fronts["".join(words[:stop])].add(node)
+    def _parts_of(self, node: int) -> list[tuple[str, ...]]:
+        """Returns what a label that lists several things lists: "houses, cabins, and farms", "bar / pub"."""
+        if not _LISTED.search(self.taxonomy.labels[node]):
+            return []
+        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
+        return [part for part in parts if part and not SAYS_NOTHING.issuperset(part)]
 
     def _breed_words(self, node: int) -> set[str]:
         """Returns the words behind a node's many breeds: "cat" in "bengal cat", if "cat" is a name of the node too."""
@@ -173,6 +198,19 @@ class Lexicon:
             return set()
         endings = Counter(words[-1] for words in names if len(words) > 1)
         return {words[0] for words in names if len(words) == 1 and endings[words[0]] >= _MIN_BREEDS}
+
+    def _share_of_shared_heads(self) -> float:
+        """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
+        nouns: dict[int, Counter[str]] = defaultdict(Counter)
+        own: dict[int, set[str]] = {}
+        for node in self.taxonomy.leaves.tolist():
+            named = self._names[node][1:2] or self._names[node][:1]  # the common name where there is one
+            own[node] = {words[-1] for words in named if words}
+            nouns[int(self.taxonomy.parents[node])].update(own[node])
+        sisters = Counter(int(self.taxonomy.parents[node]) for node in own)
+        parents = {node: int(self.taxonomy.parents[node]) for node in own}
+        shared = [any(nouns[parents[v]][noun] > 1 for noun in own[v]) for v in own if sisters[parents[v]] > 1]
+        return sum(shared) / max(1, len(shared))
 
     # -- whole names ---------------------------------------------------------------------------------------------------
 
@@ -196,22 +234,38 @@ class Lexicon:
         return self._distinct(english or entries, key)
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the node that has a name which says just this beyond its ancestors' names; () where several do."""
-        key = "".join(words)
-        nodes = self._shortened.get(key, set())
-        if len(words) == 1 and words[0] in SAYS_NOTHING:
-            return ()
-        if len(nodes) > 1:
-            nodes = {self.common(nodes)}
-        return tuple(v for v in nodes if v)
+        """Returns what has a name that says just this beyond its ancestors' names, or () where that is nothing."""
+        return self._common_of(self._shortened, words)
+
+    def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the one node whose name the words are without its parent's: "grilled cheese" of sandwiches."""
+        nodes = self._clipped.get(" ".join(words), ())
+        return tuple(nodes) if len(nodes) == 1 else ()
 
     def front(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what the nodes have in common whose names begin with the words and, before them, their parents'."""
-        if len(words) == 1 and words[0] in SAYS_NOTHING:
+        """Returns what the nodes have in common whose names go on behind their parents' with the words."""
+        return self._common_of(self._fronts, words)
+
+    def series(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns what the nodes have in common whose names are the words and a number: "DC" of DC-3 and DC-6."""
+        common = self._common_of(self._series, words)
+        return tuple(v for v in map(self.lifted, common) if v)
+
+    def _common_of(self, index: dict[str, set[int]], words: Sequence[str]) -> tuple[int, ...]:
+        nodes = index.get(" ".join(words), ())
+        if not nodes or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return ()
-        nodes = self._fronts.get("".join(words), ())
-        common = self.common(nodes) if nodes else 0
+        common = self.common({*nodes, *self._heads.get("".join(words), ())})
         return (common,) if common else ()
+
+    def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
+        nodes = self._stems.get(" ".join(map(stem, words)), ())
+        return tuple(nodes) if len(nodes) == 1 else ()
+
+    def breed(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the domestic species that has a breed of this name: Felis catus for "bengal", from "bengal cat"."""
+        return tuple(sorted(self._breeds.get(" ".join(words), ())))
 
     def is_latin(self, words: Sequence[str]) -> bool:
         """Tells whether the words are known as a Latin label only."""
@@ -260,7 +314,7 @@ class Lexicon:
         if not words or len(words) > _MAX_HEAD or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return None
         nodes = set(self._heads.get("".join(words), ()))
-        if not nodes:
+        if not nodes or (len(nodes) == len(words) == 1 and not self.shares_heads):
             return None
         for modifier in modifiers:
             domain = self._domain_of(modifier)
@@ -418,6 +472,12 @@ class Lexicon:
             best.append(known)
         best = [known for known in best if self.knows_english(known)] or best
         return best[0] if len(best) == 1 else None
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Returns the stem of an English word (Porter2)."""
+    return str(_STEMMER.stemWord(word))
 
 
 def _has_digit(word: str) -> bool:

@@ -16,7 +16,7 @@ from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word, text_of
 from taxtune.mapping.words import ARTICLES, DESCRIBING, FILLER, LIKENESS, ONE, SAYS_NOTHING, TAIL, WIDE_RANKS
 
-__all__ = ["Mention", "Strength", "name_phrase"]
+__all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
 #: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
 #: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
@@ -92,16 +92,27 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     last = len(words)
     if one and last > 1 and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
         last -= 1  # "a skua flies": behind "a" the noun is singular
-    best: Mention | None = None
     for stop in range(last, 0, -1):
-        mention = _suffix(lexicon, words[:stop])
-        if mention is None and stop == last:
-            mention = _mended(lexicon, words[:stop])
+        if stop < len(words) and words[stop].glued:
+            mention = _series(lexicon, words[:stop], words[stop])
+        else:
+            mention = _suffix(lexicon, words[:stop]) or (_mended(lexicon, words) if stop == len(words) else None)
         if mention is not None:
-            best = mention if stop == last else replace(mention, strength=Strength.PART)
-            best = replace(best, evidence=text_of(words[:stop]))
-            break
-    return best
+            cut = not SAYS_NOTHING.issuperset(word.key for word in words[stop:])
+            empty = SAYS_NOTHING.issuperset(word.key for word in words[:stop])  # a person, a pattern
+            strength = Strength.PART if cut or empty else mention.strength
+            return replace(mention, strength=strength, evidence=text_of(words[:stop]))
+    return None
+
+
+def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
+    """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
+    keys = [word.key for word in words]
+    if not number.text[:1].isdigit():
+        return None
+    named = lexicon.exact(keys[-1:]) or lexicon.shortened(keys[-1:]) if keys[-1].isdigit() else ()
+    nodes = named or lexicon.series(keys[-1:])
+    return Mention(nodes, Strength.PART, keys[-1], broad=not named) if nodes else None
 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
@@ -153,11 +164,16 @@ def _wide(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
 def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
-    if of and (before := _suffix(lexicon, words[:of])):
-        return before  # "robin of Europe", "vase of sunflowers"; "photo" in "photo of a robin" names nothing
+    if of:
+        if before := _suffix(lexicon, words[:of]):
+            return before  # "robin of Europe", "vase of sunflowers"; "photo" in "photo of a robin" names nothing
+        words, _ = _trim(lexicon, tuple(words[of + 1 :]))
     keys = [word.key for word in words]
-    if not keys or keys[-1] in LIKENESS:
+    if not keys:
         return None
+    if keys[-1] in LIKENESS:
+        like = _suffix(lexicon, words[:-1]) if words[-1].glued else None
+        return like and replace(like, strength=Strength.PART)
     if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
         return None  # "Ailuroedus melanotis" is no Melanotis
     found: list[tuple[int, Mention]] = []
@@ -165,10 +181,17 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         mention = _named(lexicon, words, start)
         if mention is not None:
             found.append(_closest(lexicon, words, start, mention))
-            if mention.broad:
-                break
-    # A reading that leaves fewer words out is better: "White Peacock" + "butterfly", not "Peacock butterfly".
-    return max(found, key=lambda item: item[0])[1] if found else None
+    if not found:
+        return None
+    # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock butterfly".
+    covered, best = max(found, key=lambda item: item[0])
+    for start, stop in lexicon.locate(keys[:-1]):
+        if words[start].glued or words[stop].glued or SAYS_NOTHING.issuperset(keys[start:stop]):
+            continue
+        if stop - start > covered:
+            nodes = lexicon.exact(keys[start:stop])
+            covered, best = stop - start, Mention(nodes, Strength.HEAD, "".join(keys[start:stop]))
+    return best
 
 
 def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
@@ -177,23 +200,31 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     suffix, modifiers = keys[start:], keys[:start]
     if all(key in DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
         return None
-    if words[start].glued and len(suffix) > 1:
-        return None  # a "black-and-yellow grosbeak" is no yellow grosbeak
+    if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
+        return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(key in DESCRIBING or key in FILLER for key in modifiers)
-    nodes, broad = lexicon.exact(suffix), False
+    nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
         nodes = ()
-    if not nodes:
-        nodes = lexicon.shortened(suffix)
+    nodes = nodes or lexicon.shortened(suffix) or (lexicon.clipped(suffix) if bare else ())
     strength = Strength.WHOLE if nodes and bare else Strength.HEAD
     if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
-    if not nodes:
-        nodes = lexicon.front(suffix)
-    if not nodes:
-        head = lexicon.head(suffix, modifiers)
-        nodes, broad = (() if head is None or head == 0 else (head,)), True
-    return Mention(nodes, strength, "".join(suffix), broad) if nodes else None
+    if not nodes and bare and (nodes := lexicon.breed(suffix)):
+        strength = Strength.PART
+    nodes = nodes or lexicon.front(suffix) or (lexicon.inflected(suffix) if bare else ())
+    if nodes:
+        return Mention(nodes, strength, "".join(suffix))
+    if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
+        return None
+    head = lexicon.head(suffix, modifiers)
+    return Mention((head,), Strength.HEAD, "".join(suffix), broad=True) if head else None
+
+
+def is_participle(word: Word) -> bool:
+    """Tells whether a word looks like one: "perched", "sitting"; and not "seed", "ring"."""
+    lower = word.lower
+    return (len(lower) > 4 and lower.endswith("ed") and lower[-3] != "e") or (len(lower) > 5 and lower.endswith("ing"))
 
 
 def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, bare: bool) -> bool:
@@ -213,19 +244,19 @@ def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
 
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
     """Returns how many words the noun and a name before it that fits below it cover, and what both name together."""
-    covered = 1 if mention.broad else len(words) - start
     taxonomy = lexicon.taxonomy
+    covered = len(words) - start
+    if mention.broad:  # a noun that one name ends in is little to go by
+        covered = int(lexicon.support([word.key for word in words[start:]]) > 1)
     for stop in range(start, 0, -1):
-        if stop < len(words) and words[stop].glued:
+        if words[stop].glued:
             continue
         for first in range(max(0, stop - MAX_WORDS), stop):
             keys = [word.key for word in words[first:stop]]
             if (first > 0 and words[first].glued) or all(key in SAYS_NOTHING for key in keys):
                 continue
             named = lexicon.exact(keys) or lexicon.shortened(keys) or lexicon.front(keys)
-            below = tuple(
-                v for v in named if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes)
-            )
+            below = tuple(v for v in named if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes))
             if below:
                 return covered + stop - first, replace(mention, nodes=below, broad=False)
             if named:
@@ -251,9 +282,10 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if not genera or words[1].glued or not (_looks_binomial(words[:2]) or words[0].text[:1].isupper()):
+    binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
+    if not genera or words[1].glued or not (binomial or capital):
         return None
-    if lexicon.knows_english(keys[-1]) and not lexicon.is_latin(keys[-1:]):
+    if not (binomial and capital) and lexicon.knows_english(keys[-1]) and not lexicon.is_latin(keys[-1:]):
         return None
     moved = [v for genus in genera for v in lexicon.moved(genus, keys[1])] if len(keys) == 2 else []
     return Mention(tuple(moved) or genera, Strength.PART, "".join(keys) if moved else keys[0])

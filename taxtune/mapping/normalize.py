@@ -75,6 +75,9 @@ def fold_word(word: str) -> str:
 def _singular(word: str) -> str:
     if word in _IRREGULAR:
         return _IRREGULAR[word]
+    for plural in ("mice", "geese", "feet", "teeth", "men", "wolves", "leaves"):  # titmice, buttercup-leaves, ...
+        if word.endswith(plural) and len(word) > len(plural) + 2:
+            return word[: -len(plural)] + _IRREGULAR[plural]
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 4:

@@ -17,10 +17,13 @@ from taxtune.mapping.normalize import fold_word, strip_accents
 from taxtune.mapping.words import (
     ALTERNATIVE,
     ARTICLES,
+    ASIDES,
     BREAKS,
     CERTAINTY,
     CLAUSE_STARTS,
     COMPARISON,
+    COPULAS,
+    HAVING,
     HEDGES,
     NEGATION,
     PRECISION,
@@ -32,7 +35,9 @@ from taxtune.mapping.words import (
 
 __all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
 
-_TOKEN = re.compile(r"[^\W_]+(?:['’ʼ`´][^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
+# An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud"; "iris'sunshine" is two.
+_TOKEN = re.compile(
+    r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
@@ -57,8 +62,10 @@ class Link(IntEnum):
     LIST = 1
     #: Either, or both: "a robin or a thrush", "a robin and a thrush".
     OR = 2
-    #: A new sentence, which may say more of the same thing or of other things.
-    SENTENCE = 3
+    #: What the thing before is said to be: "the dish is a soup".
+    PREDICATE = 3
+    #: A new sentence or an aside, which may say more of the same thing or of other things.
+    SENTENCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +217,7 @@ class _Reader:
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
             self.pending_link = next_link
-        elif next_link in (Link.OR, Link.SAME) or self.pending_link is Link.LIST:
+        elif next_link in (Link.OR, Link.SAME) or (self.pending_link is Link.LIST and next_link is not Link.LIST):
             self.pending_link = next_link
 
     def _context(self) -> None:
@@ -277,10 +284,18 @@ class _Reader:
             self._flush(Link.LIST)
             if not {after, self._lower(position + 2)} & _RANKS:
                 self._context()
+        elif lower in HAVING:
+            self._flush(Link.LIST)
+            if self.named:
+                self._context()
         elif lower in BREAKS:
             if lower in HEDGES and self.pending_link is Link.SENTENCE and self.phrases and not self.current:
                 self.pending_link = Link.OR
             self._flush(self.pending_link if not self.current else Link.LIST)
+            if lower in ASIDES and self.phrases:
+                self.pending_link = Link.SENTENCE
+            elif lower in COPULAS and self.pending_link is Link.LIST:
+                self.pending_link = Link.PREDICATE
             if lower in VERBS and self.role is Role.CONTEXT:
                 self.role = Role.ASSERTED
         elif lower == "and" and after in ARTICLES:

@@ -42,11 +42,13 @@ def resolve(
     nodes = _senses(taxonomy, [mention.nodes for mention, _ in groups])
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
-    strict = False
+    strict = aside = False
     for (mention, link), other in zip(groups[1:], nodes[1:], strict=True):
-        if link is Link.SENTENCE:
-            # A later sentence may say more of the thing; what else it speaks of is not what the answer asserts.
-            if taxonomy.is_ancestor(node, other):
+        aside = link is Link.SENTENCE or (aside and link is not Link.OR)
+        if aside or link is Link.PREDICATE:
+            # An aside or a later sentence may say more of the thing; what else it speaks of is not what is asserted.
+            # What the thing is said to be is asserted, whatever was said before: "the dish is a soup".
+            if taxonomy.is_ancestor(node, other) or (not aside and not taxonomy.is_ancestor(other, node)):
                 node, members = other, [(other, mention)]
             continue
         strict = strict or link is Link.OR

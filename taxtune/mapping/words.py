@@ -13,13 +13,16 @@ __all__ = [
     "ALTERNATIVE",
     "ANSWER_KEYS",
     "ARTICLES",
+    "ASIDES",
     "AUXILIARIES",
     "BREAKS",
     "CERTAINTY",
     "CLAUSE_STARTS",
     "COMPARISON",
+    "COPULAS",
     "DESCRIBING",
     "FILLER",
+    "HAVING",
     "HEDGES",
     "LIKENESS",
     "NEGATION",
@@ -90,18 +93,32 @@ PREPOSITIONS = _words(
 VERBS = _words(
     "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong belongs "
     "belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing display "
-    "displays displaying feature features featuring featured contain contains containing include includes including "
-    "present presents portray portrays portraying capture captures capturing illustrate illustrates represent "
+    "displays displaying featured present presents portray portrays portraying capture captures capturing illustrate illustrates represent "
     "represents representing indicate indicates suggest suggests reveal reveals called named known identified "
     "classified considered recognized labeled described likely probably definitely certainly clearly therefore thus "
     "hence so specifically namely it this these those that there here i or which who"
 )
 
+#: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
+COPULAS = _words(
+    "is are was were be appear appears appeared seem seems seemed look looks belong belongs depict depicts show shows "
+    "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
+    "called named known identified classified considered recognized labeled described"
+)
+
+#: After these stands what the subject has; where the subject is on the tree, that is context.
+HAVING = _words(
+    "has have had having contain contains containing include includes including feature features featuring wear wears"
+)
+
+#: These begin an aside, which may say more of the thing.
+ASIDES = _words("which who that whose")
+
 #: "Could", "might" and "may" after a sentence offer one more guess.
 HEDGES = _words("could might may")
 
 #: More of the words that end a noun phrase and belong to none.
-AUXILIARIES = HEDGES | _words("can will must would should do does did has have had having")
+AUXILIARIES = HEDGES | _words("can will must would should do does did")
 
 #: The rest of them: pronouns, adverbs, verbs of thinking.
 BREAKS = (
