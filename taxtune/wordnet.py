@@ -146,6 +146,12 @@ class WordNet:
         # nltk finds "canis_familiaris.n.01" too, and calls it by its first lemma.
         return self._known.get(name)
 
+    def pertainyms(self, word: str) -> tuple[Synset, ...]:
+        """Returns the senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
+        lemmas = [lemma for synset in self.reader.synsets(word.strip().lower(), "a") for lemma in synset.lemmas()]
+        own = [lemma for lemma in lemmas if lemma.name().lower() == word.strip().lower()]
+        return tuple(dict.fromkeys(self._wrapped(p.synset()) for lemma in own for p in lemma.pertainyms()))
+
     # -- relations -----------------------------------------------------------------------------------------------------
 
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
@@ -155,6 +161,10 @@ class WordNet:
             above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
             self._above[synset.name] = tuple(dict.fromkeys(map(self._wrapped, above)))
         return self._above[synset.name]
+
+    def member_of(self, synset: Synset) -> tuple[Synset, ...]:
+        """Returns the groups that a sense is a member of, as a genus is of its family."""
+        return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
 
     def hyponyms(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the direct kinds and instances of a sense, in WordNet's order."""

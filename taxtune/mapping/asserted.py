@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
@@ -70,7 +70,8 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     roles = (Role.ASSERTED, Role.COMPARED) if phrases or declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
     for role in roles:
         if role in found:
-            node, several = resolve(lexicon.taxonomy, found[role][:_MAX_MENTIONS], denied)
+            mentions = [(_undenied(lexicon, mention, denied), link) for mention, link in found[role][:_MAX_MENTIONS]]
+            node, several = resolve(lexicon.taxonomy, mentions)
             whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
             stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
             evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in found[role][:_MAX_MENTIONS]))
@@ -78,6 +79,15 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
+
+
+def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
+    """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
+    taxonomy = lexicon.taxonomy
+    kept = tuple(v for v in mention.nodes if not any(taxonomy.is_ancestor(w, v) for w in denied))
+    if kept == mention.nodes:
+        return mention
+    return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
 
 
 def _says_something(phrase: Phrase) -> bool:

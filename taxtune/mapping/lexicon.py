@@ -21,7 +21,9 @@ import snowballstemmer
 
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.words import SAYS_NOTHING
+from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
+from taxtune.wordnet import WordNet
 
 __all__ = ["MAX_WORDS", "Lexicon"]
 
@@ -33,6 +35,8 @@ _MAX_HEAD = 3
 _MINOR_SENSE = 0.34
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
+#: More nodes than this that have nothing in common are no senses of one word.
+_MAX_SENSES = 3
 #: An epithet of at most this many species is rare.
 _RARE_EPITHET = 3
 #: A modifier tells the part of the tree when at least this many nodes have it.
@@ -66,9 +70,10 @@ class Lexicon:
     Args:
         taxonomy: The tree whose names are indexed.
         coverage: Share of the nodes with a head noun that a common ancestor must cover to stand for the noun.
+        wordnet: Says what words that the tree lacks are kinds of; None does without.
     """
 
-    def __init__(self, taxonomy: Taxonomy, *, coverage: float = 0.85) -> None:
+    def __init__(self, taxonomy: Taxonomy, *, coverage: float = 0.85, wordnet: WordNet | None = None) -> None:
         self.taxonomy = taxonomy
         self.coverage = coverage
         self._exact: dict[str, list[_Entry]] = defaultdict(list)
@@ -88,7 +93,7 @@ class Lexicon:
         self._is_leaf = np.zeros(len(taxonomy), dtype=bool)
         self._is_leaf[taxonomy.leaves] = True
         self._latin_tree = "genus" in taxonomy.ranks
-        self._names = [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
+        self._names = [[_without_article(fold_words(name)) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
         for node in range(len(taxonomy)):
             self._add_node(node)
         for node in range(len(taxonomy)):
@@ -103,6 +108,13 @@ class Lexicon:
         for word in sorted(self._vocabulary):
             if len(word) >= 4:
                 self._by_initial[word[0]].append(word)
+        self.kinds: Kinds | None = None
+        if wordnet is not None:
+            texts = {v: [" ".join(_without_article(fold_words(name))) for name in taxonomy.names(v)] for v in range(len(taxonomy))}
+            for text, nodes in self._shortened.items():
+                if len(nodes) == 1:
+                    texts[next(iter(nodes))].append(text)
+            self.kinds = Kinds(taxonomy, texts, wordnet)
         self._domain_of = lru_cache(maxsize=50_000)(self._domain_uncached)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
@@ -256,7 +268,7 @@ class Lexicon:
         if not nodes or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return ()
         common = self.common({*nodes, *self._heads.get("".join(words), ())})
-        return (common,) if common else ()
+        return (common,) if common else tuple(sorted(nodes)) if len(nodes) <= _MAX_SENSES else ()
 
     def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
@@ -265,7 +277,8 @@ class Lexicon:
 
     def breed(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the domestic species that has a breed of this name: Felis catus for "bengal", from "bengal cat"."""
-        return tuple(sorted(self._breeds.get(" ".join(words), ())))
+        nodes = self._breeds.get(" ".join(words), ())
+        return tuple(nodes) if len(nodes) == 1 else ()
 
     def is_latin(self, words: Sequence[str]) -> bool:
         """Tells whether the words are known as a Latin label only."""
@@ -321,6 +334,12 @@ class Lexicon:
             nodes = {v for v in nodes if self.taxonomy.is_ancestor(domain, v)} or nodes
         return self.lifted(self.common(nodes))
 
+    def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
+        """Returns what the names that end in a word have in common, but for the nodes that are denied."""
+        nodes = [v for v in self._heads.get(key, ()) if not any(self.taxonomy.is_ancestor(w, v) for w in denied)]
+        common = self.common(nodes) if nodes else 0
+        return (common,) if common else ()
+
     def support(self, words: Sequence[str]) -> int:
         """Returns how many nodes have a name that ends in the words."""
         return len(self._heads.get("".join(words), ()))
@@ -373,6 +392,25 @@ class Lexicon:
             if first in self._vocabulary and (named := self.exact((last,))):
                 return self.common(named)
         return None
+
+    def is_english(self, word: str) -> bool:
+        """Tells whether WordNet knows a word; False where there is none."""
+        return self.kinds is not None and self.kinds.knows(word)
+
+    def kind(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns what WordNet says the longest run of last words is a kind of that is on the tree."""
+        if self.kinds is None or words[-1] in SAYS_NOTHING:
+            return ()
+        for start in range(max(0, len(words) - _MAX_HEAD), len(words)):
+            node = self.kinds.of(" ".join(words[start:]))
+            if node is not None:
+                return (node,)
+        return ()
+
+    @property
+    def genera(self) -> bool:
+        """Whether the tree has genera, so that Latin binomials are to be expected."""
+        return self._latin_tree
 
     # -- Latin ---------------------------------------------------------------------------------------------------------
 
@@ -433,13 +471,23 @@ class Lexicon:
         """Tells whether a folded word occurs in any name."""
         return word in self._vocabulary
 
-    def code(self, word: str) -> str:
-        """Returns the known code that an unknown one begins with, "a320" for "a320neo", or else the word."""
-        if _has_digit(word) and word not in self._vocabulary:
-            for stop in range(len(word) - 1, 1, -1):
-                if word[:stop] in self._vocabulary and _has_digit(word[:stop]):
-                    return word[:stop]
-        return word
+    def code(self, word: str) -> str | None:
+        """Returns the known code that an unknown one begins with, "a320" for "a320neo", or None."""
+        for stop in range(len(word) - 1, 1, -1):
+            if word[:stop] in self._vocabulary and _has_digit(word[:stop]):
+                return word[:stop]
+        return None
+
+    def is_foreign(self, words: Sequence[str]) -> bool:
+        """Tells whether words that are no name here speak of something that the tree does not have.
+
+        On a tree of living things whose names have no numbers, what has a model code or a year lives not: "Jaguar XF
+        2005". Words that together are a noun of their own name what that noun names, and not what their parts do: a
+        "jigsaw puzzle" is no jigsaw.
+        """
+        if self._latin_tree and not self.coded and any(map(_has_digit, words)):
+            return True
+        return self.kinds is not None and self.kinds.is_apart(words)
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
@@ -450,13 +498,15 @@ class Lexicon:
 
         Args:
             word: A folded word.
-            generous: Forgive one slip from five letters and two from eight, where more than this word speaks for the
-                name.
+            generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
+                name. So it is where WordNet is at hand, and does not know the word, on a tree without Latin; what it knows is no misspelling.
         """
-        return self._corrected(word, generous)
+        if self.is_english(word):
+            return None
+        return self._corrected(word, generous or (self.kinds is not None and not self._latin_tree))
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        one, two = (5, 8) if generous else (5, 10)
+        one, two = (5, 7) if generous else (5, 10)
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or word in self._vocabulary or not word.isalpha() or word in SAYS_NOTHING:
             return None
@@ -478,6 +528,10 @@ class Lexicon:
 def stem(word: str) -> str:
     """Returns the stem of an English word (Porter2)."""
     return str(_STEMMER.stemWord(word))
+
+
+def _without_article(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words[1:] if len(words) > 1 and words[0] in ("the", "a", "an") else words
 
 
 def _has_digit(word: str) -> bool:

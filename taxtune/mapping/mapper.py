@@ -32,6 +32,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
 from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
+from taxtune.wordnet import find_wordnet
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -197,7 +198,7 @@ class Mapper:
 
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self.taxonomy, coverage=self.config.coverage)
+        return Lexicon(self.taxonomy, coverage=self.config.coverage, wordnet=find_wordnet())
 
     @cached_property
     def _listing(self) -> ListingMapper:

@@ -60,7 +60,7 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns what a phrase names, or None where it names nothing on the tree."""
-    given = tuple(replace(word, key=lexicon.code(word.key)) for word in phrase.words)
+    given = tuple(part for word in phrase.words for part in _codes(lexicon, word))
     words, after = _trim(lexicon, given)
     keys = [word.key for word in words]
     describes = all(key in DESCRIBING or key in FILLER for key in keys)
@@ -70,8 +70,24 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     if mention is None:
         return None
     nodes = _at_rank(lexicon, mention.nodes, after[:1])
+    strength = Strength.PART if SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
     described = phrase.words[0].lower in ARTICLES
-    return replace(mention, nodes=nodes, described=described, evidence=mention.evidence or text_of(words))
+    evidence = mention.evidence or text_of(words)
+    return replace(mention, nodes=nodes, strength=strength, described=described, evidence=evidence)
+
+
+def _codes(lexicon: Lexicon, word: Word) -> list[Word]:
+    """Returns an unknown model code as what is known of it: "A320neo" as A320, "S22" as S and 22."""
+    if word.key.isalpha() or lexicon.knows(word.key):
+        return [word]
+    if known := lexicon.code(word.key):
+        return [replace(word, key=known)]
+    letters = word.lower.rstrip("0123456789")
+    if letters and letters != word.lower and lexicon.knows(letters):
+        size = len(letters)
+        number = Word(word.text[size:], word.lower[size:], word.key[size:], glued=True)
+        return [Word(word.text[:size], letters, letters, word.glued), number]
+    return [word]
 
 
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -84,8 +100,8 @@ def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
-    if not lexicon.coded and any(any(c.isdigit() for c in word.text) for word in words):
-        return None  # what has a model code or a year is nothing on a tree that has none: "Jaguar XF 2005"
+    if lexicon.is_foreign([word.key for word in words]):
+        return None
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
             return mention
@@ -96,13 +112,20 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         if stop < len(words) and words[stop].glued:
             mention = _series(lexicon, words[:stop], words[stop])
         else:
-            mention = _suffix(lexicon, words[:stop]) or (_mended(lexicon, words) if stop == len(words) else None)
+            cut = not all(word.key in SAYS_NOTHING or is_participle(word) for word in words[stop:])
+            mention = _suffix(lexicon, words[:stop]) or (None if cut else _kind(lexicon, words[:stop]))
+            if mention is None and stop == len(words):
+                mention = _mended(lexicon, words)
         if mention is not None:
-            cut = not SAYS_NOTHING.issuperset(word.key for word in words[stop:])
-            empty = SAYS_NOTHING.issuperset(word.key for word in words[:stop])  # a person, a pattern
-            strength = Strength.PART if cut or empty else mention.strength
+            strength = Strength.PART if cut else mention.strength
             return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
+
+
+def _kind(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+    """Reads "pistol" where WordNet says that it is a handgun."""
+    nodes = lexicon.kind([word.key for word in words])
+    return Mention(nodes, Strength.HEAD, words[-1].key, broad=True) if nodes else None
 
 
 def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
@@ -202,17 +225,17 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return None
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
-    bare = all(key in DESCRIBING or key in FILLER for key in modifiers)
+    bare = all(w.key in SAYS_NOTHING or w.text.isdigit() or is_participle(w) for w in words[:start])
     nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
         nodes = ()
-    nodes = nodes or lexicon.shortened(suffix) or (lexicon.clipped(suffix) if bare else ())
+    if not nodes and (bare or len(suffix) > 1):
+        nodes = lexicon.shortened(suffix) or lexicon.front(suffix)
     strength = Strength.WHOLE if nodes and bare else Strength.HEAD
     if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
-    if not nodes and bare and (nodes := lexicon.breed(suffix)):
+    if not nodes and bare and (nodes := lexicon.clipped(suffix) or lexicon.breed(suffix) or lexicon.inflected(suffix)):
         strength = Strength.PART
-    nodes = nodes or lexicon.front(suffix) or (lexicon.inflected(suffix) if bare else ())
     if nodes:
         return Mention(nodes, strength, "".join(suffix))
     if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
@@ -246,6 +269,8 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
     """Returns how many words the noun and a name before it that fits below it cover, and what both name together."""
     taxonomy = lexicon.taxonomy
     covered = len(words) - start
+    if mention.strength is Strength.PART:
+        covered = 0
     if mention.broad:  # a noun that one name ends in is little to go by
         covered = int(lexicon.support([word.key for word in words[start:]]) > 1)
     for stop in range(start, 0, -1):
@@ -282,6 +307,8 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
+    if not genera and lexicon.genera and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
+        return Mention(kind, Strength.PART, keys[0], broad=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from taxtune.mapping.words import (
     PREPOSITIONS,
     REFUSAL,
     SEEMS,
+    TELLING,
     VERBS,
 )
 
@@ -41,6 +42,8 @@ _TOKEN = re.compile(
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
+#: "It could also be a jay" is one more guess.
+_ALSO = frozenset(["also", "even", "equally", "alternatively", "possibly", "just"])
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?\s*%|\b[01]?\.\d+\b")
 
 
@@ -280,16 +283,18 @@ class _Reader:
                 self.role = Role.ASSERTED
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
+        elif lower in PREPOSITIONS and before in TELLING:
+            self.current.append(replace(word, lower="of", key="of"))
         elif lower in PREPOSITIONS:
             self._flush(Link.LIST)
             if not {after, self._lower(position + 2)} & _RANKS:
                 self._context()
-        elif lower in HAVING:
+        elif lower in HAVING and before not in VERBS:
             self._flush(Link.LIST)
             if self.named:
                 self._context()
         elif lower in BREAKS:
-            if lower in HEDGES and self.pending_link is Link.SENTENCE and self.phrases and not self.current:
+            if lower in HEDGES and after in _ALSO and self.phrases and not self.current:
                 self.pending_link = Link.OR
             self._flush(self.pending_link if not self.current else Link.LIST)
             if lower in ASIDES and self.phrases:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from taxtune.mapping.naming import Mention, Strength
 from taxtune.mapping.normalize import fold_words
@@ -17,9 +16,7 @@ __all__ = ["resolve"]
 _DOMINANT = 0.85
 
 
-def resolve(
-    taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]], denied: Collection[int] = ()
-) -> tuple[int, bool]:
+def resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tuple[int, bool]:
     """Returns the node that mentions in reading order assert together, and whether it generalises over several.
 
     Other names of the same thing ("Common Crow (Corvus brachyrhynchos)") are joined first; then each ambiguous name
@@ -29,10 +26,8 @@ def resolve(
     Args:
         taxonomy: The tree.
         mentions: At least one mention, each with its link to the one before.
-        denied: Nodes that the answer says it is not; a name with another sense takes that: "not a plant but an anemone".
     """
     groups: list[tuple[Mention, Link]] = []
-    mentions = [(_without(taxonomy, mention, denied), link) for mention, link in mentions]
     for mention, link in mentions:
         if groups and link is Link.SAME:
             groups[-1] = (_same(taxonomy, groups[-1][0], mention), groups[-1][1])
@@ -57,12 +52,6 @@ def resolve(
             members = _without_broader(taxonomy, members)
         node = taxonomy.common_ancestor(v for v, _ in members)
     return node, len({v for v, _ in members}) > 1
-
-
-def _without(taxonomy: Taxonomy, mention: Mention, denied: Collection[int]) -> Mention:
-    """Drops the senses of a name that the answer denies, if others are left."""
-    kept = tuple(v for v in mention.nodes if not any(taxonomy.is_ancestor(w, v) for w in denied))
-    return replace(mention, nodes=kept) if kept else mention
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:

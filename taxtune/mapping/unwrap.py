@@ -26,7 +26,8 @@ _QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['�
 _SNAKE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MARKER = re.compile(
-    r"(?:(?:^|[\s.!?(])(?:final answer|answer|prediction|output)|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*", re.I
+    r"(?:(?:^|[\s.!?(])(?:final answer|answer|ans|prediction|output|assistant|answer is)|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*",
+    re.I,
 )
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
@@ -128,8 +129,7 @@ def _json_values(text: str) -> tuple[list[str], bool]:
     except (ValueError, RecursionError):
         return [], False
     found = _texts(value)
-    several = isinstance(value, list) or (isinstance(value, dict) and any(isinstance(v, list) for v in value.values()))
-    return found, several and len(found) > 1
+    return found, len(found) > 1
 
 
 def _texts(value: object) -> list[str]:
@@ -139,7 +139,5 @@ def _texts(value: object) -> list[str]:
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):
         words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        chosen = [v for k, v in value.items() if words[k] & ANSWER_KEYS and not words[k] & OTHER_KEYS]
-        rest = [v for k, v in value.items() if not words[k] & OTHER_KEYS]
-        return _texts(chosen) or _texts(rest)
+        return [text for key, item in value.items() if not words[key] & OTHER_KEYS for text in _texts(item)]
     return []

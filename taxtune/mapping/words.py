@@ -35,6 +35,7 @@ __all__ = [
     "SAYS_NOTHING",
     "SEEMS",
     "TAIL",
+    "TELLING",
     "VERBS",
     "WIDE_RANKS",
 ]
@@ -86,7 +87,7 @@ SEEMS = _words("look looks looking looked seem seems appear appears sound sounds
 PREPOSITIONS = _words(
     "in on at by near under beneath below over above against among amongst amid between behind beside besides along "
     "alongside across around inside outside within through throughout toward towards onto into upon next with from "
-    "during while for atop before after beyond via where when because since due given"
+    "during while for down off past atop before after beyond via where when because since due given"
 )
 
 #: Verbs and words by which the main clause goes on: what follows them is said of the subject.
@@ -105,6 +106,9 @@ COPULAS = _words(
     "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
     "called named known identified classified considered recognized labeled described"
 )
+
+#: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets", "belongs in glass".
+TELLING = _words("filled full loaded packed stuffed made belong belongs belonging consists consisting composed")
 
 #: After these stands what the subject has; where the subject is on the tree, that is context.
 HAVING = _words(

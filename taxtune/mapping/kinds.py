@@ -1,0 +1,91 @@
+"""What WordNet knows of words that the tree lacks: a pistol is a handgun, a seaplane an airplane.
+
+Optional. Each name on the tree is looked up, and of its senses those are kept that agree with the tree: a kind of what
+an ancestor's name means, or else one in the part of WordNet that most names of the tree are in. A word that the tree
+lacks is then placed on the nearest thing above it, in any of its first senses, that is on the tree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+
+from taxtune.taxonomy.tree import Taxonomy
+from taxtune.wordnet import Synset, WordNet
+
+__all__ = ["Kinds"]
+
+#: Rarer senses of a word are not thought of: of "dog", the animal and two kinds of men, and not the frankfurter.
+_MAX_SENSES = 3
+#: So many senses of a name are kept that agree with the tree in nothing but their part of WordNet.
+_OTHER_SENSES = 2
+#: The parts of a closed compound have at least so many letters.
+_MIN_PART = 3
+#: A part of WordNet with less than this share of the tree's names is not what the tree is about.
+_MIN_SHARE = 0.1
+
+
+class Kinds:
+    """Places words by what they are kinds of.
+
+    Args:
+        taxonomy: The tree.
+        names: The texts that name each node, by its number; the root's are not used.
+        wordnet: Where words are looked up.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, names: Mapping[int, Sequence[str]], wordnet: WordNet) -> None:
+        self.taxonomy, self.names, self.wordnet = taxonomy, names, wordnet
+        self.of = lru_cache(maxsize=50_000)(self._of)
+
+    def knows(self, word: str) -> bool:
+        """Tells whether WordNet has a word, in any part of speech."""
+        return any(self.wordnet.synsets(word, pos) for pos in "nvar")
+
+    def is_apart(self, words: Sequence[str]) -> bool:
+        """Tells whether words are together a noun of WordNet that is no kind of anything on the tree."""
+        text = " ".join(words)
+        return len(words) > 1 and bool(self.wordnet.synsets(text)) and self.of(text) is None
+
+    def _of(self, text: str) -> int | None:
+        """Returns the node of the nearest thing on the tree that `text` is a kind of, or None."""
+        for sense in self._senses(text)[:_MAX_SENSES]:
+            level, seen = [sense], {sense}
+            while level:
+                nodes = {self._nodes[synset] for synset in level if synset in self._nodes}
+                if nodes:
+                    return self.taxonomy.common_ancestor(nodes) or None
+                level = [above for synset in level for above in self.wordnet.hypernyms(synset) if above not in seen]
+                seen.update(level)
+        for sense in self._senses(text)[:1]:  # a genus is a member of a family, and a kind of nothing in particular
+            while above := self.wordnet.member_of(sense):
+                sense = above[0]
+                if sense in self._nodes:
+                    return self._nodes[sense]
+        return None
+
+    def _senses(self, text: str) -> Sequence[Synset]:
+        found = self.wordnet.synsets(text) or self.wordnet.pertainyms(text)
+        if found or " " in text:
+            return found or self.wordnet.synsets(text.replace(" ", ""))
+        for i in range(_MIN_PART, len(text) - _MIN_PART + 1):  # "squeezebox" is two words there
+            if found := self.wordnet.synsets(f"{text[:i]} {text[i:]}"):
+                return found
+        return ()
+
+    @cached_property
+    def _nodes(self) -> dict[Synset, int]:
+        """The node of each sense that a name on the tree has."""
+        senses = {v: [s for name in names for s in self.wordnet.synsets(name)] for v, names in self.names.items() if v}
+        first = Counter(found[0].lexname for found in senses.values() if found)
+        about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
+        nodes: dict[Synset, int] = {}
+        for node in sorted(senses, key=lambda v: -int(self.taxonomy.depth[v])):
+            above = {s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())}
+            found = senses[node]
+            agreeing = [s for s in found if not above.isdisjoint(self.wordnet.ancestors(s) - {s})]
+            for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
+                known = nodes.get(sense)
+                nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
+        return {sense: node for sense, node in nodes.items() if node}
