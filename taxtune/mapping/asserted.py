@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from taxtune.mapping.config import Stage
@@ -42,6 +42,16 @@ class Asserted:
     declined: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    mention: Mention
+    link: Link
+    role: Role
+    sentence: int
+    #: Whether it is the first of its sentence: "It could also be a jay" says so of the thing before.
+    opens: bool
+
+
 def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     """Returns the node that an answer names, or that its names have in common.
 
@@ -52,33 +62,53 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     words, whole_name = _whole_name(lexicon, unwrapped.lines)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
-    found: dict[Role, list[tuple[Mention, Link]]] = {}
-    phrases: dict[tuple[str, ...], str] = {}
+    found: list[_Found] = []
+    unnamed: dict[int, dict[tuple[str, ...], str]] = {}  # what is asserted and not on the tree, by sentence
     declined = False
+    before = 0
     for line in unwrapped.lines:
         reading = read_line(line, lexicon)
         declined = declined or reading.refused or reading.denied
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
+            sentence = 0 if unwrapped.listed else before + part.sentence
             mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
-                found.setdefault(part.role, []).append((mention, link))
-            elif part.role is Role.ASSERTED and _says_something(part):
-                phrases[part.keys] = part.text
-    denied = {v for mention, _ in found.pop(Role.DENIED, []) for v in mention.nodes}
-    roles = (Role.ASSERTED, Role.COMPARED) if phrases or declined else (Role.ASSERTED, Role.COMPARED, Role.CONTEXT)
-    for role in roles:
-        if role in found:
-            mentions = [(_undenied(lexicon, mention, denied), link) for mention, link in found[role][:_MAX_MENTIONS]]
-            node, several = resolve(lexicon.taxonomy, mentions)
-            whole = any(mention.strength is Strength.WHOLE for mention, _ in found[role])
-            stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
-            evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in found[role][:_MAX_MENTIONS]))
-            return Asserted(node, stage, evidence, {}, declined)
+                opens = position == 0 or parts[position - 1].sentence != part.sentence
+                found.append(_Found(mention, link, part.role, sentence, opens))
+            elif part.role is Role.ASSERTED and _says_something(lexicon, part):
+                unnamed.setdefault(sentence, {})[part.keys] = part.text
+        before += 1 + max((part.sentence for part in parts), default=0)
+    denied = {v for item in found if item.role is Role.DENIED for v in item.mention.nodes}
+    chosen = _chosen(found, unnamed)[:_MAX_MENTIONS]
+    if chosen and not (declined and chosen[0].role is Role.CONTEXT):
+        mentions = [(_undenied(lexicon, item.mention, denied), item.link) for item in chosen]
+        node, several = resolve(lexicon.taxonomy, mentions)
+        whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
+        stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
+        evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
+        return Asserted(node, stage, evidence, {}, declined)
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
+    phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
+
+
+def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
+    """Returns the mentions of the first sentence that has any that count, and what later ones assert.
+
+    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all.
+    """
+    for sentence in sorted({item.sentence for item in found}):
+        here = [item for item in found if item.sentence == sentence]
+        for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
+            if role is Role.CONTEXT and sentence in unnamed:
+                continue
+            if chosen := [item for item in here if item.role is role]:
+                later = [item for item in found if item.sentence > sentence and item.role is Role.ASSERTED]
+                return chosen + [i if i.opens else replace(i, link=Link.SENTENCE) for i in later]
+    return []
 
 
 def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
@@ -90,13 +120,13 @@ def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
     return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
 
 
-def _says_something(phrase: Phrase) -> bool:
+def _says_something(lexicon: Lexicon, phrase: Phrase) -> bool:
     """Tells whether a phrase that names nothing on the tree speaks of a thing at all, and not only of "a man sitting"."""
     one = phrase.words[0].lower in ONE
     for position, word in enumerate(phrase.words):
         verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
         if not verb and word.key not in SAYS_NOTHING and not word.text.isdigit():
-            return True
+            return not lexicon.is_person(phrase.keys)
     return False
 
 

@@ -16,8 +16,8 @@ from taxtune.wordnet import Synset, WordNet
 
 __all__ = ["Kinds"]
 
-#: Rarer senses of a word are not thought of: of "dog", the animal and two kinds of men, and not the frankfurter.
-_MAX_SENSES = 3
+#: Rarer senses of a word are not thought of: of "dog", not the frankfurter.
+_MAX_SENSES = 2
 #: So many senses of a name are kept that agree with the tree in nothing but their part of WordNet.
 _OTHER_SENSES = 2
 #: The parts of a closed compound have at least so many letters.
@@ -44,9 +44,16 @@ class Kinds:
         return any(self.wordnet.synsets(word, pos) for pos in "nvar")
 
     def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words are together a noun of WordNet that is no kind of anything on the tree."""
+        """Tells whether words are a noun that is no kind of its last word, nor of anything on the tree: "hot dog"."""
         text = " ".join(words)
-        return len(words) > 1 and bool(self.wordnet.synsets(text)) and self.of(text) is None
+        senses = self.wordnet.synsets(text) if len(words) > 1 else ()
+        above = {lemma.lower().split()[-1] for v in senses for s in self.wordnet.ancestors(v) - {v} for lemma in s.lemmas}
+        return bool(senses) and words[-1] not in above and self.of(text) is None
+
+    def is_person(self, word: str) -> bool:
+        """Tells whether a word is first of all somebody: "a cowboy"."""
+        senses = self.wordnet.synsets(word)
+        return bool(senses) and senses[0].lexname == "noun.person"
 
     def _of(self, text: str) -> int | None:
         """Returns the node of the nearest thing on the tree that `text` is a kind of, or None."""
@@ -65,8 +72,11 @@ class Kinds:
                     return self._nodes[sense]
         return None
 
+    def _noun(self, text: str) -> Sequence[Synset]:
+        return self.wordnet.synsets(text) if len(text) > _MIN_PART - 1 and not text.isdigit() else ()
+
     def _senses(self, text: str) -> Sequence[Synset]:
-        found = self.wordnet.synsets(text) or self.wordnet.pertainyms(text)
+        found = self._noun(text) or self.wordnet.pertainyms(text)
         if found or " " in text:
             return found or self.wordnet.synsets(text.replace(" ", ""))
         for i in range(_MIN_PART, len(text) - _MIN_PART + 1):  # "squeezebox" is two words there
@@ -77,7 +87,7 @@ class Kinds:
     @cached_property
     def _nodes(self) -> dict[Synset, int]:
         """The node of each sense that a name on the tree has."""
-        senses = {v: [s for name in names for s in self.wordnet.synsets(name)] for v, names in self.names.items() if v}
+        senses = {v: [s for name in names for s in self._noun(name)] for v, names in self.names.items() if v}
         first = Counter(found[0].lexname for found in senses.values() if found)
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}

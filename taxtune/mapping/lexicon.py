@@ -389,13 +389,17 @@ class Lexicon:
                 return self.common(nodes)
         for length in range(len(word) - 3, 2, -1):
             first, last = word[:-length], word[-length:]
-            if first in self._vocabulary and (named := self.exact((last,))):
+            if (first in self._vocabulary or self.is_english(first)) and (named := self.exact((last,))):
                 return self.common(named)
         return None
 
     def is_english(self, word: str) -> bool:
         """Tells whether WordNet knows a word; False where there is none."""
         return self.kinds is not None and self.kinds.knows(word)
+
+    def is_person(self, words: Sequence[str]) -> bool:
+        """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician"."""
+        return self.kinds is not None and any(map(self.kinds.is_person, words))
 
     def kind(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns what WordNet says the longest run of last words is a kind of that is on the tree."""
@@ -488,6 +492,10 @@ class Lexicon:
         if self._latin_tree and not self.coded and any(map(_has_digit, words)):
             return True
         return self.kinds is not None and self.kinds.is_apart(words)
+
+    def is_noun(self, words: Sequence[str]) -> bool:
+        """Tells whether several words are together a noun of WordNet, which then names no more than its last word."""
+        return self.kinds is not None and len(words) > 1 and bool(self.kinds.wordnet.synsets(" ".join(words)))
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.

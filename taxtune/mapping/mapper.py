@@ -160,9 +160,12 @@ class Mapper:
 
     def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
-        for n in (4, 3, 2):
+        # Where sister nodes share their nouns, another word that they share tells little.
+        for n in (4, 3, 2) if self._lexicon.shares_heads else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
+                if len(phrase) == 1 or self._lexicon.is_noun(phrase):
+                    continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
                 for gram in _telling_grams(phrase, n):
                     nodes.update(self._nodes_by_gram.get(gram, ()))
             common = self._lexicon.lifted(self._lexicon.common(nodes)) if nodes else 0
@@ -210,7 +213,7 @@ class Mapper:
         for node in range(len(self.taxonomy)):
             for name in self.taxonomy.names(node):
                 words = fold_words(name)
-                for n in (4, 3, 2):
+                for n in (4, 3, 2, 1):
                     for gram in _telling_grams(words, n):
                         index[gram].add(node)
         return dict(index)
@@ -224,6 +227,6 @@ class Mapper:
 
 
 def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """Returns the word n-grams in which at least two words tell something: not "black and"."""
+    """Returns the word n-grams of which at least two words, or one alone, tell something: not "black and"."""
     grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return [gram for gram in grams if sum(word not in SAYS_NOTHING for word in gram) >= 2]
+    return [gram for gram in grams if sum(word not in SAYS_NOTHING for word in gram) >= min(n, 2)]

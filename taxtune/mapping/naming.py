@@ -100,7 +100,8 @@ def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
-    if lexicon.is_foreign([word.key for word in words]):
+    keys = [word.key for word in words]
+    if lexicon.is_foreign(keys):
         return None
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
@@ -108,7 +109,9 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     last = len(words)
     if one and last > 1 and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
         last -= 1  # "a skua flies": behind "a" the noun is singular
-    for stop in range(last, 0, -1):
+    first = last if lexicon.is_noun(keys) else 1
+    for stop in range(last, first - 1, -1):
+        cut = True
         if stop < len(words) and words[stop].glued:
             mention = _series(lexicon, words[:stop], words[stop])
         else:
@@ -117,7 +120,8 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
-            strength = Strength.PART if cut else mention.strength
+            empty = SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
+            strength = Strength.PART if cut or empty else mention.strength
             return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
 
@@ -234,14 +238,17 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     strength = Strength.WHOLE if nodes and bare else Strength.HEAD
     if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
-    if not nodes and bare and (nodes := lexicon.clipped(suffix) or lexicon.breed(suffix) or lexicon.inflected(suffix)):
-        strength = Strength.PART
     if nodes:
         return Mention(nodes, strength, "".join(suffix))
+    if bare and (nodes := lexicon.clipped(suffix) or lexicon.inflected(suffix)):
+        return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
+    if bare and (nodes := lexicon.breed(suffix)):
+        return Mention(nodes, Strength.PART, "".join(suffix), broad=True)
     if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
     head = lexicon.head(suffix, modifiers)
-    return Mention((head,), Strength.HEAD, "".join(suffix), broad=True) if head else None
+    strength = Strength.HEAD if lexicon.support(suffix) > 1 else Strength.PART
+    return Mention((head,), strength, "".join(suffix), broad=True) if head else None
 
 
 def is_participle(word: Word) -> bool:
@@ -268,11 +275,7 @@ def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
     """Returns how many words the noun and a name before it that fits below it cover, and what both name together."""
     taxonomy = lexicon.taxonomy
-    covered = len(words) - start
-    if mention.strength is Strength.PART:
-        covered = 0
-    if mention.broad:  # a noun that one name ends in is little to go by
-        covered = int(lexicon.support([word.key for word in words[start:]]) > 1)
+    covered = int(mention.strength is not Strength.PART) if mention.broad else len(words) - start
     for stop in range(start, 0, -1):
         if words[stop].glued:
             continue
@@ -352,6 +355,6 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return None
     mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
-        return mention
+        return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
     node = lexicon.compound(last)
     return Mention((node,), Strength.PART, last, broad=True) if node else None

@@ -93,6 +93,8 @@ class Phrase:
     words: tuple[Word, ...]
     role: Role
     link: Link
+    #: The number of the sentence it stands in.
+    sentence: int = 0
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -178,6 +180,7 @@ class _Reader:
         self.current: list[Word] = []
         self.role = Role.ASSERTED
         self.pending_link = Link.SENTENCE
+        self.sentence = 0
         self.refused = self.denied = False
         self.parenthesis: Role | None = None
         #: Whether this sentence has said something that is on the tree, and whether it has said anything.
@@ -213,7 +216,7 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
         if self.current:
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link)
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
@@ -237,6 +240,7 @@ class _Reader:
                 self.pending_link = Link.SENTENCE
             self.role, self.parenthesis = Role.ASSERTED, None
             self.named = self.spoken = False
+            self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
             self.parenthesis = self.role
@@ -289,7 +293,7 @@ class _Reader:
             self._flush(Link.LIST)
             if not {after, self._lower(position + 2)} & _RANKS:
                 self._context()
-        elif lower in HAVING and before not in VERBS:
+        elif lower in HAVING and before not in COPULAS:
             self._flush(Link.LIST)
             if self.named:
                 self._context()

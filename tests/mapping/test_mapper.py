@@ -16,7 +16,7 @@ from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 def label(mapper: Mapper, answer: str) -> str:
     placement = mapper.place_one(answer)
-    return "-" if placement.abstained else mapper.taxonomy.labels[placement.node]
+    return "-" if placement.abstained or placement.off_tree else mapper.taxonomy.labels[placement.node]
 
 
 @pytest.mark.parametrize(
