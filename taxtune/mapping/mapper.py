@@ -161,10 +161,11 @@ class Mapper:
     def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
         # Where sister nodes share their nouns, another word that they share tells little.
-        for n in (4, 3, 2) if self._lexicon.shares_heads else (4, 3, 2, 1):
+        lexicon = self._lexicon
+        for n in (4, 3, 2) if lexicon.shares_heads or lexicon.genera else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
-                if len(phrase) == 1 or self._lexicon.is_noun(phrase):
+                if len(phrase) == 1 or lexicon.is_noun(phrase):
                     continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
                 for gram in _telling_grams(phrase, n):
                     nodes.update(self._nodes_by_gram.get(gram, ()))
