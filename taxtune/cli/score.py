@@ -13,6 +13,7 @@ from taxtune.cli.options import (
     EmptyOption,
     FormatOption,
     JsonRowsOption,
+    OffTreeAsOption,
     PresetOption,
     ResamplesOption,
     RootLabelOption,
@@ -25,6 +26,9 @@ from taxtune.cli.options import (
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from taxtune.mapping import Placement
     from taxtune.metrics import Interval
     from taxtune.metrics.predictions import Predictions
@@ -54,16 +58,20 @@ def score(
     root: RootOption = None,
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
+    off_tree_as: OffTreeAsOption = "child",
     empty: EmptyOption = "error",
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
     as_json: JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy and mean placed depth with 95 % bootstrap intervals."""
+    from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import bootstrap_scores
     from taxtune.metrics.predictions import EMPTY, read_predictions
+    from taxtune.studies.placing import as_child
     from taxtune.taxonomy import read_taxonomy, restrict
 
+    config = MapperConfig(preset=preset, off_tree=off_tree_as)
     if empty not in EMPTY:
         raise DataError("There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(EMPTY)}.")
     whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=note)
@@ -74,32 +82,23 @@ def score(
         note(text)
     placements: list[Placement] = []
     mapper: dict[str, Any] | None = None
+    off: NDArray[np.bool_] | None = None
     predicted = list(rows.predicted)
     if rows.kind == "answer":
-        from taxtune.mapping import Mapper, MapperConfig
-
         keep_work([similarity])
-        placer = Mapper(tree, similarity=similarity, config=MapperConfig(preset=preset))
+        placer = Mapper(tree, similarity=similarity, config=config)
         placements = list(placer.place(list(rows.answers)))
+        off = as_child(placer, placements)
         mapper = dict(placer.identity())
         predicted = [placement.node for placement in placements]
-    intervals = bootstrap_scores(
-        tree, predicted, list(rows.targets), resamples=resamples, confidence=_CONFIDENCE, seed=seed
-    )
+    settings: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
+    intervals = bootstrap_scores(tree, predicted, list(rows.targets), **settings)
     full = None
     if part is not None:
         # The same seed draws the same resamples.
-        full = bootstrap_scores(
-            whole,
-            part.on_full(predicted),
-            part.on_full(list(rows.targets)),
-            resamples=resamples,
-            confidence=_CONFIDENCE,
-            seed=seed,
-        )
-    abstained = sum(placement.abstained for placement in placements)
+        full = bootstrap_scores(whole, part.on_full(predicted), part.on_full(list(rows.targets)), **settings)
     if not as_json:
-        _print_scores(rows, intervals, abstained, part, full)
+        _print_scores(rows, intervals, placements, part, full)
         return
     result = {
         "file": rows.file,
@@ -107,7 +106,8 @@ def score(
         "root": "/".join(whole.path(part.root)) if part is not None else None,
         "scored": rows.kind,
         "n": len(rows.rows),
-        "abstained": abstained if mapper is not None else None,
+        "abstained": None if mapper is None else sum(placement.abstained for placement in placements),
+        "off_tree": None if mapper is None else sum(placement.off_tree for placement in placements),
         "left_out": list(rows.left_out),
         "outside": list(rows.outside),
         "confidence": _CONFIDENCE,
@@ -116,17 +116,22 @@ def score(
         "scores": {name: asdict(interval) for name, interval in intervals.items()},
         "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
         "mapper": mapper,
-        "rows": _row_records(tree, rows, predicted, placements, part),
+        "rows": _row_records(tree, rows, predicted, placements, off, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
 
 def _row_records(
-    tree: Taxonomy, rows: Predictions, predicted: list[int], placements: list[Placement], part: Domain | None
+    tree: Taxonomy,
+    rows: Predictions,
+    predicted: list[int],
+    placements: list[Placement],
+    off: NDArray[np.bool_] | None,
+    part: Domain | None,
 ) -> list[dict[str, Any]]:
     from taxtune.metrics import precision_recall
 
-    hp, hr = precision_recall(tree, predicted, list(rows.targets))
+    hp, hr = precision_recall(tree, predicted, list(rows.targets), off_tree=off)
     records: list[dict[str, Any]] = [
         {
             "row": row,
@@ -138,7 +143,7 @@ def _row_records(
         for row, target, node, p, r in zip(rows.rows, rows.targets, predicted, hp.tolist(), hr.tolist(), strict=True)
     ]
     if part is not None:
-        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(list(rows.targets)))
+        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(list(rows.targets)), off_tree=off)
         for record, p, r in zip(records, hp.tolist(), hr.tolist(), strict=True):
             record |= {"full_hp": p, "full_hr": r}
     for record, placement in zip(records, placements, strict=False):
@@ -148,6 +153,7 @@ def _row_records(
             "evidence": placement.evidence,
             "confidence": placement.confidence,
             "abstained": placement.abstained,
+            "off_tree": placement.off_tree,
         }
     return records
 
@@ -155,7 +161,7 @@ def _row_records(
 def _print_scores(
     rows: Predictions,
     intervals: dict[str, Interval],
-    abstained: int,
+    placements: list[Placement],
     part: Domain | None,
     full: dict[str, Interval] | None,
 ) -> None:
@@ -169,7 +175,11 @@ def _print_scores(
         print(f"{name:<{width}} {estimate:>8}  {interval:>15}")
     examples = f"{len(rows.rows):,} example{'' if len(rows.rows) == 1 else 's'}"
     if rows.kind == "answer":
-        examples += f", {abstained:,} of them abstentions (answers that name nothing, placed on the root)"
+        silent, off = sum(p.abstained for p in placements), sum(p.off_tree for p in placements)
+        examples += (
+            f", {silent:,} of them abstentions ({_share(silent, rows)}), which say nothing, and {off:,} off the "
+        )
+        examples += f"tree ({_share(off, rows)}), which assert what the taxonomy lacks"
     print(examples)
     if rows.left_out:
         shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")
@@ -179,6 +189,10 @@ def _print_scores(
         shown = ", ".join(map(str, rows.outside[:20])) + (", …" if len(rows.outside) > 20 else "")
         plural = "" if len(rows.outside) == 1 else "s"
         print(f"{len(rows.outside):,} row{plural} with a target outside {part.label} left out: {shown}")
+
+
+def _share(count: int, rows: Predictions) -> str:
+    return f"{count / len(rows.rows):.1%}".replace("%", " %")
 
 
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:

@@ -1,7 +1,8 @@
 """What kind of mistake an answer is, and what each kind costs in hP and hR.
 
 Two views. From the *placements*, since there is a tree: an answer is correct, too general, too specific, a sibling of
-the truth, in the wrong branch (and from which rank on), an abstention, or one whose placement is itself doubtful. From
+the truth, in the wrong branch (and from which rank on), off the tree, an abstention, or one whose placement is itself
+doubtful. From
 the *measures*, as paper 2 does without a tree: an inclusion verdict and a concept similarity together tell an answer
 that is too general from one that is wrong.
 """
@@ -15,7 +16,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import check_nodes, precision_recall
+from taxtune.metrics.hierarchical import check_nodes, flags, precision_recall
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -43,6 +44,7 @@ class ErrorType(StrEnum):
     SIBLING = "sibling"
     WRONG_BRANCH = "wrong branch"
     DOUBTFUL = "mapper doubtful"
+    OFF_TREE = "off the tree"
     ABSTAINED = "abstained"
 
 
@@ -117,31 +119,35 @@ def classify(
     target: ArrayLike,
     *,
     abstained: ArrayLike | None = None,
+    off_tree: ArrayLike | None = None,
     doubtful: ArrayLike | None = None,
 ) -> list[ErrorType]:
     """Returns the type of each answer.
 
-    A placement on the target is correct, whatever led there. Otherwise an abstention is one, then a doubtful placement
-    is one: the mistake may be the mapper's and not the model's. What remains is told apart by the tree.
+    An answer off the tree and an abstention are ones whatever the target is. Otherwise a placement on the target is
+    correct, whatever led there, then a doubtful placement is one: the mistake may be the mapper's and not the model's.
+    What remains is told apart by the tree.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
-        abstained: Whether the answer names nothing on the tree, shape (n,); none does where it is left out.
+        abstained: Whether the answer declines or says nothing, shape (n,); none does where it is left out.
+        off_tree: Whether the answer asserts something that the tree lacks, shape (n,); none does where it is left out.
         doubtful: Whether the mapper guessed (n-grams, vote, similarity), shape (n,); never where it is left out.
 
     Raises:
         ValueError: If shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    silent, unsure = _flags(abstained, predicted.size), _flags(doubtful, predicted.size)
+    silent, off, unsure = (flags(given, predicted.size) for given in (abstained, off_tree, doubtful))
     shared = taxonomy.shared(predicted, target)
     size, full = taxonomy.depth[predicted] + 1, taxonomy.depth[target] + 1
     # Each answer takes the first type whose condition holds.
     conditions: list[tuple[ErrorType, BoolArray]] = [
-        (ErrorType.CORRECT, (predicted == target) & ~silent),
+        (ErrorType.OFF_TREE, off),
         (ErrorType.ABSTAINED, silent),
+        (ErrorType.CORRECT, predicted == target),
         (ErrorType.DOUBTFUL, unsure),
         (ErrorType.TOO_GENERAL, shared == size),
         (ErrorType.TOO_SPECIFIC, shared == full),
@@ -220,6 +226,7 @@ def costs(
     target: ArrayLike,
     types: Sequence[str],
     *,
+    off_tree: ArrayLike | None = None,
     order: Sequence[str] | None = None,
     resamples: int = 2000,
     seed: int = 0,
@@ -234,6 +241,7 @@ def costs(
         predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
         types: The type of each answer, n of them.
+        off_tree: Which answers are scored as a child of the root that is never right, shape (n,); see `score`.
         order: The types to list, in this order; by default those that occur, as they first appear.
         resamples: Bootstrap resamples for the intervals.
         seed: Their seed.
@@ -241,7 +249,7 @@ def costs(
     Raises:
         ValueError: If there is no answer, shapes differ, or a type is not in `order`.
     """
-    hp, hr = precision_recall(taxonomy, predicted, target)
+    hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
     n = hp.size
     if n == 0:
         raise ValueError("there are no answers to diagnose")
@@ -285,6 +293,7 @@ def worst_clades(
     target: ArrayLike,
     types: Sequence[str],
     *,
+    off_tree: ArrayLike | None = None,
     least: int = 5,
     most: int = 10,
     explained: float = 0.9,
@@ -299,6 +308,7 @@ def worst_clades(
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         types: The type of each answer, n of them.
+        off_tree: Which answers are scored as a child of the root that is never right, shape (n,); see `score`.
         least: Fewest answers of a clade.
         most: How many clades to return at most.
         explained: The share of a node's loss from which on one child explains it.
@@ -309,7 +319,7 @@ def worst_clades(
     predicted, target = check_nodes(taxonomy, predicted, target)
     if len(types) != predicted.size:
         raise ValueError(f"{len(types)} types for {predicted.size} answers")
-    hp, hr = precision_recall(taxonomy, predicted, target)
+    hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
     count, loss = np.zeros(len(taxonomy)), np.zeros(len(taxonomy))
     np.add.at(count, target, 1)
     np.add.at(loss, target, 1 - hp)
@@ -351,15 +361,6 @@ def _clade(
         worst=worst,
         worst_count=kinds.get(worst, 0) if worst is not None else 0,
     )
-
-
-def _flags(given: ArrayLike | None, n: int) -> BoolArray:
-    if given is None:
-        return np.zeros(n, dtype=bool)
-    flags = np.asarray(given, dtype=bool)
-    if flags.shape != (n,):
-        raise ValueError(f"flags have shape {flags.shape}; there are {n} answers")
-    return flags
 
 
 def _intervals(

@@ -1,4 +1,11 @@
-"""Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3)."""
+"""Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
+
+An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. The paper
+puts it on the root, where it cannot be told from an answer that says nothing and has hP 1. Here it may be scored as
+what it is: a child of the root that is never right, at depth 1, with nothing but the root in common with any target.
+So its hP is 1/2, its hR that of the root, and it is never exact. All functions that score take a mask `off_tree` that
+says which answers those are; their node numbers then play no part.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["HierarchicalScores", "check_nodes", "harmonic_mean", "precision_recall", "score"]
+__all__ = ["HierarchicalScores", "check_nodes", "flags", "harmonic_mean", "overlap", "precision_recall", "score"]
 
+BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -23,8 +31,8 @@ class HierarchicalScores:
         hp: Mean over examples of |anc(pred) ∩ anc(gt)| / |anc(pred)| (eq. 2a).
         hr: Mean over examples of |anc(pred) ∩ anc(gt)| / |anc(gt)| (eq. 2b).
         hf: Harmonic mean of the two *means* (eq. 3), not the mean of per-example values.
-        accuracy: Share of examples placed on exactly the target node.
-        depth: Mean depth of the predicted nodes in edges from the root.
+        accuracy: Share of examples placed on exactly the target node; an answer off the tree never is.
+        depth: Mean depth of the predicted nodes in edges from the root; 1 for an answer that is off the tree.
         n: Number of examples.
     """
 
@@ -67,13 +75,57 @@ def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> 
     return arrays[0], arrays[1]
 
 
-def precision_recall(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def flags(given: ArrayLike | None, n: int) -> BoolArray:
+    """Returns flags of `n` answers as an array; all False where None is given.
+
+    Raises:
+        ValueError: If they do not have the shape (n,), or are neither booleans nor 0 and 1.
+    """
+    if given is None:
+        return np.zeros(n, dtype=bool)
+    found = np.asarray(given)
+    if found.shape != (n,):
+        raise ValueError(f"flags have shape {found.shape}; there are {n} answers")
+    if not np.isin(found, (False, True)).all():
+        raise ValueError(f"flags must be booleans, not {found.dtype}")
+    return found.astype(bool)
+
+
+def overlap(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns what hP, hR, exactness and depth are made of.
+
+    Args:
+        taxonomy: The tree; ancestor sets include the node and the root.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+
+    Returns:
+        Three arrays of shape (n,): |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, each at least 1. A prediction is
+        exact where all three are equal.
+
+    Raises:
+        ValueError: If the shapes differ or a number is no node of the tree.
+    """
+    predicted, target = check_nodes(taxonomy, predicted, target)
+    off = flags(off_tree, predicted.size)
+    said = np.where(off, 2, taxonomy.depth[predicted] + 1)
+    shared = np.where(off, 1, taxonomy.shared(predicted, target))
+    return said, shared, taxonomy.depth[target] + 1
+
+
+def precision_recall(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Returns per-example hP and hR.
 
     Args:
         taxonomy: The tree; ancestor sets include the node and the root.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
 
     Returns:
         Two arrays of shape (n,) with values in (0, 1]: the root is always shared.
@@ -81,9 +133,8 @@ def precision_recall(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike
     Raises:
         ValueError: If the shapes differ or a number is no node of the tree.
     """
-    predicted, target = check_nodes(taxonomy, predicted, target)
-    shared = taxonomy.shared(predicted, target).astype(np.float64)
-    return shared / (taxonomy.depth[predicted] + 1), shared / (taxonomy.depth[target] + 1)
+    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    return shared / said, shared / wanted
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
@@ -91,28 +142,30 @@ def harmonic_mean(hp: float, hr: float) -> float:
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
 
 
-def score(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> HierarchicalScores:
+def score(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> HierarchicalScores:
     """Returns the scores of a set of placed examples.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
 
     Raises:
         ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
             node of the tree.
     """
-    predicted, target = check_nodes(taxonomy, predicted, target)
-    if predicted.size == 0:
+    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    if said.size == 0:
         raise ValueError("there are no examples to score")
-    p, r = precision_recall(taxonomy, predicted, target)
-    hp, hr = float(p.mean()), float(r.mean())
+    hp, hr = float((shared / said).mean()), float((shared / wanted).mean())
     return HierarchicalScores(
         hp=hp,
         hr=hr,
         hf=harmonic_mean(hp, hr),
-        accuracy=float((predicted == target).mean()),
-        depth=float(taxonomy.depth[predicted].mean()),
-        n=int(predicted.size),
+        accuracy=float(((said == shared) & (shared == wanted)).mean()),
+        depth=float((said - 1).mean()),
+        n=int(said.size),
     )

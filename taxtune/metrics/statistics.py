@@ -1,7 +1,7 @@
 """Bootstrap intervals of the scores, and paired differences between two sets of placements on the same examples.
 
-The examples are resampled with replacement. An example's hP, hR, accuracy and depth depend on nothing but the depths
-of its nodes and the size of their shared path, so that even a large set holds few *distinct* examples. A bootstrap
+The examples are resampled with replacement. An example's hP, hR, accuracy and depth depend on nothing but the lengths
+of its two paths and of what they share (`overlap`), so that even a large set holds few *distinct* examples. A bootstrap
 resample is a multinomial draw over those, which is the same distribution as drawing n row numbers and, for a million
 examples, some thousands of times less work. hF is computed from the resampled means, as in the paper's eq. 3.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import check_nodes
+from taxtune.metrics.hierarchical import overlap
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -75,6 +75,7 @@ def bootstrap_scores(
     predicted: ArrayLike,
     target: ArrayLike,
     *,
+    off_tree: ArrayLike | None = None,
     resamples: int = 2000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -87,6 +88,7 @@ def bootstrap_scores(
         taxonomy: The tree.
         predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); see `score`.
         resamples: Number of bootstrap resamples, at least 1.
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
@@ -98,9 +100,9 @@ def bootstrap_scores(
         ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
             range.
     """
-    predicted, target = check_nodes(taxonomy, predicted, target)
-    _check_settings(predicted.size, resamples, confidence)
-    kinds, counts = _distinct(_depths(taxonomy, predicted, target))
+    columns = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    _check_settings(columns[0].size, resamples, confidence)
+    kinds, counts = _distinct(columns)
     values = _values(*kinds)
     means = _resampled_means(values, counts, resamples, seed)
     low, high = _percentiles(_with_hf(means), confidence)
@@ -114,6 +116,8 @@ def paired_bootstrap(
     predicted_b: ArrayLike,
     target: ArrayLike,
     *,
+    off_tree_a: ArrayLike | None = None,
+    off_tree_b: ArrayLike | None = None,
     resamples: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -130,6 +134,8 @@ def paired_bootstrap(
         predicted_a: Node numbers, shape (n,), n ≥ 1.
         predicted_b: Node numbers of the other set for the same examples, shape (n,).
         target: Node numbers, shape (n,).
+        off_tree_a: Which answers of the first set count as a child of the root that is never right, shape (n,).
+        off_tree_b: Which of the other set do.
         resamples: Number of bootstrap resamples, at least 1.
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
@@ -141,12 +147,10 @@ def paired_bootstrap(
         ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
             range.
     """
-    predicted_a, target = check_nodes(taxonomy, predicted_a, target)
-    predicted_b, _ = check_nodes(taxonomy, predicted_b, target)
-    _check_settings(target.size, resamples, confidence)
-    depth_a, shared_a, depth_target = _depths(taxonomy, predicted_a, target)
-    depth_b, shared_b, _ = _depths(taxonomy, predicted_b, target)
-    kinds, counts = _distinct((depth_a, shared_a, depth_b, shared_b, depth_target))
+    said_a, shared_a, wanted = overlap(taxonomy, predicted_a, target, off_tree=off_tree_a)
+    said_b, shared_b, _ = overlap(taxonomy, predicted_b, target, off_tree=off_tree_b)
+    _check_settings(wanted.size, resamples, confidence)
+    kinds, counts = _distinct((said_a, shared_a, said_b, shared_b, wanted))
     values_a, values_b = _values(kinds[0], kinds[1], kinds[4]), _values(kinds[2], kinds[3], kinds[4])
     # One draw for both sets is what makes the comparison paired.
     means = _resampled_means(np.concatenate([values_a, values_b], axis=1), counts, resamples, seed)
@@ -232,10 +236,6 @@ def _check_settings(n: int, resamples: int, confidence: float) -> None:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
 
 
-def _depths(taxonomy: Taxonomy, predicted: IntArray, target: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    return taxonomy.depth[predicted], taxonomy.shared(predicted, target), taxonomy.depth[target]
-
-
 def _distinct(columns: tuple[IntArray, ...]) -> tuple[tuple[IntArray, ...], IntArray]:
     """Returns the distinct rows of equally long columns, in ascending order, and how often each occurs."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
@@ -246,10 +246,10 @@ def _distinct(columns: tuple[IntArray, ...]) -> tuple[tuple[IntArray, ...], IntA
     return tuple(column[first] for column in columns), counts
 
 
-def _values(depth: IntArray, shared: IntArray, depth_target: IntArray) -> FloatArray:
+def _values(said: IntArray, shared: IntArray, wanted: IntArray) -> FloatArray:
     """Returns hP, hR, accuracy and depth of each kind of example, shape (kinds, 4)."""
-    exact = (shared == depth + 1) & (shared == depth_target + 1)
-    return np.stack([shared / (depth + 1), shared / (depth_target + 1), exact, depth], axis=1).astype(np.float64)
+    exact = (said == shared) & (shared == wanted)
+    return np.stack([shared / said, shared / wanted, exact, said - 1], axis=1).astype(np.float64)
 
 
 def _resampled_means(values: FloatArray, counts: IntArray, resamples: int, seed: int) -> FloatArray:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from taxtune.metrics import harmonic_mean, precision_recall, score
 from taxtune.taxonomy import Taxonomy
@@ -115,6 +116,47 @@ def test_always_bird_on_inat21(inat21: Taxonomy) -> None:
 def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
     with pytest.raises(ValueError, match="no examples"):
         score(birds, [], [])
+
+
+@given(tree_and_nodes(), st.data())
+def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(case: Case, data: st.DataObject) -> None:
+    """Recomputed on a tree that has such a child, over plain sets."""
+    tree, (predicted, target) = case
+    off = data.draw(st.lists(st.booleans(), min_size=len(target), max_size=len(target)))
+    wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
+    places = {tree.path(i): wider.resolve(list(tree.path(i))) for i in range(len(tree))}
+    nowhere = wider.resolve(["root", "what the tree lacks"])
+    ancestors = [set(wider.ancestors(i).tolist()) for i in range(len(wider))]
+    said = [nowhere if o else places[tree.path(p)] for p, o in zip(predicted, off, strict=True)]
+    wanted = [places[tree.path(t)] for t in target]
+    expected = [
+        (len(ancestors[p] & ancestors[t]) / len(ancestors[p]), len(ancestors[p] & ancestors[t]) / len(ancestors[t]))
+        for p, t in zip(said, wanted, strict=True)
+    ]
+    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
+    assert list(zip(hp.tolist(), hr.tolist(), strict=True)) == [pytest.approx(pair) for pair in expected]
+    assert score(tree, predicted, target, off_tree=off) == score(wider, said, wanted)
+
+
+@given(tree_and_nodes())
+def test_off_the_tree_has_half_the_precision_of_the_root_and_its_recall(case: Case) -> None:
+    tree, (predicted, target) = case
+    everything, root = [True] * len(target), [0] * len(target)
+    off, silent = score(tree, predicted, target, off_tree=everything), score(tree, root, target)
+    assert (off.hp, off.hr, off.accuracy, off.depth) == (0.5, silent.hr, 0.0, 1.0)
+    assert silent.hp == 1.0
+    assert score(tree, predicted, target, off_tree=[False] * len(target)) == score(tree, predicted, target)
+
+
+def test_off_the_tree_is_not_exact_where_the_target_is_the_root(birds: Taxonomy) -> None:
+    assert score(birds, [0, 0], [0, 0]).accuracy == 1.0
+    assert score(birds, [0, 0], [0, 0], off_tree=[True, False]).accuracy == 0.5
+
+
+@pytest.mark.parametrize("off", [[True], [[True, False]], ["yes", "no"], [0.5, 1.0], True])
+def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off: object) -> None:
+    with pytest.raises(ValueError, match="flags"):
+        score(birds, [1, 2], [1, 2], off_tree=off)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taxtune.metrics import METRICS, bootstrap_scores, paired_bootstrap, score
 from taxtune.taxonomy import Taxonomy
@@ -34,6 +35,26 @@ def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
         assert interval.low <= interval.high
         if name != "depth":
             assert 0 <= interval.low <= interval.high <= 1 + 1e-12
+
+
+@settings(max_examples=40)
+@given(tree_and_nodes(rows=3), st.data())
+def test_answers_off_the_tree_are_scored_and_resampled_as_such(case: Case, data: st.DataObject) -> None:
+    tree, (a, b, target) = case
+    off_a, off_b = (data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab")
+    scores = [score(tree, nodes, target, off_tree=off).as_dict() for nodes, off in ((a, off_a), (b, off_b))]
+    # A tree that has what the answers assert must give the same numbers, draw by draw.
+    wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
+    places = np.array([wider.resolve(list(tree.path(i))) for i in range(len(tree))])
+    nowhere = wider.resolve(["root", "what the tree lacks"])
+    said = [np.where(off, nowhere, places[nodes]) for nodes, off in ((a, off_a), (b, off_b))]
+    intervals = bootstrap_scores(tree, a, target, off_tree=off_a, resamples=50)
+    assert intervals == bootstrap_scores(wider, said[0], places[target], resamples=50)
+    paired = paired_bootstrap(tree, a, b, target, off_tree_a=off_a, off_tree_b=off_b, resamples=50)
+    assert paired == paired_bootstrap(wider, *said, places[target], resamples=50)
+    for name in METRICS:
+        assert intervals[name].estimate == pytest.approx(scores[0][name])
+        assert paired[name].difference == pytest.approx(scores[0][name] - scores[1][name])
 
 
 def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
