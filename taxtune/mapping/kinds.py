@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
+from taxtune.mapping.index import without_article
+from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -31,12 +33,13 @@ class Kinds:
 
     Args:
         taxonomy: The tree.
-        names: The texts that name each node, by its number; the root's are not used.
+        shortened: More texts that name nodes: what their names say beyond their ancestors'.
         wordnet: Where words are looked up.
     """
 
-    def __init__(self, taxonomy: Taxonomy, names: Mapping[int, Sequence[str]], wordnet: WordNet) -> None:
-        self.taxonomy, self.names, self.wordnet = taxonomy, names, wordnet
+    def __init__(self, taxonomy: Taxonomy, shortened: Mapping[str, Sequence[int]], wordnet: WordNet) -> None:
+        self.taxonomy, self.wordnet = taxonomy, wordnet
+        self._shortened = shortened
         self.of = lru_cache(maxsize=50_000)(self._of)
 
     def knows(self, word: str) -> bool:
@@ -47,7 +50,9 @@ class Kinds:
         """Tells whether words are a noun that is no kind of its last word, nor of anything on the tree: "hot dog"."""
         text = " ".join(words)
         senses = self.wordnet.synsets(text) if len(words) > 1 else ()
-        above = {lemma.lower().split()[-1] for v in senses for s in self.wordnet.ancestors(v) - {v} for lemma in s.lemmas}
+        above = {
+            lemma.lower().split()[-1] for v in senses for s in self.wordnet.ancestors(v) - {v} for lemma in s.lemmas
+        }
         return bool(senses) and words[-1] not in above and self.of(text) is None
 
     def is_person(self, word: str) -> bool:
@@ -87,7 +92,14 @@ class Kinds:
     @cached_property
     def _nodes(self) -> dict[Synset, int]:
         """The node of each sense that a name on the tree has."""
-        senses = {v: [s for name in names for s in self._noun(name)] for v, names in self.names.items() if v}
+        names = {
+            v: [" ".join(without_article(fold_words(name))) for name in self.taxonomy.names(v)]
+            for v in range(1, len(self.taxonomy))
+        }
+        for text, nodes in self._shortened.items():
+            if len(set(nodes)) == 1:
+                names.get(nodes[0], []).append(text)
+        senses = {v: [s for name in group for s in self._noun(name)] for v, group in names.items()}
         first = Counter(found[0].lexname for found in senses.values() if found)
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}

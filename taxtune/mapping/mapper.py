@@ -162,7 +162,7 @@ class Mapper:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
         # Where sister nodes share their nouns, another word that they share tells little.
         lexicon = self._lexicon
-        for n in (4, 3, 2) if lexicon.shares_heads or lexicon.genera else (4, 3, 2, 1):
+        for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
                 if len(phrase) == 1 or lexicon.is_noun(phrase):
@@ -174,9 +174,7 @@ class Mapper:
                 return common
         return None
 
-    def _by_similarity(
-        self, row: NDArray[np.float32], top: NDArray[np.int64]
-    ) -> tuple[int, Stage, float] | None:
+    def _by_similarity(self, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage, float] | None:
         least = self.config.min_similarity
         if row[top[0]] < (self.similarity.confident if least is None else least):
             return None

@@ -310,7 +310,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if not genera and lexicon.genera and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
+    if not genera and lexicon.latin and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
         return Mention(kind, Strength.PART, keys[0], broad=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):

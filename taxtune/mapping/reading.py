@@ -38,7 +38,8 @@ __all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "t
 
 # An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud"; "iris'sunshine" is two.
 _TOKEN = re.compile(
-    r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]")
+    r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]"
+)
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])

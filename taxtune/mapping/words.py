@@ -70,7 +70,9 @@ NEGATION = _words(
 CERTAINTY = _words("sure certain clear confident entirely completely fully exactly doubt only definitive 100")
 
 #: These decline to answer; the clause asserts nothing, unless only precision is refused (`PRECISION`).
-REFUSAL = _words("sorry unable cannot cant couldnt unclear impossible insufficient unfortunately decline hard difficult")
+REFUSAL = _words(
+    "sorry unable cannot cant couldnt unclear impossible insufficient unfortunately decline hard difficult"
+)
 
 #: A refusal with one of these still says something: "I cannot tell the exact species of this gull".
 PRECISION = _words("exact exactly specific specifically precise precisely particular definitively certainty")

@@ -1,0 +1,292 @@
+"""What a taxonomy's names say, learnt once and kept on disk.
+
+Everything is learnt from the tree: whole names, what a name says beyond the names above it, the words that names end
+and begin in, Latin binomials, stems. Each table goes from folded words to the numbers of nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import snowballstemmer
+
+from taxtune.atomic import write_bytes
+from taxtune.errors import TaxtuneError
+from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.words import SAYS_NOTHING
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["Entry", "NameIndex", "has_digit", "latin_stem", "stem", "without_article"]
+
+#: Changes with everything that changes what is learnt.
+_VERSION = 1
+#: A smaller tree is learnt faster than it is read.
+_MIN_STORED = 2000
+#: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
+MAX_HEAD = 3
+#: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
+MIN_BREEDS = 20
+#: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
+MIN_ENDING, MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
+#: A modifier tells the part of the tree when at least this many nodes have it.
+_MIN_MODIFIER_SUPPORT = 8
+#: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
+_CODED_SHARE = 0.01
+#: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
+_SHARED_HEADS = 0.5
+_LISTED = re.compile(r"[,/;|]")
+_PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
+_STEMMER = snowballstemmer.stemmer("english")
+
+#: A node with a whole name: its number, the words of the name joined by spaces, whether it is a Latin label above
+#: species (an English name of the same spelling, "nasturtium", is meant more often), whether it is the node's first.
+Entry = tuple[int, str, bool, bool]
+Table = dict[str, list[int]]
+
+
+class NameIndex:
+    """The tables of a tree's names.
+
+    Attributes:
+        exact: Names, their words joined, so that "sea gull" and "seagull" are one key.
+        heads: Last words of names, joined; a node stands there as often as it has such names.
+        shortened: Names without what their ancestors' names say already: "747" of "Boeing 747" below Boeing.
+        clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich".
+        breeds: The same of domestic species with many names: "bengal" of "bengal cat".
+        fronts: What names that begin with an ancestor's go on with: "BMW Z4" of "BMW Z4 Convertible 2012".
+        series: What stands before a number: "DC" of "DC-3".
+        stems: The stems of names.
+        modifiers: Words before the last, if many nodes have them.
+        endings: The last letters of last words, if many nodes have them.
+        genera: Latin genera. epithets: stems of the epithets of species. initials: "T merula" of two-word names.
+        vocabulary: All words.
+        coded: Whether codes or years are at home in the names.
+        shares_heads: Whether siblings' names mostly end in the same noun, as those of sister species do.
+        latin: Whether the tree has genera.
+    """
+
+    exact: dict[str, list[Entry]]
+    vocabulary: list[str]
+    coded: bool
+    shares_heads: bool
+    latin: bool
+
+    _TABLES = (
+        "heads", "shortened", "clipped", "breeds", "fronts", "series", "stems", "modifiers", "endings", "genera",
+        "epithets", "initials",
+    )  # fmt: skip
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.__dict__.update(content)
+        self.heads: Table = content["heads"]
+        self.shortened: Table = content["shortened"]
+        self.clipped: Table = content["clipped"]
+        self.breeds: Table = content["breeds"]
+        self.fronts: Table = content["fronts"]
+        self.series: Table = content["series"]
+        self.stems: Table = content["stems"]
+        self.modifiers: Table = content["modifiers"]
+        self.endings: Table = content["endings"]
+        self.genera: Table = content["genera"]
+        self.epithets: Table = content["epithets"]
+        self.initials: Table = content["initials"]
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
+        """Returns the index of a tree, from disk where it is there and whole.
+
+        The file is named by the tree's content. Where the folder cannot be written to, the index is learnt and not kept.
+
+        Args:
+            taxonomy: The tree.
+            folder: Where indexes are kept; None is the user's cache folder.
+        """
+        if len(taxonomy) < _MIN_STORED:
+            return cls(_Learner(taxonomy).content())
+        if folder is None:
+            from platformdirs import user_cache_path
+
+            folder = user_cache_path("taxtune") / "names"
+        path = folder / f"{_digest(taxonomy)}.json"
+        try:
+            return cls(json.loads(path.read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError):
+            content = _Learner(taxonomy).content()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, json.dumps(content, separators=(",", ":")).encode())
+        except (OSError, TaxtuneError):
+            pass
+        return cls(content)
+
+
+def _digest(taxonomy: Taxonomy) -> str:
+    names = [taxonomy.names(node) for node in range(len(taxonomy))]
+    text = json.dumps([_VERSION, names, taxonomy.parents.tolist(), taxonomy.ranks])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class _Learner:
+    """Fills the tables node by node."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self.taxonomy = taxonomy
+        self._exact: dict[str, list[Entry]] = defaultdict(list)
+        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in NameIndex._TABLES}
+        self._vocabulary: set[str] = set()
+        self._leaves = set(taxonomy.leaves.tolist())
+        self._latin = "genus" in taxonomy.ranks
+        self._names = [[without_article(fold_words(name)) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
+
+    def content(self) -> dict[str, Any]:
+        """Returns all tables as plain values, the same each time."""
+        for node in range(len(self.taxonomy)):
+            self._add_node(node)
+            self._add_shortened(node)
+        least = {"modifiers": _MIN_MODIFIER_SUPPORT, "endings": _MIN_ENDING_SUPPORT}
+        tables = {
+            name: {key: sorted(nodes.elements()) for key, nodes in table.items() if len(nodes) >= least.get(name, 1)}
+            for name, table in self._tables.items()
+        }
+        names = [words for group in self._names for words in group]
+        digits = sum(any(map(has_digit, words)) for words in names)
+        return {
+            **tables,
+            "exact": self._exact,
+            "vocabulary": sorted(self._vocabulary),
+            "coded": digits >= _CODED_SHARE * len(names),
+            "shares_heads": self._share_of_shared_heads() >= _SHARED_HEADS,
+            "latin": self._latin,
+        }
+
+    def _add_node(self, node: int) -> None:
+        label, aliases = self.taxonomy.labels[node], self.taxonomy.aliases[node]
+        rank = self.taxonomy.ranks[node]
+        for position, (name, words) in enumerate(zip(self.taxonomy.names(node), self._names[node], strict=True)):
+            if not words:
+                continue
+            is_label = position == 0
+            latin = is_label and self._latin and rank != "species" and len(words) == 1
+            preferred = is_label or (position == 1 and name != label)
+            entries = self._exact["".join(words)]
+            if all(entry[0] != node for entry in entries):
+                entries.append((node, " ".join(words), latin, preferred))
+            self._vocabulary.update(words)
+            if not (is_label and self._latin):
+                self._tables["stems"][" ".join(map(stem, words))][node] += 1
+            if len(words) == 2:
+                self._tables["initials"][f"{words[0][0]} {words[1]}"][node] += 1
+            if is_label and self._latin:
+                self._add_latin(node, words, rank)
+                if aliases or rank not in (None, "species"):
+                    continue
+            self._add_heads(node, name, words)
+
+    def _add_latin(self, node: int, words: tuple[str, ...], rank: str | None) -> None:
+        if rank == "genus":
+            self._tables["genera"][words[0]][node] += 1
+        if rank == "species" and len(words) > 1:
+            self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
+
+    def _add_heads(self, node: int, name: str, words: tuple[str, ...]) -> None:
+        # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
+        inside: list[bool] = []
+        for part in name.replace("–", "-").split():
+            count = len(fold_words(part))
+            inside.extend(i > 0 for i in range(count))
+        stop = len(words)
+        while stop > 1 and has_digit(words[stop - 1]):
+            stop -= 1  # a "Focus Sedan 2007" is a sedan
+        for length in range(1, min(MAX_HEAD, stop) + 1):
+            start = stop - length
+            if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
+                continue
+            self._tables["heads"]["".join(words[start:stop])][node] += 1
+        for word in words[: stop - 1]:
+            self._tables["modifiers"][word][node] += 1
+        last = words[stop - 1]
+        for length in range(MIN_ENDING, min(MAX_ENDING, len(last) - 2) + 1):
+            self._tables["endings"][last[-length:]][node] += 1
+
+    def _add_shortened(self, node: int) -> None:
+        """Indexes a node's names without the words that say again what its ancestors' names say."""
+        above = self.taxonomy.ancestors(node)[:-1].tolist()
+        known = {words for v in above for words in (*self._names[v], *self._parts_of(v))}
+        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
+        breeds = self._breed_words(node)
+        for words in self._parts_of(node):
+            self._tables["shortened"][" ".join(words)][node] += 1
+        for words in self._names[node]:
+            for stop in range(1, len(words)):
+                if has_digit(words[stop]):
+                    self._tables["series"][" ".join(words[:stop])][node] += 1
+            fronted = [n for n in range(1, len(words)) if words[:n] in known]
+            if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
+                rest = words[fronted[-1] :]
+                self._tables["shortened"][" ".join(rest)][node] += 1
+                for stop in range(1, len(rest)):
+                    self._tables["fronts"][" ".join(rest[:stop])][node] += 1
+                for stop in range(fronted[-1] + 1, len(words)):
+                    self._tables["fronts"][" ".join(words[:stop])][node] += 1
+            if len(words) > 1 and words[-1:] in of_root:
+                self._tables["shortened"][" ".join(words[:-1])][node] += 1
+            elif len(words) > 1 and words[-1] in breeds:
+                self._tables["breeds"][" ".join(words[:-1])][node] += 1
+            elif len(words) > 2 and words[-1:] in known:
+                self._tables["clipped"][" ".join(words[:-1])][node] += 1
+
+    def _parts_of(self, node: int) -> list[tuple[str, ...]]:
+        """Returns what a label that lists several things lists: "houses, cabins, and farms", "bar / pub"."""
+        if not _LISTED.search(self.taxonomy.labels[node]):
+            return []
+        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
+        return [part for part in parts if part and not SAYS_NOTHING.issuperset(part)]
+
+    def _breed_words(self, node: int) -> set[str]:
+        """Returns the words behind a node's many breeds: "cat" in "bengal cat", if "cat" is a name of the node too."""
+        names = self._names[node]
+        if node not in self._leaves or len(names) <= MIN_BREEDS:
+            return set()
+        endings = Counter(words[-1] for words in names if len(words) > 1)
+        return {words[0] for words in names if len(words) == 1 and endings[words[0]] >= MIN_BREEDS}
+
+    def _share_of_shared_heads(self) -> float:
+        """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
+        nouns: dict[int, Counter[str]] = defaultdict(Counter)
+        own: dict[int, set[str]] = {}
+        for node in self.taxonomy.leaves.tolist():
+            named = self._names[node][1:2] or self._names[node][:1]  # the common name where there is one
+            own[node] = {words[-1] for words in named if words}
+            nouns[int(self.taxonomy.parents[node])].update(own[node])
+        sisters = Counter(int(self.taxonomy.parents[node]) for node in own)
+        parents = {node: int(self.taxonomy.parents[node]) for node in own}
+        shared = [any(nouns[parents[v]][noun] > 1 for noun in own[v]) for v in own if sisters[parents[v]] > 1]
+        return sum(shared) / max(1, len(shared))
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Returns the stem of an English word (Porter2)."""
+    return str(_STEMMER.stemWord(word))
+
+
+def latin_stem(epithet: str) -> str:
+    """Returns a Latin epithet without the ending that follows the genus' gender: -us, -a, -um; -is, -e."""
+    return re.sub(r"(?<=\w{3})(?:us|a|um|is|e|er|ra|rum)$", "", epithet)
+
+
+def has_digit(word: str) -> bool:
+    """Tells whether a word has a digit in it."""
+    return any(character.isdigit() for character in word)
+
+
+def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the words of a name without its article: "The Gem" is a gem."""
+    return words[1:] if len(words) > 1 and words[0] in ("the", "a", "an") else words
