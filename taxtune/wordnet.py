@@ -146,6 +146,27 @@ class WordNet:
         # nltk finds "canis_familiaris.n.01" too, and calls it by its first lemma.
         return self._known.get(name)
 
+    def has(self, word: str, pos: str = "nvar") -> bool:
+        """Tells whether a word or phrase stands in the index, as it is written, in one of the parts of speech.
+
+        Only the index is searched, so that a word that WordNet lacks does not cost the loading of all.
+        """
+        lemma = word.strip().lower().replace(" ", "_").encode("latin-1", "replace")
+        return any(lemma in self._lemmas[part] for part in pos)
+
+    @cached_property
+    def _lemmas(self) -> dict[str, frozenset[bytes]]:
+        names = {"n": "index.noun", "v": "index.verb", "a": "index.adj", "r": "index.adv"}
+        lemmas = {}
+        for pos, name in names.items():
+            try:
+                folder = isinstance(self._place, Path)
+                content = (self._place / name).read_bytes() if folder else self._place.join(name).open().read()
+            except OSError as problem:
+                raise _damaged(self.place, f"{type(problem).__name__}: {problem}") from problem
+            lemmas[pos] = frozenset(line.partition(b" ")[0] for line in content.splitlines())
+        return lemmas
+
     def pertainyms(self, word: str) -> tuple[Synset, ...]:
         """Returns the senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
         lemmas = [lemma for synset in self.reader.synsets(word.strip().lower(), "a") for lemma in synset.lemmas()]
@@ -207,7 +228,7 @@ def find_wordnet() -> WordNet | None:
     """Returns the WordNet of this machine, or None where there is none; nothing is downloaded.
 
     It is looked for in the folder that the environment variable TAXTUNE_WORDNET names ("none" is to do without), then
-    in nltk's data folders, then where Debian's package `wordnet-base` puts it.
+    where Debian's package `wordnet-base` puts it, then in nltk's data folders.
 
     Raises:
         DataError: If TAXTUNE_WORDNET names no such folder, or the folder that is found lacks a file.
@@ -222,10 +243,8 @@ def find_wordnet() -> WordNet | None:
                 f"{ENVIRONMENT} names no folder.", value=named, remedy=f"Give WordNet's folder, or unset {ENVIRONMENT}."
             )
         return _at(folder)
-    found = _nltks()
-    if found is not None:
-        return found
-    return _at(_SYSTEM) if _SYSTEM.is_dir() else None
+    # Debian's folder first: to look into nltk's means to import nltk, which takes longer than to place an answer.
+    return _at(_SYSTEM) if _SYSTEM.is_dir() else _nltks()
 
 
 def _nltks() -> WordNet | None:

@@ -41,6 +41,11 @@ class Asserted:
     phrases: dict[tuple[str, ...], str]
     declined: bool
 
+    @property
+    def unnamed(self) -> str:
+        """The phrases as they stand in the answer."""
+        return "; ".join(self.phrases.values())
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:
@@ -86,7 +91,8 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
         mentions = [(_undenied(lexicon, item.mention, denied), item.link) for item in chosen]
         node, several = resolve(lexicon.taxonomy, mentions)
         whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
-        stage = Stage.LIST if several else Stage.VERBATIM if whole else Stage.HEAD
+        inferred = all(mention.inferred for mention, _ in mentions)
+        stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
         return Asserted(node, stage, evidence, {}, declined)
     if whole_name:

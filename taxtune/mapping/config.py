@@ -22,13 +22,15 @@ class Stage(StrEnum):
     VERBATIM = "verbatim"
     #: The answer's last words are a name, or names on the tree end in them: "red-breasted woodpecker".
     HEAD = "head"
+    #: WordNet says that what the answer names is a kind of the node: a pistol of handguns.
+    KIND = "kind"
     #: The answer names several things; the node is their common ancestor.
     LIST = "list"
-    #: The answer shares word n-grams with names.
+    #: A guess: the answer shares word n-grams with names.
     NGRAM = "ngram"
-    #: The most similar nodes voted for a common ancestor.
+    #: A guess: the most similar nodes voted for a common ancestor.
     VOTE = "vote"
-    #: The most similar node.
+    #: A guess: the most similar node.
     SIMILARITY = "similarity"
     #: The answer asserts something that the tree does not have ("a bicycle" on a tree of dishes); placed on the root.
     OFF_TREE = "off_tree"
@@ -50,6 +52,7 @@ class MapperConfig:
         min_similarity: Under "default", the score below which the most similar node is not believed and the answer
             abstains; None takes the similarity's own value.
         max_characters: What follows this many characters of an answer is not read.
+        wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where that is installed.
         off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is never right (hP 1/2),
             or "root", as the paper does (hP 1; nothing said and something wrong said are the same then). The preset
             "paper-listing" always has "root".
@@ -63,6 +66,7 @@ class MapperConfig:
     coverage: float = 0.85
     min_similarity: float | None = None
     max_characters: int = 4000
+    wordnet: bool = True
     off_tree: str = "child"
 
     def __post_init__(self) -> None:

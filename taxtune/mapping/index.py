@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +24,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Entry", "NameIndex", "has_digit", "latin_stem", "stem", "without_article"]
+__all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
 _VERSION = 1
@@ -108,29 +109,36 @@ class NameIndex:
             taxonomy: The tree.
             folder: Where indexes are kept; None is the user's cache folder.
         """
-        if len(taxonomy) < _MIN_STORED:
-            return cls(_Learner(taxonomy).content())
-        if folder is None:
-            from platformdirs import user_cache_path
-
-            folder = user_cache_path("taxtune") / "names"
-        path = folder / f"{_digest(taxonomy)}.json"
-        try:
-            return cls(json.loads(path.read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError):
-            content = _Learner(taxonomy).content()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, json.dumps(content, separators=(",", ":")).encode())
-        except (OSError, TaxtuneError):
-            pass
-        return cls(content)
+        return cls(kept(taxonomy, "names", folder, _Learner(taxonomy).content))
 
 
-def _digest(taxonomy: Taxonomy) -> str:
+def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Returns plain values that follow from a large tree, from disk where they are there and whole.
+
+    Args:
+        taxonomy: The tree; a small one is learnt anew faster than it is read.
+        what: Names the values, and whatever but the tree changes them.
+        folder: Where they are kept; None is the user's cache folder.
+        make: Makes them.
+    """
+    if len(taxonomy) < _MIN_STORED:
+        return make()
+    if folder is None:
+        from platformdirs import user_cache_path
+
+        folder = user_cache_path("taxtune") / "names"
     names = [taxonomy.names(node) for node in range(len(taxonomy))]
-    text = json.dumps([_VERSION, names, taxonomy.parents.tolist(), taxonomy.ranks])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    key = json.dumps([_VERSION, what, names, taxonomy.parents.tolist(), taxonomy.ranks])
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return found
+    except (OSError, ValueError):
+        values = make()
+    with suppress(OSError, TaxtuneError):  # a folder that cannot be written to keeps nothing
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, json.dumps(values, separators=(",", ":")).encode())
+    return values
 
 
 class _Learner:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from pathlib import Path
 
-from taxtune.mapping.index import without_article
+from taxtune.mapping.index import kept, without_article
 from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
@@ -35,29 +36,32 @@ class Kinds:
         taxonomy: The tree.
         shortened: More texts that name nodes: what their names say beyond their ancestors'.
         wordnet: Where words are looked up.
+        cache_dir: Where the senses of a large tree are kept; None is the user's cache folder.
     """
 
-    def __init__(self, taxonomy: Taxonomy, shortened: Mapping[str, Sequence[int]], wordnet: WordNet) -> None:
+    def __init__(
+        self, taxonomy: Taxonomy, shortened: Mapping[str, Sequence[int]], wordnet: WordNet, cache_dir: Path | None
+    ) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet
-        self._shortened = shortened
+        self._shortened, self._cache_dir = shortened, cache_dir
         self.of = lru_cache(maxsize=50_000)(self._of)
 
     def knows(self, word: str) -> bool:
         """Tells whether WordNet has a word, in any part of speech."""
-        return any(self.wordnet.synsets(word, pos) for pos in "nvar")
+        return self.wordnet.has(word)
 
     def is_apart(self, words: Sequence[str]) -> bool:
         """Tells whether words are a noun that is no kind of its last word, nor of anything on the tree: "hot dog"."""
         text = " ".join(words)
-        senses = self.wordnet.synsets(text) if len(words) > 1 else ()
-        above = {
-            lemma.lower().split()[-1] for v in senses for s in self.wordnet.ancestors(v) - {v} for lemma in s.lemmas
-        }
-        return bool(senses) and words[-1] not in above and self.of(text) is None
+        if len(words) == 1 or not self.wordnet.has(text, "n"):
+            return False
+        above = {s for sense in self.wordnet.synsets(text) for s in self.wordnet.ancestors(sense) - {sense}}
+        nouns = {lemma.lower().split()[-1] for synset in above for lemma in synset.lemmas}
+        return words[-1] not in nouns and self.of(text) is None
 
     def is_person(self, word: str) -> bool:
         """Tells whether a word is first of all somebody: "a cowboy"."""
-        senses = self.wordnet.synsets(word)
+        senses = self._noun(word)
         return bool(senses) and senses[0].lexname == "noun.person"
 
     def _of(self, text: str) -> int | None:
@@ -65,7 +69,7 @@ class Kinds:
         for sense in self._senses(text)[:_MAX_SENSES]:
             level, seen = [sense], {sense}
             while level:
-                nodes = {self._nodes[synset] for synset in level if synset in self._nodes}
+                nodes = {self._nodes[synset.name] for synset in level if synset.name in self._nodes}
                 if nodes:
                     return self.taxonomy.common_ancestor(nodes) or None
                 level = [above for synset in level for above in self.wordnet.hypernyms(synset) if above not in seen]
@@ -73,25 +77,33 @@ class Kinds:
         for sense in self._senses(text)[:1]:  # a genus is a member of a family, and a kind of nothing in particular
             while above := self.wordnet.member_of(sense):
                 sense = above[0]
-                if sense in self._nodes:
-                    return self._nodes[sense]
+                if sense.name in self._nodes:
+                    return self._nodes[sense.name]
         return None
 
     def _noun(self, text: str) -> Sequence[Synset]:
-        return self.wordnet.synsets(text) if len(text) > _MIN_PART - 1 and not text.isdigit() else ()
+        known = len(text) >= _MIN_PART and not text.isdigit() and self.wordnet.has(text, "n")
+        return self.wordnet.synsets(text) if known else ()
 
     def _senses(self, text: str) -> Sequence[Synset]:
-        found = self._noun(text) or self.wordnet.pertainyms(text)
-        if found or " " in text:
-            return found or self.wordnet.synsets(text.replace(" ", ""))
+        if found := self._noun(text):
+            return found
+        if " " in text:
+            return self._noun(text.replace(" ", ""))
+        if self.wordnet.has(text, "a"):
+            return self.wordnet.pertainyms(text)
         for i in range(_MIN_PART, len(text) - _MIN_PART + 1):  # "squeezebox" is two words there
-            if found := self.wordnet.synsets(f"{text[:i]} {text[i:]}"):
+            if found := self._noun(f"{text[:i]} {text[i:]}"):
                 return found
         return ()
 
     @cached_property
-    def _nodes(self) -> dict[Synset, int]:
-        """The node of each sense that a name on the tree has."""
+    def _nodes(self) -> dict[str, int]:
+        """The node of each sense that a name on the tree has, by the sense's name."""
+        what = f"{self.wordnet.place} {self.wordnet.source}"
+        return kept(self.taxonomy, what, self._cache_dir, self._learn)
+
+    def _learn(self) -> dict[str, int]:
         names = {
             v: [" ".join(without_article(fold_words(name))) for name in self.taxonomy.names(v)]
             for v in range(1, len(self.taxonomy))
@@ -110,4 +122,4 @@ class Kinds:
             for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
                 known = nodes.get(sense)
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
-        return {sense: node for sense, node in nodes.items() if node}
+        return {sense.name: node for sense, node in nodes.items() if node}

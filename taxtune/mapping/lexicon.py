@@ -78,7 +78,7 @@ class Lexicon:
         for word in self.index.vocabulary:
             if len(word) >= 4:
                 self._by_initial[word[0]].append(word)
-        self.kinds = None if wordnet is None else Kinds(taxonomy, self.index.shortened, wordnet)
+        self.kinds = None if wordnet is None else Kinds(taxonomy, self.index.shortened, wordnet, cache_dir)
         self._domain_of = lru_cache(maxsize=50_000)(self._domain_uncached)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
@@ -349,7 +349,7 @@ class Lexicon:
 
     def is_noun(self, words: Sequence[str]) -> bool:
         """Tells whether several words are together a noun of WordNet, which then names no more than its last word."""
-        return self.kinds is not None and len(words) > 1 and bool(self.kinds.wordnet.synsets(" ".join(words)))
+        return self.kinds is not None and len(words) > 1 and self.kinds.wordnet.has(" ".join(words), "n")
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.

@@ -1,30 +1,31 @@
 """Free text to a node of a taxonomy: Algorithm 1 of paper 1 (§6, §11), and a default that is better.
 
-An answer goes through these stages until one decides:
+The default reads an answer as a person would and guesses only where that says nothing:
 
-1. what it asserts in so many words (`asserted`): stage *verbatim* where a whole phrase is a name, *head* where its last
-   words are, *list* where several names are placed on their common ancestor;
-2. *ngram*: the common ancestor of the nodes that share a word n-gram, n = 4, 3, 2, with it;
+1. what the answer asserts (`asserted`): stage *verbatim* where a whole phrase is a name, *head* where its last words
+   are, *kind* where WordNet knows it as a kind of something on the tree, *list* where several names are placed on their
+   common ancestor;
+2. *ngram*: what the nodes have in common that share a run of words with it;
 3. *vote*: where the most similar nodes are about equally similar, their deepest common ancestor with enough votes;
 4. *similarity*: the most similar node, if it is similar enough;
-5. *abstained*: the root.
+5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
 
-An answer that declines or only denies ("I cannot tell", "not a duck") goes from 1 to 5. The preset `paper-listing`
-runs the paper's listing to the letter instead (`listing`), which never abstains but on a blank answer.
+The preset `paper-listing` runs the paper's listing to the letter instead (`listing`), which never abstains but on a
+blank answer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.mapping.asserted import asserted_node
+from taxtune.mapping.asserted import Asserted, asserted_node
 from taxtune.mapping.config import MapperConfig, Placement, Stage
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.listing import ListingMapper, softmax, top_k
@@ -32,7 +33,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
 from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import find_wordnet
+from taxtune.wordnet import WordNet, find_wordnet
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,6 +45,12 @@ _BATCH = 64
 #: An answer of more words than this that names nothing is prose, for which n-grams and similarity only guess.
 _MAX_GUESSED_WORDS = 8
 
+#: How often the guess by shared words was acceptable where it decided (docs/mapper.md).
+_NGRAM_CONFIDENCE = 0.6
+
+Row = NDArray[np.float32]
+_Key = TypeVar("_Key", bound=Hashable)
+
 
 class Mapper:
     """Places answers on the nodes of a taxonomy.
@@ -53,7 +60,7 @@ class Mapper:
         similarity: A `Similarity`, or the specification of one ("lexical", "sentence:MODEL", "clip:MODEL").
         config: The preset and its thresholds.
         device: Where an encoder runs: "auto", "cpu", "cuda", ...
-        cache_dir: Where embeddings of names are kept; None is the user's cache folder.
+        cache_dir: Where embeddings of names and indexes of large trees are kept; None is the user's cache folder.
 
     Raises:
         MapperError: If there is no such similarity.
@@ -76,9 +83,13 @@ class Mapper:
             if isinstance(similarity, str)
             else similarity
         )
+        reads = self.config.preset == "default"
+        #: Where words that the tree lacks are looked up; None does without.
+        self.wordnet: WordNet | None = find_wordnet() if reads and self.config.wordnet else None
+        self._cache_dir = cache_dir
 
     def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> list[Placement]:
-        """Returns one placement for each answer, in order.
+        """Returns one placement for each answer, in order; an answer that occurs again is not read again.
 
         Args:
             answers: What a model said; a blank one is placed on the root as an abstention.
@@ -91,77 +102,96 @@ class Mapper:
             raise ValueError(f"{len(answers)} answers, but {len(images)} images")
         texts = [str(answer or "") for answer in answers]
         if self.similarity.needs_images:
-            given = images if images is not None else [None] * len(texts)
-            return [self._place(text, image) for text, image in zip(texts, given, strict=True)]
-        placed = {text: self._place(text, None) for text in dict.fromkeys(texts)}
-        return [placed[text] for text in texts]
+            placed = self._place(dict(enumerate(texts)), dict(enumerate(images or [None] * len(texts))))
+            return [placed[i] for i in range(len(texts))]
+        found = self._place({text: text for text in texts}, {})
+        return [found[text] for text in texts]
 
     def place_one(self, answer: str) -> Placement:
         """Returns the placement of one answer."""
         return self.place([answer])[0]
 
-    def nearest(self, answers: Sequence[str], k: int = 10) -> list[list[tuple[int, float]]]:
-        """Returns the k nodes most similar to each answer with their similarity, best first."""
-        found = []
-        for row in self.node_scores(answers):
-            top = top_k(row, k)
-            found.append(list(zip(top.tolist(), row[top].tolist(), strict=True)))
-        return found
+    def place_scored(self, answer: str, row: Row) -> Placement:
+        """Returns the placement of an answer whose similarity to every node is known, shape (nodes,)."""
+        read = self._read(answer)
+        return read if isinstance(read, Placement) else self._guess(answer, read, row)
 
-    def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.float32]:
+    def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Row:
         """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names."""
         starts = self._name_starts
         texts = [self._bounded(answer) for answer in answers]
         return np.maximum.reduceat(self.similarity.scores(texts, images), starts, axis=1)
 
-    def place_scored(self, answer: str, row: NDArray[np.float32]) -> Placement:
-        """Returns the placement of an answer whose similarity to every node is known, shape (nodes,)."""
-        return self._decide(answer, lambda: row)
+    def nearest(self, answers: Sequence[str], k: int = 10) -> list[list[tuple[int, float]]]:
+        """Returns the k nodes most similar to each answer with their similarity, best first."""
+        tops = [(row, top_k(row, k)) for row in self.node_scores(answers)]
+        return [list(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in tops]
 
-    def _place(self, answer: str, image: Image | None) -> Placement:
-        images = None if image is None else [image]
-        return self._decide(answer, lambda: self.node_scores([answer], images)[0])
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns everything that can change a placement, for records: similarity, settings, WordNet's version."""
+        source = None if self.wordnet is None else self.wordnet.source
+        return {"similarity": self.similarity.name, **self.config.as_dict(), "wordnet": source}
 
-    def _decide(self, answer: str, similarity: Callable[[], NDArray[np.float32]]) -> Placement:
+    # -- the stages ----------------------------------------------------------------------------------------------------
+
+    def _place(self, texts: Mapping[_Key, str], images: Mapping[_Key, Image | None]) -> dict[_Key, Placement]:
+        """Reads all answers, and compares only those with the names on the tree for which that is needed."""
+        read = {key: self._read(text) for key, text in texts.items()}
+        placed = {key: found for key, found in read.items() if isinstance(found, Placement)}
+        rest = [(key, found) for key, found in read.items() if not isinstance(found, Placement)]
+        for start in range(0, len(rest), _BATCH):
+            batch = rest[start : start + _BATCH]
+            shown = [images[key] for key, _ in batch] if images else None
+            rows = self.node_scores([texts[key] for key, _ in batch], shown)
+            for (key, asserted), row in zip(batch, rows, strict=True):
+                placed[key] = self._guess(texts[key], asserted, row)
+        return placed
+
+    def _read(self, answer: str) -> Placement | Asserted | None:
+        """Returns the placement of an answer, or else what is to be guessed from: with the listing, always."""
         text = self._bounded(answer)
         if not any(character.isalnum() for character in text):
             return Placement(answer, self.taxonomy.root, Stage.ABSTAINED)
         if self.config.preset == "paper-listing":
-            row = similarity()
-            node, stage = self._listing.place(text, row, top_k(row, self.config.k))
-            return Placement(answer, node, stage, evidence=text, confidence=float(row[node]))
+            return None
         asserted = asserted_node(self._lexicon, text)
         if asserted.node is not None:
-            return Placement(answer, asserted.node, asserted.stage, evidence=asserted.evidence)
-        if not asserted.phrases:
-            return Placement(answer, self.taxonomy.root, Stage.ABSTAINED)
-        evidence = "; ".join(asserted.phrases.values())
-        if sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
-            guess = self._guess(list(asserted.phrases), similarity)
-            if guess is not None:
-                return Placement(answer, *guess[:2], evidence=evidence, confidence=guess[2])
-        stage = Stage.ABSTAINED if asserted.declined else Stage.OFF_TREE
-        return Placement(answer, self.taxonomy.root, stage, evidence=evidence)
+            return Placement(answer, asserted.node, asserted.stage, asserted.evidence)
+        if 0 < sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
+            shared = self._by_ngram(list(asserted.phrases))
+            if shared is not None:
+                return Placement(answer, shared, Stage.NGRAM, asserted.unnamed, _NGRAM_CONFIDENCE)
+            if self._least is not None:
+                return asserted
+        return self._nowhere(answer, asserted)
 
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns everything that can change a placement, for records: the similarity and the settings."""
-        return {"similarity": self.similarity.name, **self.config.as_dict()}
+    def _guess(self, answer: str, asserted: Asserted | None, row: Row) -> Placement:
+        """Returns the placement of an answer by its similarity to the nodes, shape (nodes,)."""
+        top = top_k(row, self.config.k)
+        if asserted is None:
+            text = self._bounded(answer)
+            node, stage = self._listing.place(text, row, top)
+            return Placement(answer, node, stage, text, float(row[node]))
+        if self._least is None or row[top[0]] < self._least:
+            return self._nowhere(answer, asserted)
+        share = softmax(row[top])
+        if len(top) > 1 and share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk:
+            lineages = np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()])
+            votes = np.bincount(lineages, minlength=len(self.taxonomy))
+            elected = np.flatnonzero(votes >= self.config.thr_vote).tolist()
+            if elected:
+                node = max(elected, key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))
+                return Placement(answer, int(node), Stage.VOTE, asserted.unnamed, float(row[node]))
+        return Placement(answer, int(top[0]), Stage.SIMILARITY, asserted.unnamed, float(row[top[0]]))
 
-    # -- guessing ------------------------------------------------------------------------------------------------------
-
-    def _guess(
-        self, phrases: Sequence[tuple[str, ...]], similarity: Callable[[], NDArray[np.float32]]
-    ) -> tuple[int, Stage, float] | None:
-        shared = self._by_ngram(phrases)
-        if shared is not None:
-            return shared, Stage.NGRAM, 0.5
-        row = similarity()
-        return self._by_similarity(row, top_k(row, self.config.k))
+    def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
+        says = bool(asserted.phrases) and not asserted.declined
+        return Placement(answer, self.taxonomy.root, Stage.OFF_TREE if says else Stage.ABSTAINED, asserted.unnamed)
 
     def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
         """Returns what the nodes have in common that share the longest run of words with a phrase."""
-        # Where sister nodes share their nouns, another word that they share tells little.
         lexicon = self._lexicon
+        # Where sister nodes share their nouns, another word that they share tells little.
         for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
@@ -169,25 +199,10 @@ class Mapper:
                     continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
                 for gram in _telling_grams(phrase, n):
                     nodes.update(self._nodes_by_gram.get(gram, ()))
-            common = self._lexicon.lifted(self._lexicon.common(nodes)) if nodes else 0
+            common = lexicon.lifted(lexicon.common(nodes)) if nodes else 0
             if common:
                 return common
         return None
-
-    def _by_similarity(self, row: NDArray[np.float32], top: NDArray[np.int64]) -> tuple[int, Stage, float] | None:
-        least = self.config.min_similarity
-        if row[top[0]] < (self.similarity.confident if least is None else least):
-            return None
-        share = softmax(row[top])
-        if len(top) > 1 and share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk:
-            votes = np.bincount(
-                np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()]), minlength=len(self.taxonomy)
-            )
-            elected = np.flatnonzero(votes >= self.config.thr_vote)
-            if len(elected):
-                node = int(max(elected.tolist(), key=lambda v: (self.taxonomy.depth[v], votes[v], row[v])))
-                return node, Stage.VOTE, float(row[node])
-        return int(top[0]), Stage.SIMILARITY, float(row[top[0]])
 
     def _bounded(self, answer: str) -> str:
         answer = answer.strip()
@@ -196,11 +211,17 @@ class Mapper:
         kept = answer[: self.config.max_characters]
         return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
 
+    @property
+    def _least(self) -> float | None:
+        """The similarity from which the most similar node is believed; None for never."""
+        least = self.config.min_similarity
+        return self.similarity.confident if least is None else least
+
     # -- indexes, made when first needed ---------------------------------------------------------------------------
 
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self.taxonomy, coverage=self.config.coverage, wordnet=find_wordnet())
+        return Lexicon(self.taxonomy, coverage=self.config.coverage, wordnet=self.wordnet, cache_dir=self._cache_dir)
 
     @cached_property
     def _listing(self) -> ListingMapper:

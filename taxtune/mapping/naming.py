@@ -47,6 +47,7 @@ class Mention:
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one more guess.
         binomial: Whether the phrase looks like a Latin species name.
         evidence: The words that decided, as they stand in the answer.
+        inferred: Whether the tree lacks the word, and WordNet says what it is a kind of.
     """
 
     nodes: tuple[int, ...]
@@ -56,6 +57,7 @@ class Mention:
     described: bool = False
     binomial: bool = False
     evidence: str = ""
+    inferred: bool = False
 
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
@@ -129,7 +131,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
 def _kind(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads "pistol" where WordNet says that it is a handgun."""
     nodes = lexicon.kind([word.key for word in words])
-    return Mention(nodes, Strength.HEAD, words[-1].key, broad=True) if nodes else None
+    return Mention(nodes, Strength.HEAD, words[-1].key, broad=True, inferred=True) if nodes else None
 
 
 def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
@@ -311,7 +313,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
     if not genera and lexicon.latin and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
-        return Mention(kind, Strength.PART, keys[0], broad=True)
+        return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None

@@ -26,7 +26,8 @@ class LexicalSimilarity:
 
     name = "lexical"
     needs_images = False
-    confident = 0.95
+    #: What is spelt like a name has been read as one before a similarity is asked.
+    confident = None
 
     def __init__(self, ngram_range: tuple[int, int] = (2, 4)) -> None:
         self.ngram_range = ngram_range
