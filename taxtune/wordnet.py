@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -22,8 +23,8 @@ __all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
 ENVIRONMENT = "TAXTUNE_WORDNET"
 #: How to come by it, for messages.
 INSTALL = (
-    "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or name "
-    f"the folder of its files in {ENVIRONMENT}."
+    "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
+    f"name the folder of its files in {ENVIRONMENT}."
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
@@ -103,7 +104,11 @@ class WordNet:
     @cached_property
     def version(self) -> str:
         """The version that the files state, such as "3.0"; "unknown" if they state none."""
-        return str(self.reader.get_version() or "unknown")
+        if not isinstance(self._place, Path):
+            return str(self.reader.get_version() or "unknown")
+        with (self._place / "data.noun").open("rb") as file:  # the licence at its head; nltk would load all
+            stated = re.search(rb"WordNet (\d+(?:\.\d+)?) Copyright", file.read(4096))
+        return stated[1].decode() if stated else "unknown"
 
     @property
     def source(self) -> str:

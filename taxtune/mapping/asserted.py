@@ -127,7 +127,7 @@ def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
 
 
 def _says_something(lexicon: Lexicon, phrase: Phrase) -> bool:
-    """Tells whether a phrase that names nothing on the tree speaks of a thing at all, and not only of "a man sitting"."""
+    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting"."""
     one = phrase.words[0].lower in ONE
     for position, word in enumerate(phrase.words):
         verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
@@ -162,7 +162,7 @@ def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -
     """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
     if not following or following[0].link is not Link.OR or len(following[0].words) < 2 or len(phrase.words) > 3:
         return None
-    mention = name_phrase(lexicon, Phrase((*phrase.words, following[0].words[-1]), phrase.role, phrase.link))
+    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
     return mention if mention is not None and mention.strength is Strength.WHOLE else None
 
 
@@ -173,8 +173,8 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         return [phrase]
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
-            left = Phrase(words[:position], phrase.role, phrase.link)
-            right = Phrase(words[position + 1 :], phrase.role, Link.OR)
+            left = replace(phrase, words=words[:position])
+            right = replace(phrase, words=words[position + 1 :], link=Link.OR)
             if words[position + 1].key in DESCRIBING and left.words[0].lower not in ARTICLES:
                 continue  # "sable and black dog"
             if _names(lexicon, left) and _names(lexicon, right):

@@ -27,17 +27,13 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 1
+_VERSION = 2
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
-MIN_BREEDS = 20
 #: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
 MIN_ENDING, MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
-#: A modifier tells the part of the tree when at least this many nodes have it.
-_MIN_MODIFIER_SUPPORT = 8
 #: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
 _CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
@@ -60,11 +56,9 @@ class NameIndex:
         heads: Last words of names, joined; a node stands there as often as it has such names.
         shortened: Names without what their ancestors' names say already: "747" of "Boeing 747" below Boeing.
         clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich".
-        breeds: The same of domestic species with many names: "bengal" of "bengal cat".
         fronts: What names that begin with an ancestor's go on with: "BMW Z4" of "BMW Z4 Convertible 2012".
         series: What stands before a number: "DC" of "DC-3".
         stems: The stems of names.
-        modifiers: Words before the last, if many nodes have them.
         endings: The last letters of last words, if many nodes have them.
         genera: Latin genera. epithets: stems of the epithets of species. initials: "T merula" of two-word names.
         vocabulary: All words.
@@ -80,8 +74,7 @@ class NameIndex:
     latin: bool
 
     _TABLES = (
-        "heads", "shortened", "clipped", "breeds", "fronts", "series", "stems", "modifiers", "endings", "genera",
-        "epithets", "initials",
+        "heads", "shortened", "clipped", "fronts", "series", "stems", "endings", "genera", "epithets", "initials",
     )  # fmt: skip
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -89,11 +82,9 @@ class NameIndex:
         self.heads: Table = content["heads"]
         self.shortened: Table = content["shortened"]
         self.clipped: Table = content["clipped"]
-        self.breeds: Table = content["breeds"]
         self.fronts: Table = content["fronts"]
         self.series: Table = content["series"]
         self.stems: Table = content["stems"]
-        self.modifiers: Table = content["modifiers"]
         self.endings: Table = content["endings"]
         self.genera: Table = content["genera"]
         self.epithets: Table = content["epithets"]
@@ -102,8 +93,6 @@ class NameIndex:
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, from disk where it is there and whole.
-
-        The file is named by the tree's content. Where the folder cannot be written to, the index is learnt and not kept.
 
         Args:
             taxonomy: The tree.
@@ -158,7 +147,7 @@ class _Learner:
         for node in range(len(self.taxonomy)):
             self._add_node(node)
             self._add_shortened(node)
-        least = {"modifiers": _MIN_MODIFIER_SUPPORT, "endings": _MIN_ENDING_SUPPORT}
+        least = {"endings": _MIN_ENDING_SUPPORT}
         tables = {
             name: {key: sorted(nodes.elements()) for key, nodes in table.items() if len(nodes) >= least.get(name, 1)}
             for name, table in self._tables.items()
@@ -217,8 +206,6 @@ class _Learner:
             if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
                 continue
             self._tables["heads"]["".join(words[start:stop])][node] += 1
-        for word in words[: stop - 1]:
-            self._tables["modifiers"][word][node] += 1
         last = words[stop - 1]
         for length in range(MIN_ENDING, min(MAX_ENDING, len(last) - 2) + 1):
             self._tables["endings"][last[-length:]][node] += 1
@@ -228,7 +215,6 @@ class _Learner:
         above = self.taxonomy.ancestors(node)[:-1].tolist()
         known = {words for v in above for words in (*self._names[v], *self._parts_of(v))}
         of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
-        breeds = self._breed_words(node)
         for words in self._parts_of(node):
             self._tables["shortened"][" ".join(words)][node] += 1
         for words in self._names[node]:
@@ -245,8 +231,6 @@ class _Learner:
                     self._tables["fronts"][" ".join(words[:stop])][node] += 1
             if len(words) > 1 and words[-1:] in of_root:
                 self._tables["shortened"][" ".join(words[:-1])][node] += 1
-            elif len(words) > 1 and words[-1] in breeds:
-                self._tables["breeds"][" ".join(words[:-1])][node] += 1
             elif len(words) > 2 and words[-1:] in known:
                 self._tables["clipped"][" ".join(words[:-1])][node] += 1
 
@@ -256,14 +240,6 @@ class _Learner:
             return []
         parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
         return [part for part in parts if part and not SAYS_NOTHING.issuperset(part)]
-
-    def _breed_words(self, node: int) -> set[str]:
-        """Returns the words behind a node's many breeds: "cat" in "bengal cat", if "cat" is a name of the node too."""
-        names = self._names[node]
-        if node not in self._leaves or len(names) <= MIN_BREEDS:
-            return set()
-        endings = Counter(words[-1] for words in names if len(words) > 1)
-        return {words[0] for words in names if len(words) == 1 and endings[words[0]] >= MIN_BREEDS}
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""

@@ -108,9 +108,9 @@ class Kinds:
             v: [" ".join(without_article(fold_words(name))) for name in self.taxonomy.names(v)]
             for v in range(1, len(self.taxonomy))
         }
-        for text, nodes in self._shortened.items():
-            if len(set(nodes)) == 1:
-                names.get(nodes[0], []).append(text)
+        for text, called in self._shortened.items():
+            if len(set(called)) == 1:
+                names.get(called[0], []).append(text)
         senses = {v: [s for name in group for s in self._noun(name)] for v, group in names.items()}
         first = Counter(found[0].lexname for found in senses.values() if found)
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}

@@ -22,7 +22,6 @@ from rapidfuzz.distance import OSA
 from taxtune.mapping.index import (
     MAX_ENDING,
     MAX_HEAD,
-    MIN_BREEDS,
     MIN_ENDING,
     Entry,
     NameIndex,
@@ -43,6 +42,8 @@ MAX_WORDS = 8
 _MINOR_SENSE = 0.34
 #: More nodes than this that have nothing in common are no senses of one word.
 _MAX_SENSES = 3
+#: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
+_MIN_BREEDS = 20
 #: An epithet of at most this many species is rare.
 _RARE_EPITHET = 3
 
@@ -79,7 +80,6 @@ class Lexicon:
             if len(word) >= 4:
                 self._by_initial[word[0]].append(word)
         self.kinds = None if wordnet is None else Kinds(taxonomy, self.index.shortened, wordnet, cache_dir)
-        self._domain_of = lru_cache(maxsize=50_000)(self._domain_uncached)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     # -- whole names ---------------------------------------------------------------------------------------------------
@@ -134,11 +134,6 @@ class Lexicon:
         nodes = set(self.index.stems.get(" ".join(map(stem, words)), ()))
         return tuple(nodes) if len(nodes) == 1 else ()
 
-    def breed(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the domestic species that has a breed of this name: Felis catus for "bengal", from "bengal cat"."""
-        nodes = set(self.index.breeds.get(" ".join(words), ()))
-        return tuple(nodes) if len(nodes) == 1 else ()
-
     def is_latin(self, words: Sequence[str]) -> bool:
         """Tells whether the words are known as a Latin label only."""
         entries = self.index.exact.get("".join(words), ())
@@ -172,7 +167,7 @@ class Lexicon:
 
     # -- parts of names ------------------------------------------------------------------------------------------------
 
-    def head(self, words: Sequence[str], modifiers: Sequence[str] = ()) -> int | None:
+    def head(self, words: Sequence[str]) -> int | None:
         """Returns what all names that end in these words have in common, or None where none does.
 
         The common ancestor is robust: it covers `coverage` of the nodes. A noun that only one species has stands for
@@ -180,17 +175,12 @@ class Lexicon:
 
         Args:
             words: The last words of a phrase, folded, three at most.
-            modifiers: The words before them. One that occurs in names of one part of the tree only ("throated") leaves
-                only that part's nodes, where there are any.
         """
         if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return None
         nodes = set(self.index.heads.get("".join(words), ()))
         if not nodes or (len(nodes) == len(words) == 1 and not self.shares_heads):
             return None
-        for modifier in modifiers:
-            domain = self._domain_of(modifier)
-            nodes = {v for v in nodes if self.taxonomy.is_ancestor(domain, v)} or nodes
         return self.lifted(self.common(nodes))
 
     def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
@@ -203,10 +193,6 @@ class Lexicon:
         """Returns how many nodes have a name that ends in the words."""
         return len(set(self.index.heads.get("".join(words), ())))
 
-    def _domain_uncached(self, modifier: str) -> int:
-        nodes = set(self.index.modifiers.get(modifier, ()))
-        return self.common(nodes) if nodes else 0
-
     def share(self, words: Sequence[str], node: int) -> float:
         """Returns the share of the names ending in these words that belong to nodes at or below `node`."""
         key = "".join(words)
@@ -218,7 +204,7 @@ class Lexicon:
 
     def lifted(self, node: int) -> int:
         """Returns the parent of a wild species, and any other node as it is; breeds have no sister species."""
-        if not self._is_leaf[node] or node == 0 or len(self.taxonomy.aliases[node]) > MIN_BREEDS:
+        if not self._is_leaf[node] or node == 0 or len(self.taxonomy.aliases[node]) > _MIN_BREEDS:
             return node
         return int(self.taxonomy.parents[node])
 
@@ -361,7 +347,8 @@ class Lexicon:
         Args:
             word: A folded word.
             generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
-                name. So it is where WordNet is at hand, and does not know the word, on a tree without Latin; what it knows is no misspelling.
+                name. Where WordNet is at hand, what it knows is no misspelling, and on a tree without Latin all else
+                is taken for one.
         """
         if self.is_english(word):
             return None

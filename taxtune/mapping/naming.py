@@ -244,11 +244,9 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return Mention(nodes, strength, "".join(suffix))
     if bare and (nodes := lexicon.clipped(suffix) or lexicon.inflected(suffix)):
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
-    if bare and (nodes := lexicon.breed(suffix)):
-        return Mention(nodes, Strength.PART, "".join(suffix), broad=True)
     if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
-    head = lexicon.head(suffix, modifiers)
+    head = lexicon.head(suffix)
     strength = Strength.HEAD if lexicon.support(suffix) > 1 else Strength.PART
     return Mention((head,), strength, "".join(suffix), broad=True) if head else None
 

@@ -26,7 +26,8 @@ _QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['�
 _SNAKE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MARKER = re.compile(
-    r"(?:(?:^|[\s.!?(])(?:final answer|answer|ans|prediction|output|assistant|answer is)|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*",
+    r"(?:(?:^|[\s.!?(])(?:final answer|answer|answer is|ans|prediction|output|assistant)"
+    r"|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*",
     re.I,
 )
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)

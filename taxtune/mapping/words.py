@@ -94,12 +94,13 @@ PREPOSITIONS = _words(
 
 #: Verbs and words by which the main clause goes on: what follows them is said of the subject.
 VERBS = _words(
-    "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong belongs "
-    "belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing display "
-    "displays displaying featured present presents portray portrays portraying capture captures capturing illustrate illustrates represent "
-    "represents representing indicate indicates suggest suggests reveal reveals called named known identified "
-    "classified considered recognized labeled described likely probably definitely certainly clearly therefore thus "
-    "hence so specifically namely it this these those that there here i or which who"
+    "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong "
+    "belongs belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing "
+    "display displays displaying featured present presents portray portrays portraying capture captures capturing "
+    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals "
+    "called named known identified classified considered recognized labeled described likely probably definitely "
+    "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
+    "who"
 )
 
 #: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
@@ -140,7 +141,7 @@ BREAKS = (
 #: Words after which a denied, refused or compared clause is over.
 CLAUSE_STARTS = _words("but however although though yet")
 
-# -- words about pictures, and words that only describe ------------------------------------------------------------------
+# -- words about pictures, and words that only describe ----------------------------------------------------------------
 
 #: Words at the front of a noun phrase that are no part of a name.
 FILLER = ARTICLES | _nouns(

@@ -20,12 +20,15 @@ class Similarity(Protocol):
     Attributes:
         name: Its specification, as in "sentence:all-MiniLM-L6-v2".
         needs_images: Whether it scores the example's image instead of the answer.
-        confident: The score from which the most similar name is believed where nothing else decides; None for never.
     """
 
     name: str
     needs_images: bool
-    confident: float | None
+
+    @property
+    def confident(self) -> float | None:
+        """The score from which the most similar name is believed where nothing else decides; None for never."""
+        ...
 
     def fit(self, names: Sequence[str]) -> None:
         """Takes in the names that answers will be compared with."""
