@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from taxtune.cli.audit import audit
 from taxtune.cli.diagnose import diagnose
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
@@ -48,6 +49,7 @@ app.add_typer(taxonomy_app, name="taxonomy")
 app.add_typer(study_app, name="study")
 app.command()(init)
 app.command()(stoppable(place))
+app.command()(stoppable(audit))
 app.command()(stoppable(score))
 app.command()(stoppable(measure))
 app.command()(stoppable(diagnose))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["read_rating", "read_yes_no"]
+__all__ = ["plain_reply", "read_rating", "read_yes_no"]
 
 # A rating: a figure or its word, the figure with decimals that are zero ("3.0"), and maybe what it is out of.
 _VALUE = (
@@ -86,7 +86,7 @@ def read_rating(reply: str) -> int | None:
     Args:
         reply: What the judge wrote.
     """
-    text = _plain(reply, quoted=False)
+    text = plain_reply(reply, quoted=False)
     if text is None:
         return None
     strong = list(_STRONG.finditer(text))
@@ -135,7 +135,7 @@ def read_yes_no(reply: str) -> bool | None:
     Args:
         reply: What the judge wrote.
     """
-    text = _plain(reply)
+    text = plain_reply(reply)
     if text is None:
         return None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -172,7 +172,7 @@ def read_yes_no(reply: str) -> bool | None:
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def _plain(reply: str, *, quoted: bool = True) -> str | None:
+def plain_reply(reply: str, *, quoted: bool = True) -> str | None:
     """Returns a reply without thoughts and mark-up, or None where the model was still thinking when it was cut off.
 
     Args:

@@ -76,12 +76,12 @@ class Verdicts:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: str) -> Environment:
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     environment = ImmutableSandboxedEnvironment(
-        loader=FileSystemLoader(prompts_dir() / "judge"),
+        loader=FileSystemLoader(prompts_dir() / folder),
         undefined=StrictUndefined,
         autoescape=False,
         trim_blocks=True,
@@ -93,20 +93,22 @@ def _environment() -> Environment:
 
 
 class JudgePrompt:
-    """One of the files of `prompts/judge/`.
+    """One of the files that a judge is asked with.
 
     Args:
         name: The file's name.
+        folder: Its folder in `prompts/`.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folder: str = "judge") -> None:
         self.name = name
-        source = (prompts_dir() / "judge" / name).read_bytes()
+        self._folder = folder
+        source = (prompts_dir() / folder / name).read_bytes()
         self.digest = hashlib.sha256(source).hexdigest()[:16]
 
     def render(self, **values: Any) -> str:
         """Returns the prompt with its values."""
-        return _environment().get_template(self.name).render(**values).strip()
+        return _environment(self._folder).get_template(self.name).render(**values).strip()
 
 
 class Judge:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune import atomic
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report import wording
+from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
 from taxtune.report.provenance import Provenance, describe
@@ -76,6 +77,7 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             baseline=next((held.template for held in result.heldout if held.name == "baseline"), None),
             galleries=_galleries(result, provenance.images),
             runs=[_run(run) for run in runs],
+            audits=audit_sentences(result),
             provenance=provenance,
         )
     )

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.statistics import PairedDifference
+from taxtune.report.audited import audit_sentences
 from taxtune.report.wording import (
     Result,
     difference_rows,
@@ -118,6 +119,8 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
             )
             console.print()
     console.print(headline(result), highlight=False)
+    for sentence in audit_sentences(result):
+        console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
     for what, where in result.where.items():
         console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
 

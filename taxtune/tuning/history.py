@@ -28,7 +28,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Proposal, Trial
 from taxtune.tuning.records import IterationRecord
 
-__all__ = ["Claim", "History", "as_trials", "best", "check_unused"]
+__all__ = ["Claim", "History", "as_trials", "best", "check_unused", "read_attributes"]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
@@ -297,6 +297,28 @@ def check_unused(folder: Path) -> None:
             f"The folder {str(folder)!r} already holds a tuning run.",
             remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
         )
+
+
+def read_attributes(folder: Path) -> dict[str, Any]:
+    """Returns the identity of a run by dotted key, and beside it its notes as "note:KEY"; nothing is changed.
+
+    Args:
+        folder: The run's folder, which holds a history.
+
+    Raises:
+        TaxtuneError: If the history cannot be read.
+    """
+    import optuna
+
+    try:
+        storage = f"sqlite:///{(folder / 'history.db').resolve()}"
+        attributes = dict(optuna.get_all_study_summaries(storage, include_best_trial=False)[0].user_attrs)
+    except Exception as error:
+        problem = database_problem(error) or ("it holds no run" if isinstance(error, IndexError) else None)
+        if problem is None:
+            raise
+        raise TaxtuneError(f"The history cannot be read: {problem}.", file=folder / "history.db") from error
+    return {**attributes.pop("identity", {}), **{k: v for k, v in attributes.items() if k.startswith("note:")}}
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:

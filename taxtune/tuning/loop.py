@@ -101,6 +101,8 @@ class Tuner:
             resume=self.resume,
             details=session.details(),
         )
+        # A recipe's paths start at its own folder, which whoever reads the run later does not know.
+        self.history.set_note("taxonomy", session.full_taxonomy.source)
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:

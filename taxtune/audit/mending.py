@@ -1,0 +1,213 @@
+"""Aliases that would mend placements: each is tried with the mapper before it is proposed."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taxtune import atomic
+from taxtune.audit.population import Item
+from taxtune.audit.result import node_reference
+from taxtune.audit.verdicts import Finding, Verdict
+from taxtune.errors import DataError
+from taxtune.tables import clean, parse_table, read_text
+from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+
+__all__ = ["Alias", "Mender", "new_proposals", "with_aliases", "write_proposals"]
+
+#: Longest alias, in words: what is longer is an answer and no name.
+_LONGEST = 6
+_EDGES = re.compile(r"^\W+|\W+$")
+# As `taxtune taxonomy enrich` writes and takes them.
+_COLUMNS = ("node", "alias", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that a node might get.
+
+    Attributes:
+        text: The name.
+        node: The node's number.
+        answer: The answer that asks for it.
+        why: Why it does not help; "" where it does.
+    """
+
+    text: str
+    node: int
+    answer: str
+    why: str = ""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it places the answer on the node, and moves no other drawn answer from where it is right."""
+        return not self.why
+
+
+class Mender:
+    """Finds aliases that mend, and tries them.
+
+    A name is tried on top of those that were found to help before it, so that together they help as well.
+
+    Args:
+        tree: The tree.
+        make: Makes the mapper for a tree.
+        judged: The drawn answers with what was found of each.
+    """
+
+    def __init__(
+        self, tree: Taxonomy, make: Callable[[Taxonomy], Mapper], judged: Sequence[tuple[Item, Finding]]
+    ) -> None:
+        self._tree = tree
+        self._make = make
+        self._judged = judged
+        self._kept: dict[int, tuple[str, ...]] = {}
+
+    def proposals(self, advance: Callable[[int, int], None] = lambda done, total: None) -> list[Alias]:
+        """Returns a proposal for each answer for which another node was chosen, in order.
+
+        Args:
+            advance: Called with how many of them are tried, and how many there are.
+        """
+        wanted = [
+            (item, finding)
+            for item, finding in self._judged
+            if finding.verdict is not Verdict.RIGHT and finding.node not in (None, self._tree.root, item.node)
+        ]
+        found = []
+        for done, (item, finding) in enumerate(wanted):
+            advance(done, len(wanted))
+            assert finding.node is not None
+            tried = [self.check(Alias(text, finding.node, item.answer)) for text in _wordings(item, finding)]
+            best = next((alias for alias in tried if alias.helps), tried[0] if tried else None)
+            if best is not None:
+                found.append(best)
+                if best.helps:
+                    self.keep(best)
+        advance(len(wanted), len(wanted))
+        return found
+
+    def retry(self, alias: Alias, text: str) -> Alias:
+        """Returns a proposal in another wording, tried without the former."""
+        self._kept[alias.node] = tuple(name for name in self._kept.get(alias.node, ()) if name != alias.text)
+        return self.check(replace(alias, text=clean(text), why=""))
+
+    def keep(self, alias: Alias) -> None:
+        """Takes an alias as given for those that are tried after it."""
+        self._kept[alias.node] = (*self._kept.get(alias.node, ()), alias.text)
+
+    def check(self, alias: Alias) -> Alias:
+        """Returns a proposal with why it does not help, if it does not."""
+        owners = [node for node in self._tree.find(alias.text) if node != alias.node]
+        if owners:
+            return replace(alias, why=f"it already names {'/'.join(self._tree.path(owners[0]))}")
+        if alias.text in self._kept.get(alias.node, ()):
+            return replace(alias, why="")
+        if alias.text.casefold() in {name.casefold() for name in self._tree.names(alias.node)}:
+            return replace(alias, why="the node has this name already, and it does not lead there")
+        more = {**self._kept, alias.node: (*self._kept.get(alias.node, ()), alias.text)}
+        mapper = self._make(with_aliases(self._tree, more))
+        answers = [item.answer for item, _ in self._judged]
+        placed = dict(zip(answers, (p.node for p in mapper.place(answers)), strict=True))
+        if placed[alias.answer] != alias.node:
+            return replace(alias, why=f"with it the answer goes to {'/'.join(self._tree.path(placed[alias.answer]))}")
+        broken = [
+            item.answer
+            for item, finding in self._judged
+            if finding.verdict is Verdict.RIGHT and placed[item.answer] not in (item.node, finding.node)
+        ]
+        if broken:
+            return replace(alias, why=f"it moves {len(broken)} that is right, such as {' '.join(broken[0].split())!r}")
+        return alias
+
+
+def _wordings(item: Item, finding: Finding) -> list[str]:
+    """Returns the names that an answer suggests: the words pointed out, those that decided, a short answer whole."""
+    texts = (finding.phrase, item.evidence, item.answer)
+    tidy = [_EDGES.sub("", clean(text or "")) for text in texts]
+    return list(dict.fromkeys(text for text in tidy if text and len(text.split()) <= _LONGEST))
+
+
+def with_aliases(tree: Taxonomy, more: Mapping[int, Sequence[str]]) -> Taxonomy:
+    """Returns a tree whose nodes have further aliases.
+
+    Args:
+        tree: The tree; it stays as it is.
+        more: Further aliases by node.
+    """
+    changed = copy.copy(tree)
+    for name, value in vars(Taxonomy).items():
+        if isinstance(value, cached_property):  # made from the names that there were
+            vars(changed).pop(name, None)
+    changed.aliases = tuple((*aliases, *more.get(node, ())) for node, aliases in enumerate(tree.aliases))
+    return changed
+
+
+def write_proposals(path: Path, tree: Taxonomy, taken: Sequence[Alias], source: str) -> int:
+    """Adds aliases to a file of proposals, as `taxtune taxonomy enrich TREE --apply` takes them.
+
+    Args:
+        path: A CSV file with the columns node (a path), alias and source; made where it is not there.
+        tree: The tree.
+        taken: The aliases.
+        source: Where they are from.
+
+    Returns:
+        How many are new.
+
+    Raises:
+        TaxtuneError: If the file that is there is no such file, or it cannot be written.
+    """
+    if not taken:
+        return 0
+    rows = _read_proposals(path)
+    known = {row[:2] for row in rows}
+    new = {(_reference(tree, alias.node), alias.text): source for alias in taken}
+    added = [(*key, source) for key, source in new.items() if key not in known]
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    table.writerows([*rows, *added])
+    atomic.write_text(path, text.getvalue())
+    return len(added)
+
+
+def _reference(tree: Taxonomy, node: int) -> str:
+    where = node_reference(tree, node)
+    return where if isinstance(where, str) else json.dumps(where, ensure_ascii=False)
+
+
+def new_proposals(path: Path, tree: Taxonomy, aliases: Sequence[Alias]) -> list[Alias]:
+    """Returns the aliases that a file of proposals does not hold yet.
+
+    Args:
+        path: The file; it need not be there.
+        tree: The tree.
+        aliases: The aliases.
+
+    Raises:
+        DataError: If it lacks a column or cannot be read.
+    """
+    known = {row[:2] for row in _read_proposals(path)}
+    return [alias for alias in aliases if (_reference(tree, alias.node), alias.text) not in known]
+
+
+def _read_proposals(path: Path) -> list[tuple[str, str, str]]:
+    if not path.exists():
+        return []
+    table = parse_table(read_text(path, error=DataError, what="proposals"), str(path), error=DataError)
+    columns = [table.column(name) for name in _COLUMNS]
+    if None in columns[:2]:
+        raise DataError("The file holds no proposed aliases.", file=path, row=table.header_line, value=table.header)
+    return [(row.cell(columns[0]), row.cell(columns[1]), row.cell(columns[2])) for row in table.rows]

@@ -1,0 +1,106 @@
+"""Aliases are tried with the real mapper before they are proposed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.audit.mending import Alias, Mender, new_proposals, with_aliases, write_proposals
+from taxtune.audit.population import Item
+from taxtune.audit.verdicts import Finding, Verdict
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper
+from taxtune.taxonomy import Taxonomy
+from tests.audit.samples import TREE, item
+
+
+def mender(*judged: tuple[Item, Finding], tree: Taxonomy = TREE) -> Mender:
+    return Mender(tree, Mapper, judged)
+
+
+RIGHT = Finding(Verdict.RIGHT)
+
+
+def test_a_name_that_mends_its_answer_is_proposed() -> None:
+    placed = Mapper(TREE).place_one("Sachertorte")
+    assert placed.node == 0
+    answer = item("Sachertorte.", 0, "abstained")
+    found = mender((answer, Finding(Verdict.TOO_GENERAL, 2)), (item("pho", 6), RIGHT)).proposals()
+    assert found == [Alias("Sachertorte", 2, "Sachertorte.")]
+    tree = with_aliases(TREE, {2: ["Sachertorte"]})
+    assert Mapper(tree).place_one("Sachertorte.").node == 2
+    assert "Sachertorte" not in TREE.aliases[2]
+    assert (tree.find("sachertorte"), TREE.find("sachertorte")) == ([2], [])  # what was indexed before is not used
+
+
+def test_the_words_that_were_pointed_out_come_first_and_long_answers_are_no_names() -> None:
+    said = "I believe that this might well be a plate of Sachertorte"
+    finding = Finding(Verdict.TOO_GENERAL, 2, "Sachertorte")
+    assert mender((item(said, 0, "abstained"), finding)).proposals() == [Alias("Sachertorte", 2, said)]
+    assert mender((item(said, 0, "abstained"), Finding(Verdict.TOO_GENERAL, 2))).proposals() == []
+
+
+@pytest.mark.parametrize(
+    "finding", [RIGHT, Finding(Verdict.WRONG), Finding(Verdict.WRONG, 0), Finding(Verdict.RIGHT, 2)]
+)
+def test_nothing_is_proposed_without_another_node(finding: Finding) -> None:
+    assert mender((item("a torte", 2), finding)).proposals() == []
+
+
+def test_a_name_of_another_node_is_refused() -> None:
+    found = mender((item("soup", 5, evidence="soup"), Finding(Verdict.TOO_GENERAL, 6))).proposals()
+    assert [(alias.helps, alias.why) for alias in found] == [(False, "it already names food/soup")]
+    own = mender().check(Alias("PHO BO", 6, "pho bo"))
+    assert "has this name already" in own.why
+
+
+def test_a_name_that_moves_another_right_answer_is_refused() -> None:
+    tree = Taxonomy(["food", "cake", "tart", "cheese cake"], [-1, 0, 0, 0])
+    before = Mapper(tree)
+    right = item("a lemon cake", before.place_one("a lemon cake").node)
+    assert right.node == 1
+    # As a name of the tart it would take the other answer with it.
+    direct = Mender(tree, Mapper, [(item("lemon cake", 1), Finding(Verdict.WRONG, 2)), (right, RIGHT)])
+    assert direct.check(Alias("lemon cake", 2, "lemon cake")).why == "it moves 1 that is right, such as 'a lemon cake'"
+
+
+def test_a_name_that_does_not_mend_says_where_the_answer_goes() -> None:
+    judged = (item("I do not know", 0, "abstained"), Finding(Verdict.TOO_GENERAL, 2))
+    alias = mender(judged).check(Alias("torte", 2, "I do not know"))
+    assert alias.why == "with it the answer goes to food"
+    assert mender(judged).retry(alias, "  another\nname ").text == "another name"
+
+
+def test_names_are_tried_on_top_of_those_kept() -> None:
+    one = (item("Sachertorte", 0, "abstained"), Finding(Verdict.TOO_GENERAL, 2))
+    two = (item("Sachertorte!", 0, "abstained"), Finding(Verdict.TOO_GENERAL, 2))
+    found = mender(one, two).proposals()
+    assert [alias.helps for alias in found] == [True, True]
+    seen: list[tuple[str, ...]] = []
+
+    def make(tree: Taxonomy) -> Mapper:
+        seen.append(tree.aliases[2])
+        return Mapper(tree)
+
+    asked = Mender(TREE, make, [one])
+    alias = asked.proposals()[0]
+    asked.retry(alias, "Sacher torte")
+    assert seen == [("gateau", "Sachertorte"), ("gateau", "Sacher torte")]  # a new wording replaces the old
+
+
+def test_proposals_are_added_once(tmp_path: Path) -> None:
+    file = tmp_path / "aliases.csv"
+    one, two = Alias("torte", 2, "a torte"), Alias('a "b", c', 6, "x")
+    assert write_proposals(file, TREE, [], "audit") == 0
+    assert not file.exists()
+    assert write_proposals(file, TREE, [one], "audit") == 1
+    assert new_proposals(file, TREE, [one, two]) == [two]
+    assert write_proposals(file, TREE, [one, two], "audit") == 1
+    assert file.read_text() == ('node,alias,source\nfood/dessert/cake,torte,audit\nfood/soup/pho,"a ""b"", c",audit\n')
+    slashes = Taxonomy(["food", "surf/turf"], [-1, 0])
+    write_proposals(tmp_path / "other.csv", slashes, [Alias("mixed grill", 1, "x")], "audit")
+    assert (tmp_path / "other.csv").read_text().splitlines()[1] == '"[""food"", ""surf/turf""]",mixed grill,audit'
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"aliases.csv:1: The file holds no proposed aliases"):
+        write_proposals(file, TREE, [one], "audit")
