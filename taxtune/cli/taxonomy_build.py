@@ -46,7 +46,7 @@ def build(
         typer.Option(
             metavar="RULE",
             help="Which edges break cycles. lose-no-node: the fewest that leave every node within reach of the root; "
-            "fewest-edges: the fewest, even if that cuts nodes off.",
+            "fewest-edges: the fewest, even if that cuts nodes off, and as few of these as possible.",
         ),
     ] = "lose-no-node",
     leaves: Annotated[
