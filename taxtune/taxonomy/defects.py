@@ -11,6 +11,7 @@ __all__ = ["Defect", "DefectKind"]
 
 DefectKind = Literal[
     "added root",
+    "authorship",
     "conflicting rows",
     "cycle",
     "dangling parent",

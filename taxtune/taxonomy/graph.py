@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
@@ -18,7 +19,7 @@ def build_tree(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
     """
     graph = _Graph(raw)
     defects = [
-        *raw.defects,
+        *_repeats_together(raw.defects),
         *graph.parent_defects(),
         *graph.cycle_defects(),
         *graph.root_defects(),
@@ -29,6 +30,17 @@ def build_tree(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
     if any(defect.breaks for defect in defects):
         return None, defects
     return graph.tree(), defects
+
+
+def _repeats_together(defects: list[Defect]) -> list[Defect]:
+    """Returns the defects with one for all rows that repeat others to the letter: a file may have thousands of them."""
+    repeats = [defect for defect in defects if defect.kind == "duplicate row" and not defect.breaks]
+    if len(repeats) < 2:
+        return defects
+    rows = ", ".join(str(defect.row) for defect in repeats[:5]) + (", …" if len(repeats) > 5 else "")
+    together = replace(repeats[0], message=f"{len(repeats):,} rows repeat earlier ones: {rows}.", remedy="Remove them.")
+    others = [defect for defect in defects if defect.kind != "duplicate row" or defect.breaks]
+    return [together, *others]
 
 
 class _Graph:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from taxtune.taxonomy.defects import Defect
 
-__all__ = ["PathCollector", "RawNode", "RawTaxonomy"]
+__all__ = ["PathCollector", "RawNode", "RawTaxonomy", "add_root"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,19 @@ class RawTaxonomy:
     format: str
     nodes: list[RawNode] = field(default_factory=list)
     defects: list[Defect] = field(default_factory=list)
+
+
+def add_root(raw: RawTaxonomy, label: str) -> None:
+    """Puts the nodes without a parent under an added root, and notes it, where there are several."""
+    tops = [i for i, node in enumerate(raw.nodes) if node.parent is None]
+    if len(tops) < 2:
+        return
+    root = RawNode(("root", label), None, label)
+    for i in tops:
+        raw.nodes[i] = replace(raw.nodes[i], parent=root.key)
+    raw.nodes.insert(0, root)
+    message = f"Without a parent in the file, and put under an added root {label!r}: {len(tops):,} nodes."
+    raw.defects.append(Defect("added root", message, raw.file, None, breaks=False))
 
 
 class PathCollector:

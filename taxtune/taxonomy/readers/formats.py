@@ -115,7 +115,7 @@ TEXTS = (
         lambda f: parse_pairs(f.text, f.file, f.name),
         folder=("hierarchy.txt", "classes.txt"),
     ),
-    TextFormat("indented", lambda f: is_indented(f.text), lambda f: parse_indented(f.text, f.name)),
+    TextFormat("indented", lambda f: is_indented(f.text), lambda f: parse_indented(f.text, f.name, f.root)),
     TextFormat(
         "groups", lambda f: is_group_list(f.text, f.file), lambda f: parse_groups(f.text, f.file, f.name, f.root)
     ),
