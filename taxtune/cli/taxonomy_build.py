@@ -24,7 +24,7 @@ def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, packed or not.")],
     out: Annotated[Path, typer.Option(help="Where the tree goes, as CSV (an edge list).")],
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk or wikidata-json.")
+        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk, wikidata-json, rdf or obo.")
     ] = "auto",
     names: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Labels and aliases of the nodes; repeatable.")

@@ -77,6 +77,7 @@ class PathCollector:
         self._root = () if root is None else (root,)
         self._nodes: dict[tuple[str, ...], RawNode] = {}
         self._stated: dict[tuple[str, ...], tuple[int, object]] = {}
+        self._by_id: dict[str, tuple[str, ...]] = {}
         if root is not None:
             self._nodes[self._root] = RawNode(self._root, None, root)
 
@@ -88,6 +89,7 @@ class PathCollector:
         aliases: tuple[str, ...] = (),
         identity: object = None,
         leads: tuple[str, ...] = (),
+        key: str | None = None,
     ) -> None:
         """Adds the node that a row states, and those above it that no row states.
 
@@ -98,18 +100,31 @@ class PathCollector:
             aliases: Other names of the last node.
             identity: What else the row says about the node, such as the class number of a data set.
             leads: Names that lead an answer to the last node.
+            key: Its id, if it has one.
         """
         full = (*self._root, *path)
-        statement = (aliases, leads, tuple(ranks), identity)
+        statement = (aliases, leads, tuple(ranks), identity, key)
         if full in self._stated:
             self._repeat(row, full, statement)
             return
         self._stated[full] = (row, statement)
+        if key is not None and self._by_id.setdefault(key, full) != full:
+            self.raw.defects.append(
+                Defect(
+                    kind="conflicting rows",
+                    message=f"Row {self._stated[self._by_id[key]][0]} gives this id to another node.",
+                    file=self.raw.file,
+                    row=row,
+                    breaks=True,
+                    value=key,
+                    remedy="Give every node an id of its own, or none.",
+                )
+            )
         offset = len(self._root)
         for level in range(offset, len(full)):
-            key = full[: level + 1]
-            if key not in self._nodes:
-                self._nodes[key] = RawNode(key, key[:-1] or None, key[-1], (), ranks[level - offset], row)
+            way = full[: level + 1]
+            if way not in self._nodes:
+                self._nodes[way] = RawNode(way, way[:-1] or None, way[-1], (), ranks[level - offset], row)
         known = self._nodes[full]
         rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
         self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row, leads)
@@ -130,6 +145,10 @@ class PathCollector:
         )
 
     def finish(self) -> RawTaxonomy:
-        """Returns what was gathered."""
-        self.raw.nodes = list(self._nodes.values())
+        """Returns what was gathered, nodes with ids known by these."""
+        ids: dict[Hashable, Hashable] = {path: key for key, path in self._by_id.items()}
+        self.raw.nodes = [
+            replace(node, key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent)) if ids else node
+            for node in self._nodes.values()
+        ]
         return self.raw

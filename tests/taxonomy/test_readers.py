@@ -105,7 +105,7 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"categories": [', r"val\.json:1: The file is not valid JSON"),
-        ('{"images": []}', "no list `categories`"),
+        ('{"images": []}', "no layout of a taxonomy .* it is an object .keys: 'images'."),
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),

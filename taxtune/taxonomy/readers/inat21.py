@@ -8,7 +8,6 @@ binomial is taken off, and a column `cls`, as those call it whose language reser
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
 from taxtune.taxonomy.readers.authorship import is_epithet, split_authorship
 
-__all__ = ["RANKS", "ROOT", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
+__all__ = ["RANKS", "ROOT", "is_inat21_json", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
 
 ROOT = "life"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
@@ -77,25 +76,21 @@ def _with_class(table: Table) -> Table:
     return replace(table, header=header)
 
 
-def parse_inat21_json(text: str, file: str, root: str | None = None) -> RawTaxonomy:
+def is_inat21_json(data: object) -> bool:
+    """Tells whether parsed JSON is COCO-style, or a list of objects with ranks."""
+    if isinstance(data, dict):
+        return isinstance(data.get("categories"), list) and not {"name", "label"} & set(data)
+    return isinstance(data, list) and any(isinstance(entry, dict) and set(RANKS) & set(entry) for entry in data)
+
+
+def parse_inat21_json(data: object, file: str, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of iNat21's JSON: an object with the list `categories`, or that list itself.
 
     Rows are positions in `categories`, counted from 1.
 
     Raises:
-        TaxonomyError: If the text is no JSON, or holds no list of objects with names and ranks.
+        TaxonomyError: If it holds no list of objects with names and ranks.
     """
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as problem:
-        raise TaxonomyError(
-            f"The file is not valid JSON: {problem.msg}.",
-            file=file,
-            row=problem.lineno,
-            remedy="It may have been cut off; fetch it again.",
-        ) from None
-    except RecursionError:
-        raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=file) from None
     categories = data.get("categories") if isinstance(data, dict) else data
     if not isinstance(categories, list) or not categories:
         raise TaxonomyError(
