@@ -136,7 +136,7 @@ def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
 
 def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    for command in ("check", "show"):
+    for command in ("check", "show", "convert"):
         assert run_command(monkeypatch, "taxonomy", command, "--help") == 0
         shown = capsys.readouterr().out
         assert [name for name in FORMATS if name not in shown] == []
