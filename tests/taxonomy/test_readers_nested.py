@@ -440,7 +440,7 @@ def test_obo_is_read_as_pronto_reads_it(tmp_path: Path) -> None:
     assert set(tree.ids) == set(terms)
     for node, key in enumerate(tree.ids):
         term = terms[key]
-        assert tree.labels[node] == (term.name or key)
+        assert tree.labels[node] == (term.name or key).strip()
         assert {tree.ids[tree.parents[node]]} - {key} == {
             up.id for up in term.superclasses(1, with_self=False)
         } or node == 0

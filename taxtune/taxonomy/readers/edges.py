@@ -2,9 +2,9 @@
 
 Columns: `child` (an id), `parent` (the id of the parent; empty for the root), and optionally `label` (the node's name,
 the id if left out), `aliases` (other names, separated by ";" or "|", the preferred one first), `leads` (names that lead
-an answer to the node and do not identify it), `rank` and `node_id`: which id each node has, where child and parent are none.
-The root may have a row of its own with an empty parent; if no
-row has one, the root is the one parent that is no child.
+an answer to the node and do not identify it), `rank`, and `node_id` (which id each node has, where child and parent are
+none). The root may have a row of its own with an empty parent; if no row has one, the root is the one parent that is no
+child.
 """
 
 from __future__ import annotations
