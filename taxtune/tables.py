@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import io
+import lzma
 import unicodedata
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 
-__all__ = ["Row", "Table", "clean", "column_key", "csv_delimiter", "parse_table", "read_text", "split_aliases"]
+__all__ = [
+    "Row",
+    "Table",
+    "clean",
+    "column_key",
+    "csv_delimiter",
+    "join_cell",
+    "other_names",
+    "parse_table",
+    "read_text",
+    "split_aliases",
+    "split_cell",
+    "unpacked",
+]
 
+# What unpacks to more than 64 MiB and 200 times its size is made to fill memory.
+_LARGE, _MOST_TIMES = 2**26, 200
 _DELIMITERS = (",", "\t", ";")
 
 
@@ -70,31 +90,103 @@ def csv_delimiter(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
+def split_cell(text: str, separators: str) -> list[str]:
+    """Returns the parts of a cell.
+
+    A backslash in front of a separator, or of another backslash, makes it a part of a name; elsewhere it is one itself.
+
+    Args:
+        text: The cell.
+        separators: The characters that part names.
+    """
+    parts = [""]
+    escaped = False
+    for character in text:
+        if escaped:
+            parts[-1] += character if character in f"{separators}\\" else f"\\{character}"
+        elif character in separators:
+            parts.append("")
+        elif character != "\\":
+            parts[-1] += character
+        escaped = character == "\\" and not escaped
+    if escaped:
+        parts[-1] += "\\"
+    return parts
+
+
+def join_cell(parts: Iterable[str], separators: str) -> str:
+    """Returns a cell that `split_cell` makes the same parts of; parts are parted by the first of the separators."""
+    table = str.maketrans({character: f"\\{character}" for character in f"{separators}\\"})
+    return separators[0].join(part.translate(table) for part in parts)
+
+
+def other_names(text: str, label: str) -> tuple[str, ...]:
+    """Returns the names in a cell as `split_aliases` does, without one that is the label to the letter."""
+    return tuple(name for name in split_aliases(text) if name != label)
+
+
 def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
     """Returns the names in a cell, separated by ";" or "|", without repeats and without the label itself.
 
     Args:
-        text: The cell.
-        latin: The node's label; a common name that merely repeats it is dropped.
+        text: The cell; in a name that holds a separator a backslash stands in front of it.
+        latin: The node's label; a common name that merely repeats it, upper and lower case alike, is dropped.
     """
-    names = dict.fromkeys(clean(name) for name in text.replace("|", ";").split(";"))
+    names = dict.fromkeys(clean(name) for name in split_cell(text, ";|"))
     return tuple(name for name in names if name and name.casefold() != latin.casefold())
+
+
+def unpacked(raw: IO[bytes]) -> IO[bytes]:
+    """Returns the stream of what a stream packs with gzip, bzip2 or xz, which is told by content; else the stream."""
+    start = raw.read(6)
+    raw.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    if start.startswith(b"\xfd7zXZ\x00"):
+        return cast("IO[bytes]", lzma.LZMAFile(raw))
+    return raw
+
+
+def _bytes(path: Path, what: str, error: type[TaxtuneError]) -> bytes:
+    """Returns the bytes of a file, unpacked where it is packed."""
+    with path.open("rb") as raw:
+        stream = unpacked(raw)
+        if stream is raw:
+            return raw.read()
+        most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
+        try:
+            data = stream.read(most + 1)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+            raise error(
+                f"The {what} file is packed, and its data are bad or break off: {problem}.",
+                file=path,
+                remedy="Fetch the file again.",
+            ) from None
+        if len(data) > most:
+            raise error(
+                f"The {what} file unpacks to more than {_MOST_TIMES} times its size; no text does.",
+                file=path,
+                remedy="If it is one all the same, unpack it.",
+            )
+        return data
 
 
 def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
     """Returns the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
 
     Args:
-        path: The file.
+        path: The file, plain or packed with gzip, bzip2 or xz.
         error: The error to raise.
         what: What the file is, for messages.
 
     Raises:
-        TaxtuneError: As `error`, if there is no such file, it cannot be read, is empty or is no text in those
-            encodings; the row is that of the first bad byte.
+        TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is no text in
+            those encodings; the row is that of the first bad byte.
     """
     try:
-        data = path.read_bytes()
+        data = _bytes(path, what, error)
     except FileNotFoundError:
         raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:

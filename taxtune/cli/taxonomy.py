@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,11 +19,12 @@ from taxtune.cli.options import (
     note,
 )
 from taxtune.cli.taxonomy_build import build, link
+from taxtune.errors import TaxonomyError
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy, TaxonomyReport
 
-__all__ = ["check", "show", "taxonomy_app"]
+__all__ = ["check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Look at a label taxonomy, or build one.", no_args_is_help=True)
 taxonomy_app.command()(stoppable(build))
@@ -52,6 +54,38 @@ def check(
 
 
 @taxonomy_app.command()
+def convert(
+    file: TaxonomyArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tree goes: .csv, .json or .ttl.")],
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="paths, edges, nested-json or skos; by default what OUT's suffix says."),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--english-names", help="Add taxtune's English names of Latin groups, as leads.")
+    ] = False,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
+
+    Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
+    """
+    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy.convert import write_taxonomy, writer_of
+
+    kind = writer_of(out, to)
+    if Path(file).resolve() == out.resolve():
+        raise TaxonomyError("The result would overwrite the file that is read.", file=out, remedy="Choose another.")
+    if out.exists() and not force:
+        raise TaxonomyError("The file is there already; nothing was written.", file=out, remedy="Add --force.")
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    write_taxonomy(taxonomy, out, kind, force=force)
+    print(f"taxtune: {len(taxonomy):,} nodes are in {out} ({kind})", file=sys.stderr)
+
+
+@taxonomy_app.command()
 def show(
     file: TaxonomyArgument,
     node: Annotated[
@@ -77,6 +111,8 @@ def show(
     print(f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below")
     if value.aliases:
         print(f"also called {'; '.join(value.aliases)}")
+    if value.leads:
+        print(f"answers are led here by {'; '.join(value.leads)}")
     for line in _tree_lines(taxonomy, index, depth):
         print(line)
 
@@ -89,6 +125,7 @@ def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
         "path": list(node.path),
         "rank": node.rank,
         "aliases": list(node.aliases),
+        "leads": list(node.leads),
         "depth": node.depth,
         "nodes_below": len(taxonomy.descendants(index)) - 1,
         "children": [_node_dict(taxonomy, child, depth - 1) for child in below] if depth > 0 else None,
@@ -100,8 +137,8 @@ def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
     stack = [(child, 1) for child in reversed(taxonomy.children(index).tolist())] if depth > 0 else []
     while stack:
         child, level = stack.pop()
-        aliases = taxonomy.aliases[child]
-        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(aliases)})" if aliases else ""))
+        names = taxonomy.names(child)[1:]
+        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(names)})" if names else ""))
         if level < depth:
             stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
     return lines

@@ -164,7 +164,7 @@ class _Learner:
         }
 
     def _add_node(self, node: int) -> None:
-        label, aliases = self.taxonomy.labels[node], self.taxonomy.aliases[node]
+        label, more = self.taxonomy.labels[node], self.taxonomy.names(node)[1:]
         rank = self.taxonomy.ranks[node]
         for position, (name, words) in enumerate(zip(self.taxonomy.names(node), self._names[node], strict=True)):
             if not words:
@@ -182,7 +182,7 @@ class _Learner:
                 self._tables["initials"][f"{words[0][0]} {words[1]}"][node] += 1
             if is_label and self._latin:
                 self._add_latin(node, words, rank)
-                if aliases or rank not in (None, "species"):
+                if more or rank not in (None, "species"):
                     continue
             self._add_heads(node, name, words)
 

@@ -204,7 +204,7 @@ class Lexicon:
 
     def lifted(self, node: int) -> int:
         """Returns the parent of a wild species, and any other node as it is; breeds have no sister species."""
-        if not self._is_leaf[node] or node == 0 or len(self.taxonomy.aliases[node]) > _MIN_BREEDS:
+        if not self._is_leaf[node] or node == 0 or len(self.taxonomy.names(node)) - 1 > _MIN_BREEDS:
             return node
         return int(self.taxonomy.parents[node])
 

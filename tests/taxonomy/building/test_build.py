@@ -182,7 +182,7 @@ def test_only_what_is_above_wanted_leaves_stays() -> None:
     with pytest.raises(TaxonomyError, match="The root is above none of the leaves"):
         built("a<root c<b", leaves=("c",), root="root")
     with pytest.raises(TaxonomyError, match="None of the 1 leaves is below the root"):
-        built("a<root b<a c<b d<b a<c a<d", leaves=("d",), root="root", cycles="fewest-edges", leave_out=("c",), seed=0)
+        built("a<root b<a c<b d<b a<c a<d", leaves=("d",), root="root", cycles="fewest-edges")
 
 
 def test_the_tree_for_some_leaves_is_that_part_of_the_whole_tree() -> None:
@@ -266,9 +266,8 @@ def test_odd_labels_survive_writing_and_reading(tmp_path: Path) -> None:
     for number, label in enumerate(ODD):
         node = read.by_id[f"Q{number}"]
         assert read.labels[node] == tidy(label) != ""
-        assert read.aliases[node] == (" ".join(tidy(f"{label} too").replace(";", ",").replace("|", ",").split()),)
+        assert read.aliases[node] == (tidy(f"{label} too"),)
         assert read.resolve(f"Q{number}") == node
-    assert names.changed_aliases == 1
     assert read.labels[read.by_id["Q9"]] == "🦆"
 
 
