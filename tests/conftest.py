@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.wordnet import WordNet, find_wordnet
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("taxtune", deadline=None)
@@ -25,6 +26,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv(
             "XDG_CACHE_HOME", str((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "cache")
         )
+        # What WordNet knows is tested where a test asks for it (`wordnet`), so that all else holds with and without.
+        patch.setenv("TAXTUNE_WORDNET", "none")
         # Model hubs keep their own place: what a user has downloaded is not downloaded again.
         patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
         yield
@@ -38,6 +41,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the development data is not here ({folder}); set TAXTUNE_SHARED to the folder that holds data/")
     return folder
+
+
+@pytest.fixture
+def wordnet(monkeypatch: pytest.MonkeyPatch) -> WordNet:
+    """WordNet, where it is installed; the test is skipped where it is not."""
+    monkeypatch.delenv("TAXTUNE_WORDNET")
+    found = find_wordnet()
+    if found is None:
+        pytest.skip("WordNet is not installed (Debian: apt install wordnet-base)")
+    return found
 
 
 @pytest.fixture(scope="session")

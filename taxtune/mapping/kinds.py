@@ -26,7 +26,7 @@ _OTHER_SENSES = 2
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
-_MIN_SHARE = 0.1
+_MIN_SHARE = 0.05
 
 
 class Kinds:
@@ -51,13 +51,13 @@ class Kinds:
         return self.wordnet.has(word)
 
     def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words are a noun that is no kind of its last word, nor of anything on the tree: "hot dog"."""
+        """Tells whether words are a noun that is no kind of its last word: a "hot dog" is no dog."""
         text = " ".join(words)
         if len(words) == 1 or not self.wordnet.has(text, "n"):
             return False
         above = {s for sense in self.wordnet.synsets(text) for s in self.wordnet.ancestors(sense) - {sense}}
         nouns = {lemma.lower().split()[-1] for synset in above for lemma in synset.lemmas}
-        return words[-1] not in nouns and self.of(text) is None
+        return words[-1] not in nouns
 
     def is_person(self, word: str) -> bool:
         """Tells whether a word is first of all somebody: "a cowboy"."""
@@ -70,8 +70,8 @@ class Kinds:
             level, seen = [sense], {sense}
             while level:
                 nodes = {self._nodes[synset.name] for synset in level if synset.name in self._nodes}
-                if nodes:
-                    return self.taxonomy.common_ancestor(nodes) or None
+                if nodes and (common := self.taxonomy.common_ancestor(nodes)):
+                    return common
                 level = [above for synset in level for above in self.wordnet.hypernyms(synset) if above not in seen]
                 seen.update(level)
         for sense in self._senses(text)[:1]:  # a genus is a member of a family, and a kind of nothing in particular

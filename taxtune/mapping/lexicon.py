@@ -326,11 +326,12 @@ class Lexicon:
         """Tells whether words that are no name here speak of something that the tree does not have.
 
         On a tree of living things whose names have no numbers, what has a model code or a year lives not: "Jaguar XF
-        2005". Words that together are a noun of their own name what that noun names, and not what their parts do: a
-        "jigsaw puzzle" is no jigsaw.
+        2005".
         """
-        if self.latin and not self.coded and any(map(has_digit, words)):
-            return True
+        return self.latin and not self.coded and any(map(has_digit, words))
+
+    def is_apart(self, words: Sequence[str]) -> bool:
+        """Tells whether words are together a noun of WordNet that does not name a kind of its last word: "hot dog"."""
         return self.kinds is not None and self.kinds.is_apart(words)
 
     def is_noun(self, words: Sequence[str]) -> bool:

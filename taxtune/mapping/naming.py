@@ -105,6 +105,8 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     keys = [word.key for word in words]
     if lexicon.is_foreign(keys):
         return None
+    if lexicon.is_apart(keys):
+        return _kind(lexicon, words)
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
             return mention

@@ -1,12 +1,30 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from taxtune.mapping.reading import Link, Role, read_line
 
 
+class Names:
+    """A tree that has some words, and names of several words at some places."""
+
+    def __init__(self, *words: str, places: Sequence[tuple[int, int]] = ()) -> None:
+        self.words, self.places = set(words), places
+
+    def locate(self, words: Sequence[str]) -> Sequence[tuple[int, int]]:
+        return self.places
+
+    def mentions(self, words: Sequence[str]) -> bool:
+        return not self.words.isdisjoint(words)
+
+
+NAMES = Names("robin", "dog", "fox", "rabbit", "salad", "soup")
+
+
 def roles(line: str) -> dict[str, str]:
-    reading = read_line(line, lambda words: [])
+    reading = read_line(line, NAMES)
     return {" ".join(word.lower for word in phrase.words): phrase.role.name for phrase in reading.phrases}
 
 
@@ -25,6 +43,20 @@ def roles(line: str) -> dict[str, str]:
         ("a bird in the family Corvidae", {"a bird": "ASSERTED", "the family corvidae": "ASSERTED"}),
         ("I cannot identify this robin", {"robin": "DENIED"}),
         ("I cannot tell the exact kind of robin", {"the exact kind of robin": "ASSERTED"}),
+        # verbs are known by where they stand
+        ("a dog laying on a blanket", {"a dog": "ASSERTED", "a blanket": "CONTEXT"}),
+        ("a dog holding sticks", {"a dog": "ASSERTED", "sticks": "CONTEXT"}),
+        ("a flying robin", {"a flying robin": "ASSERTED"}),
+        ("a fox chases a rabbit", {"a fox chases": "ASSERTED", "a rabbit": "CONTEXT"}),
+        ("a woman holds a rabbit", {"a woman holds": "ASSERTED", "a rabbit": "ASSERTED"}),
+        ("the salad contains a soup", {"the salad": "ASSERTED", "a soup": "CONTEXT"}),
+        ("the picture contains a soup", {"the picture": "ASSERTED", "a soup": "ASSERTED"}),
+        # what comes before the main clause
+        ("In the picture, a robin", {"the picture": "CONTEXT", "a robin": "ASSERTED"}),
+        ("a robin on a branch, a twig", {"a robin": "ASSERTED", "a branch": "CONTEXT", "a twig": "CONTEXT"}),
+        ("The robin in the picture is a thrush", {"the robin": "ASSERTED", "a thrush": "ASSERTED"}),
+        ("a crate filled with robins", {"a crate filled of robins": "ASSERTED"}),
+        ("it belongs in soup", {"of soup": "ASSERTED"}),
     ],
 )
 def test_roles(line: str, expected: dict[str, str]) -> None:
@@ -41,29 +73,31 @@ def test_roles(line: str, expected: dict[str, str]) -> None:
         ("crow/jay", [Link.SENTENCE, Link.OR]),
         ("A crow. A jay.", [Link.SENTENCE, Link.SENTENCE]),
         ("A crow. It could also be a jay.", [Link.SENTENCE, Link.OR]),
+        ("The bird is a jay", [Link.SENTENCE, Link.PREDICATE]),
+        ("A bird which is a jay", [Link.SENTENCE, Link.SENTENCE]),
     ],
 )
 def test_links(line: str, links: list[Link]) -> None:
-    assert [phrase.link for phrase in read_line(line, lambda words: []).phrases] == links
+    assert [phrase.link for phrase in read_line(line, NAMES).phrases] == links
 
 
 def test_words_inside_a_name_part_nothing() -> None:
-    reading = read_line("a jack in the pulpit", lambda words: [(1, 5)])
+    reading = read_line("a jack in the pulpit", Names(places=[(1, 5)]))
     assert [phrase.keys for phrase in reading.phrases] == [("a", "jack", "in", "the", "pulpit")]
-    assert len(read_line("a jack in the pulpit", lambda words: []).phrases) == 2
+    assert len(read_line("a jack in the pulpit", NAMES).phrases) == 2
 
 
 def test_abbreviations_end_no_sentence() -> None:
-    assert [phrase.keys for phrase in read_line("V. cornuta", lambda words: []).phrases] == [("v", "cornuta")]
+    assert [phrase.keys for phrase in read_line("V. cornuta", NAMES).phrases] == [("v", "cornuta")]
 
 
 def test_confidences_are_left_out() -> None:
-    phrases = read_line("robin (95%), 0.8", lambda words: []).phrases
+    phrases = read_line("robin (95%), 0.8", NAMES).phrases
     assert [phrase.keys for phrase in phrases] == [("robin",)]
 
 
 def test_refusals_and_denials_are_told() -> None:
-    assert read_line("I'm sorry, I can't help.", lambda words: []).refused
-    assert read_line("no bird", lambda words: []).denied
-    assert not read_line("no doubt a bird", lambda words: []).denied
-    assert read_line("a robin", lambda words: []).phrases[0].role is Role.ASSERTED
+    assert read_line("I'm sorry, I can't help.", NAMES).refused
+    assert read_line("no bird", NAMES).denied
+    assert not read_line("no doubt a bird", NAMES).denied
+    assert read_line("a robin", NAMES).phrases[0].role is Role.ASSERTED
