@@ -1,0 +1,285 @@
+"""WordNet (Fellbaum 1998), where it is installed: which things words name, and what these are kinds of.
+
+Nothing is downloaded and nothing here is needed: where there is no WordNet, `find_wordnet` returns None, and whoever
+asked does without and says so. nltk reads the files; loading them takes a second or two, at the first question.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import DataError
+
+__all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
+
+#: The variable that names WordNet's folder; "none" is to do without.
+ENVIRONMENT = "TAXTUNE_WORDNET"
+#: How to come by it, for messages.
+INSTALL = (
+    "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or name "
+    f"the folder of its files in {ENVIRONMENT}."
+)
+_SYSTEM = Path("/usr/share/wordnet")
+# What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
+_FILES = tuple(f"{kind}.{pos}" for pos in ("noun", "verb", "adj", "adv") for kind in ("index", "data"))
+_EXCEPTIONS = tuple(f"{pos}.exc" for pos in ("noun", "verb", "adj", "adv"))
+# The lexicographers' files in the order of their numbers, by part of speech: lexnames(5WN). nltk reads them from a file
+# of that name, which Debian leaves out.
+_LEXNAMES = (
+    ("adj", "all pert"),
+    ("adv", "all"),
+    (
+        "noun",
+        "Tops act animal artifact attribute body cognition communication event feeling food group location motive "
+        "object person phenomenon plant possession process quantity relation shape state substance time",
+    ),
+    (
+        "verb",
+        "body change cognition communication competition consumption contact creation emotion motion perception "
+        "possession social stative weather",
+    ),
+    ("adj", "ppl"),
+)
+_CATEGORIES = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Synset:
+    """One sense: a set of synonyms that name the same thing.
+
+    Attributes:
+        name: What identifies it in this WordNet, such as "dog.n.01".
+        lemmas: Its synonyms as they are written, with spaces, the most frequent first.
+        gloss: Its definition.
+        lexname: The lexicographers' file that it is in, such as "noun.animal".
+    """
+
+    name: str
+    lemmas: tuple[str, ...] = field(compare=False)
+    gloss: str = field(compare=False)
+    lexname: str = field(compare=False)
+
+
+class WordNet:
+    """The senses of words and the relations between them; every question is answered from memory the second time.
+
+    Args:
+        place: The folder of the database files, or a pointer of nltk's into one of its archives.
+    """
+
+    def __init__(self, place: Any) -> None:
+        #: Where it was found.
+        self.place = str(place)
+        self._place = place
+        # By synset name; nltk keeps the synsets themselves.
+        self._known: dict[str, Synset] = {}
+        self._looked_up: dict[tuple[str, str], tuple[Synset, ...]] = {}
+        self._above: dict[str, tuple[Synset, ...]] = {}
+        self._ancestors: dict[str, frozenset[Synset]] = {}
+
+    def __repr__(self) -> str:
+        return f"WordNet({self.place!r})"
+
+    @cached_property
+    def reader(self) -> Any:
+        """The `WordNetCorpusReader` of nltk on the files.
+
+        Raises:
+            DataError: If they are damaged.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # other languages than English are not asked for
+                return _reader(self._place)
+        except Exception as problem:  # a damaged file shows in whatever way nltk stumbles over it
+            raise _damaged(self.place, f"{type(problem).__name__}: {problem}") from problem
+
+    @cached_property
+    def version(self) -> str:
+        """The version that the files state, such as "3.0"; "unknown" if they state none."""
+        return str(self.reader.get_version() or "unknown")
+
+    @property
+    def source(self) -> str:
+        """Name and version, for records and messages."""
+        return f"WordNet {self.version}"
+
+    # -- words and senses ----------------------------------------------------------------------------------------------
+
+    def synsets(self, word: str, pos: str = "n") -> tuple[Synset, ...]:
+        """Returns the senses of a word or phrase, the most frequent first; none if it has none.
+
+        Args:
+            word: In any case; spaces or underscores; inflected or not ("school buses" is found under "school bus").
+            pos: The part of speech: n, v, a or r.
+        """
+        key = (word.strip().lower().replace(" ", "_"), pos)
+        if key not in self._looked_up:
+            found = self.reader.synsets(key[0], pos) if key[0] else ()
+            self._looked_up[key] = tuple(dict.fromkeys(self._wrapped(synset) for synset in found))
+        return self._looked_up[key]
+
+    def lemmas(self, word: str, pos: str = "n") -> tuple[str, ...]:
+        """Returns the synonyms of a word in any of its senses, without itself, those of frequent senses first."""
+        names = dict.fromkeys(lemma for synset in self.synsets(word, pos) for lemma in synset.lemmas)
+        written = word.strip().lower().replace("_", " ")
+        return tuple(name for name in names if name.lower() != written)
+
+    def base_form(self, word: str, pos: str = "n") -> str | None:
+        """Returns the uninflected form of a word ("mice": "mouse"), or None if WordNet does not know it."""
+        found = self.reader.morphy(word.strip().lower().replace(" ", "_"), pos)
+        return None if found is None else str(found).replace("_", " ")
+
+    def synset(self, name: str) -> Synset | None:
+        """Returns the synset that is called `name` ("dog.n.01"), or None."""
+        if name not in self._known:
+            try:
+                self._wrapped(self.reader.synset(name))
+            except Exception:  # nltk raises WordNetError, ValueError or KeyError, by what is wrong with the name
+                return None
+        # nltk finds "canis_familiaris.n.01" too, and calls it by its first lemma.
+        return self._known.get(name)
+
+    # -- relations -----------------------------------------------------------------------------------------------------
+
+    def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
+        """Returns what a sense is directly a kind or an instance of, in WordNet's order."""
+        if synset.name not in self._above:
+            found = self.reader.synset(synset.name)
+            above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
+            self._above[synset.name] = tuple(dict.fromkeys(map(self._wrapped, above)))
+        return self._above[synset.name]
+
+    def hyponyms(self, synset: Synset) -> tuple[Synset, ...]:
+        """Returns the direct kinds and instances of a sense, in WordNet's order."""
+        found = self.reader.synset(synset.name)
+        below = [*_in_order(found, "hyponyms"), *_in_order(found, "instance_hyponyms")]
+        return tuple(dict.fromkeys(map(self._wrapped, below)))
+
+    def ancestors(self, synset: Synset) -> frozenset[Synset]:
+        """Returns all that a sense is a kind of, on any path, itself included."""
+        if synset.name not in self._ancestors:
+            found = {synset}
+            queue = [synset]
+            while queue:
+                new = set(self.hypernyms(queue.pop())) - found
+                found |= new
+                queue.extend(new)
+            self._ancestors[synset.name] = frozenset(found)
+        return self._ancestors[synset.name]
+
+    def is_kind_of(self, synset: Synset, other: Synset) -> bool:
+        """Tells whether `other` is an ancestor of `synset`, or `synset` itself."""
+        return other in self.ancestors(synset)
+
+    def hypernym_paths(self, synset: Synset) -> tuple[tuple[Synset, ...], ...]:
+        """Returns every path from a root ("entity.n.01") down to a sense, in WordNet's order."""
+        above = [hypernym for hypernym in self.hypernyms(synset) if hypernym != synset]
+        if not above:
+            return ((synset,),)
+        return tuple((*path, synset) for hypernym in above for path in self.hypernym_paths(hypernym))
+
+    def _wrapped(self, synset: Any) -> Synset:
+        name = str(synset.name())
+        if name not in self._known:
+            lemmas = tuple(lemma.replace("_", " ") for lemma in synset.lemma_names())
+            self._known[name] = Synset(name, lemmas, synset.definition(), synset.lexname())
+        return self._known[name]
+
+
+def find_wordnet() -> WordNet | None:
+    """Returns the WordNet of this machine, or None where there is none; nothing is downloaded.
+
+    It is looked for in the folder that the environment variable TAXTUNE_WORDNET names ("none" is to do without), then
+    in nltk's data folders, then where Debian's package `wordnet-base` puts it.
+
+    Raises:
+        DataError: If TAXTUNE_WORDNET names no such folder, or the folder that is found lacks a file.
+    """
+    named = os.environ.get(ENVIRONMENT, "").strip()
+    if named.lower() == "none":
+        return None
+    if named:
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise DataError(
+                f"{ENVIRONMENT} names no folder.", value=named, remedy=f"Give WordNet's folder, or unset {ENVIRONMENT}."
+            )
+        return _at(folder)
+    found = _nltks()
+    if found is not None:
+        return found
+    return _at(_SYSTEM) if _SYSTEM.is_dir() else None
+
+
+def _nltks() -> WordNet | None:
+    import nltk
+
+    for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
+        try:
+            return _at(nltk.data.find(name))
+        except LookupError:
+            continue
+    return None
+
+
+@cache
+def _at(place: Any) -> WordNet:
+    folder = place if isinstance(place, Path) else Path(place.path) if hasattr(place, "path") else None
+    if folder is not None:
+        missing = [name for name in (*_FILES, *_EXCEPTIONS) if not (folder / name).is_file()]
+        if missing:
+            raise _damaged(str(folder), f"there is no {', '.join(missing)}")
+        place = folder
+    return WordNet(place)
+
+
+def _damaged(place: str, what: str) -> DataError:
+    return DataError(
+        f"WordNet's files cannot be read: {what}.", file=place, remedy=f"{INSTALL} {ENVIRONMENT}=none does without."
+    )
+
+
+def _in_order(synset: Any, relation: str) -> list[Any]:
+    # nltk keeps relations in sets, whose order may differ from run to run.
+    return sorted(getattr(synset, relation)(), key=lambda other: (other.pos(), other.offset()))
+
+
+def _reader(place: Any) -> Any:
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+    from nltk.data import PathPointer
+
+    class _Folder(PathPointer):  # type: ignore[misc]
+        """A folder that nltk may read though it is none of its data folders, where alone it opens files itself."""
+
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def open(self, encoding: str | None = None) -> Any:
+            # nltk seeks by byte offsets, so that a character must be a byte and a line end stay what it is.
+            return self.path.open(encoding="latin-1", newline="\n")
+
+        def file_size(self) -> int:
+            return self.path.stat().st_size
+
+        def join(self, fileid: str) -> _Folder:
+            return _Folder(self.path / fileid)
+
+    class _Reader(WordNetCorpusReader):  # type: ignore[misc]
+        def open(self, file: str) -> Any:
+            if file == "lexnames":
+                names = [(category, f"{category}.{name}") for category, text in _LEXNAMES for name in text.split()]
+                lines = [f"{i:02d}\t{name}\t{_CATEGORIES[category]}\n" for i, (category, name) in enumerate(names)]
+                return io.StringIO("".join(lines))
+            return self._root.join(file).open() if isinstance(self._root, _Folder) else super().open(file)
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Leaves out the mapping to other versions, which only other languages need and which wants more files."""
+
+    return _Reader(_Folder(place) if isinstance(place, Path) else place, None)
