@@ -22,8 +22,8 @@ __all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
 ENVIRONMENT = "TAXTUNE_WORDNET"
 #: How to come by it, for messages.
 INSTALL = (
-    "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or name "
-    f"the folder of its files in {ENVIRONMENT}."
+    "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
+    f"name the folder of its files in {ENVIRONMENT}."
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
