@@ -77,6 +77,8 @@ def show(
     print(f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below")
     if value.aliases:
         print(f"also called {'; '.join(value.aliases)}")
+    if value.leads:
+        print(f"answers are led here by {'; '.join(value.leads)}")
     for line in _tree_lines(taxonomy, index, depth):
         print(line)
 
@@ -89,6 +91,7 @@ def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
         "path": list(node.path),
         "rank": node.rank,
         "aliases": list(node.aliases),
+        "leads": list(node.leads),
         "depth": node.depth,
         "nodes_below": len(taxonomy.descendants(index)) - 1,
         "children": [_node_dict(taxonomy, child, depth - 1) for child in below] if depth > 0 else None,
@@ -100,8 +103,8 @@ def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
     stack = [(child, 1) for child in reversed(taxonomy.children(index).tolist())] if depth > 0 else []
     while stack:
         child, level = stack.pop()
-        aliases = taxonomy.aliases[child]
-        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(aliases)})" if aliases else ""))
+        names = taxonomy.names(child)[1:]
+        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(names)})" if names else ""))
         if level < depth:
             stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
     return lines

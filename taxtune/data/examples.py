@@ -254,8 +254,8 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
             line += f": {reasons[label]}"
         elif number < _SUGGESTIONS:
             name = re.sub(r"[_\s]+", " ", label.rsplit("/", 1)[-1])
-            near = taxonomy.nearest_names(name)
-            line += f": did you mean {', '.join(map(repr, near))}?" if near else ": no name on the taxonomy is near."
+            meant = taxonomy.suggest(name)
+            line += f": {meant[0].lower()}{meant[1:]}"
         lines.append(line)
     return DataError(
         f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"

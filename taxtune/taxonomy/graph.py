@@ -223,6 +223,7 @@ class _Graph:
             ranks=[node.rank for node in order],
             source=self.file,
             ids=[node.key if isinstance(node.key, str) else None for node in order],
+            leads=[node.leads for node in order],
         )
 
 

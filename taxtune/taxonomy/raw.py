@@ -21,6 +21,7 @@ class RawNode:
         aliases: Its other names, the preferred one first.
         rank: Its rank, or None.
         row: Where in the file it is first stated; None for a node that only follows from the format.
+        leads: Names that lead an answer to it and do not identify it.
     """
 
     key: Hashable
@@ -29,6 +30,7 @@ class RawNode:
     aliases: tuple[str, ...] = ()
     rank: str | None = None
     row: int | None = None
+    leads: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class PathCollector:
         ranks: Sequence[str | None],
         aliases: tuple[str, ...] = (),
         identity: object = None,
+        leads: tuple[str, ...] = (),
     ) -> None:
         """Adds the node that a row states, and those above it that no row states.
 
@@ -81,9 +84,10 @@ class PathCollector:
             ranks: Ranks of the same length, None where unknown.
             aliases: Other names of the last node.
             identity: What else the row says about the node, such as the class number of a data set.
+            leads: Names that lead an answer to the last node.
         """
         full = (*self._root, *path)
-        statement = (aliases, tuple(ranks), identity)
+        statement = (aliases, leads, tuple(ranks), identity)
         if full in self._stated:
             self._repeat(row, full, statement)
             return
@@ -95,7 +99,7 @@ class PathCollector:
                 self._nodes[key] = RawNode(key, key[:-1] or None, key[-1], (), ranks[level - offset], row)
         known = self._nodes[full]
         rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
-        self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row)
+        self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row, leads)
 
     def _repeat(self, row: int, path: tuple[str, ...], statement: object) -> None:
         first, stated = self._stated[path]

@@ -38,6 +38,23 @@ def _count_letters(names: Sequence[str]) -> NDArray[np.int16]:
     return counts.reshape(len(names), 64).astype(np.int16)
 
 
+def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
+    return ((),) * n if names is None else tuple(tuple(some) for some in names)
+
+
+def _by_folded(names: Iterable[Sequence[str]]) -> dict[str, list[int]]:
+    """Returns the numbers of the nodes that have each name, in lower case, given the names of node after node."""
+    table: dict[str, list[int]] = {}
+    for i, some in enumerate(names):
+        for name in dict.fromkeys(name.casefold() for name in some):
+            table.setdefault(name, []).append(i)
+    return table
+
+
+def _looked_up(name: str, table: dict[str, list[int]]) -> list[int]:
+    return list(table.get(name.strip().casefold()) or table.get(clean(name).casefold()) or ())
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node of a taxonomy, as a value.
@@ -49,6 +66,7 @@ class Node:
         rank: Its rank ("order", "family", ...), or None.
         path: The labels from the root to the node, both included.
         depth: Edges from the root; 0 for the root.
+        leads: Names that lead an answer to it and do not identify it.
     """
 
     index: int
@@ -57,18 +75,24 @@ class Node:
     rank: str | None
     path: tuple[str, ...]
     depth: int
+    leads: tuple[str, ...] = ()
 
 
 class Taxonomy:
     """A rooted tree of labelled nodes.
 
+    A node's names are of two kinds. Its label and its aliases *identify* it: `find` and `resolve` go by these. Its
+    leads only *lead* an answer to it: "horned puffin" belongs under the genus Fratercula where the tree lacks that
+    species, but whoever labels an image "Horned Puffin" does not mean the genus. `names` returns both kinds.
+
     Args:
         labels: One label a node; node 0 is the root.
         parents: The parent's number of each node, smaller than the node's own; -1 for the root.
-        aliases: Other names of each node, the preferred common name first.
+        aliases: Other names of each node that identify it, the preferred common name first.
         ranks: The rank of each node, or None.
         source: Where the taxonomy was read from, for messages.
         ids: What identifies each node in its source ("Q42", "n01440764"), each once, or None.
+        leads: Names of each node that lead an answer to it, and do not identify it.
 
     Raises:
         TaxonomyError: If the arrays do not form a rooted tree, a label is empty, or two siblings share a label.
@@ -83,20 +107,21 @@ class Taxonomy:
         ranks: Sequence[str | None] | None = None,
         source: str | None = None,
         ids: Sequence[str | None] | None = None,
+        leads: Sequence[Sequence[str]] | None = None,
     ) -> None:
         n = len(labels)
         if n == 0:
             raise TaxonomyError("The taxonomy has no nodes.", file=source)
         self.source = source
         self.labels: tuple[str, ...] = tuple(labels)
-        self.aliases: tuple[tuple[str, ...], ...] = (
-            tuple(tuple(a) for a in aliases) if aliases is not None else ((),) * n
-        )
+        self.aliases: tuple[tuple[str, ...], ...] = _tuples(aliases, n)
+        self.leads: tuple[tuple[str, ...], ...] = _tuples(leads, n)
         self.ranks: tuple[str | None, ...] = tuple(ranks) if ranks is not None else (None,) * n
         self.ids: tuple[str | None, ...] = tuple(ids) if ids is not None else (None,) * n
         self.parents: IntArray = np.asarray(parents, dtype=np.int64)
-        if not (len(self.aliases) == len(self.ranks) == len(self.ids) == len(self.parents) == n):
-            raise ValueError("labels, parents, aliases, ranks and ids must have the same length")
+        given = (self.parents, self.aliases, self.leads, self.ranks, self.ids)
+        if any(len(values) != n for values in given):
+            raise ValueError("labels, parents, aliases, leads, ranks and ids must have the same length")
         if self.parents[0] != -1 or (
             n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
         ):
@@ -164,7 +189,13 @@ class Taxonomy:
     def node(self, index: int) -> Node:
         """Returns node `index` as a value."""
         return Node(
-            index, self.labels[index], self.aliases[index], self.ranks[index], self.path(index), int(self.depth[index])
+            index,
+            self.labels[index],
+            self.aliases[index],
+            self.ranks[index],
+            self.path(index),
+            int(self.depth[index]),
+            self.leads[index],
         )
 
     def path(self, index: int) -> tuple[str, ...]:
@@ -185,12 +216,12 @@ class Taxonomy:
         return np.searchsorted(self.parents[self._by_parent], np.arange(len(self) + 1))
 
     def names(self, index: int) -> tuple[str, ...]:
-        """Returns the label and the aliases of node `index`."""
-        return (self.labels[index], *self.aliases[index])
+        """Returns every name of node `index`: its label, its aliases, and the names that lead to it."""
+        return (self.labels[index], *self.aliases[index], *self.leads[index])
 
     def common_name(self, index: int) -> str:
-        """Returns the preferred common name of node `index`: its first alias, or else its label."""
-        return self.aliases[index][0] if self.aliases[index] else self.labels[index]
+        """Returns the preferred common name of node `index`: its first name beside its label, or else its label."""
+        return next(iter(self.names(index)[1:]), self.labels[index])
 
     # -- relations, for single numbers and arrays alike ----------------------------------------------------------------
 
@@ -259,11 +290,11 @@ class Taxonomy:
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        table: dict[str, list[int]] = {}
-        for i in range(len(self)):
-            for name in dict.fromkeys(name.casefold() for name in self.names(i)):
-                table.setdefault(name, []).append(i)
-        return table
+        return _by_folded((label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True))
+
+    @cached_property
+    def _by_lead(self) -> dict[str, list[int]]:
+        return _by_folded(self.leads)
 
     @cached_property
     def _by_path(self) -> dict[tuple[str, ...], int]:
@@ -289,8 +320,13 @@ class Taxonomy:
         """Returns every node whose label or alias is `name`, upper and lower case alike.
 
         What no node is called is looked for as the readers write labels: accents composed, white space as one space.
+        Names that only lead to a node do not count: see `led`.
         """
-        return list(self._by_name.get(name.strip().casefold()) or self._by_name.get(clean(name).casefold()) or ())
+        return _looked_up(name, self._by_name)
+
+    def led(self, name: str) -> list[int]:
+        """Returns every node that `name` leads an answer to and does not identify, upper and lower case alike."""
+        return _looked_up(name, self._by_lead)
 
     def resolve(self, reference: str | Sequence[str]) -> int:
         """Returns the one node that a label, an alias or a path refers to, upper and lower case alike.
@@ -299,10 +335,10 @@ class Taxonomy:
             reference: A path as a sequence of labels or as text with slashes ("life/Animalia/Chordata/Aves"); the root
                 may be left out. Or a label or alias. A label beats an alias, and the exact spelling one that differs
                 in upper and lower case; of several nodes with the same label none is chosen. An id of the source is
-                the last resort.
+                the last resort. A name that only leads answers to a node is no reference to it.
 
         Raises:
-            TaxonomyError: If there is no such node (the message suggests the nearest names) or several.
+            TaxonomyError: If there is no such node (the message suggests what may be meant) or several.
         """
         if not isinstance(reference, str):
             node = self._at_path(reference)
@@ -329,17 +365,34 @@ class Taxonomy:
                 return node
         if written in self.by_id:
             return self.by_id[written]
-        near = self.nearest_names(name.rsplit("/", 1)[-1])
         raise TaxonomyError(
             f"{reference!r} is not on the taxonomy.",
             file=self.source,
-            remedy=f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on it is near.",
+            remedy=self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1]),
         )
+
+    def suggest(self, name: str) -> str:
+        """Returns, as a sentence for an error, what may be meant by a name that no node has.
+
+        That is the node that the name leads answers to, where it does, and the names that are spelt much like it.
+        """
+        near = self.nearest_names(name)
+        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on the taxonomy is near."
+        led = self.led(name)
+        if not led:
+            return meant
+        nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
+        led_there = f"It only leads answers to {nodes}; write that label or path if that is meant."
+        return f"{led_there} {meant}" if near else led_there
 
     @cached_property
     def _letters(self) -> tuple[list[str], list[str], NDArray[np.int16]]:
-        """Every distinct name as it is written and in lower case, and how often it has each letter, modulo 64."""
-        names = list({name.casefold(): name for i in range(len(self)) for name in self.names(i)}.items())
+        """Every distinct identifying name as it is written and in lower case, and how often it has each letter mod 64.
+
+        Leads are left out: what they would suggest could not be resolved either.
+        """
+        identifying = zip(self.labels, self.aliases, strict=True)
+        names = list({name.casefold(): name for label, rest in identifying for name in (label, *rest)}.items())
         return [written for _, written in names], [folded for folded, _ in names], _count_letters([f for f, _ in names])
 
     def nearest_names(self, name: str, n: int = 3) -> list[str]:
@@ -366,7 +419,21 @@ class Taxonomy:
                 best = sorted([*best, (ratio, i)], key=lambda item: (-item[0], item[1]))[:n]
         return [written[i] for _, i in best]
 
-    # -- parts ---------------------------------------------------------------------------------------------------------
+    # -- parts and variants --------------------------------------------------------------------------------------------
+
+    def with_names(
+        self, *, aliases: Sequence[Sequence[str]] | None = None, leads: Sequence[Sequence[str]] | None = None
+    ) -> Taxonomy:
+        """Returns the same tree with other aliases, other leads or both; what is not given stays."""
+        return Taxonomy(
+            self.labels,
+            self.parents,
+            aliases=self.aliases if aliases is None else aliases,
+            ranks=self.ranks,
+            source=self.source,
+            ids=self.ids,
+            leads=self.leads if leads is None else leads,
+        )
 
     def subtree(self, index: int) -> Taxonomy:
         """Returns the taxonomy below and including node `index`, which becomes the root.
@@ -385,4 +452,5 @@ class Taxonomy:
             ranks=[self.ranks[i] for i in keep],
             source=self.source,
             ids=[self.ids[i] for i in keep],
+            leads=[self.leads[i] for i in keep],
         )

@@ -303,7 +303,13 @@ class Session:
             **whole,
             "objective": objective.kind,
             "objective.hr_floor": objective.hr_floor,
-            "taxonomy": _digest([self.taxonomy.labels, self.taxonomy.parents.tolist(), self.taxonomy.aliases]),
+            "taxonomy": _digest(
+                [
+                    self.taxonomy.labels,
+                    self.taxonomy.parents.tolist(),
+                    [self.taxonomy.names(v)[1:] for v in range(len(self.taxonomy))],
+                ]
+            ),
             "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
             "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
             **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},

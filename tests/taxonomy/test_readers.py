@@ -316,3 +316,18 @@ def test_the_built_in_field_guide_is_a_clean_tree() -> None:
     assert report.defects == []
     assert report.nodes == len(read_taxonomy("builtin:fieldguide"))
     assert report.ranks["species"] >= 24
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path,aliases,leads\nbird/duck,ente,teal; wild duck\n",
+        "child,parent,aliases,leads\nbird,,,\nduck,bird,ente,teal|wild duck\n",
+    ],
+)
+def test_leads_have_a_column_of_their_own(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "tree.csv"
+    file.write_text(text, encoding="utf-8")
+    tree = read_taxonomy(file, names=False)
+    assert (tree.aliases[1], tree.leads[1]) == (("ente",), ("teal", "wild duck"))
+    assert tree.find("teal") == []

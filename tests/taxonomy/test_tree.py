@@ -198,3 +198,26 @@ def test_accents_may_be_written_as_signs_of_their_own(name: str) -> None:
     assert tree.resolve(["fleur", " Pa\u0302querette"]) == 2
     with pytest.raises(TaxonomyError):
         tree.resolve("Paquerette")
+
+
+def test_a_lead_is_a_name_that_identifies_nothing() -> None:
+    tree = Taxonomy(
+        ["life", "Fratercula", "stork"], [-1, 0, 0], aliases=[(), (), ("puffer",)], leads=[(), ("puffin",), ()]
+    )
+    assert tree.names(1) == ("Fratercula", "puffin")
+    assert tree.common_name(1) == "puffin"
+    assert tree.node(1).leads == ("puffin",)
+    assert (tree.find("puffin"), tree.led(" PUFFIN ")) == ([], [1])
+    with pytest.raises(TaxonomyError, match=r"only leads answers to life/Fratercula; .* Did you mean 'puffer'") as told:
+        tree.resolve("Puffin")
+    assert "'puffin'" not in str(told.value)  # that suggestion would be refused again
+    assert tree.with_names(aliases=[(), ("puffin",), ()]).resolve("Puffin") == 1
+    assert tree.with_names(leads=[(), (), ()]).led("puffin") == []
+    assert tree.subtree(1).leads == (("puffin",),)
+    with pytest.raises(ValueError, match="same length"):
+        Taxonomy(["life"], [-1], leads=[])
+
+
+def test_a_label_beats_the_lead_of_another_node() -> None:
+    tree = Taxonomy(["life", "finches", "finch"], [-1, 0, 0], leads=[(), ("finch",), ()])
+    assert tree.resolve("finch") == 2

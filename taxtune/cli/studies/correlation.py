@@ -116,7 +116,7 @@ def correlation(
         "images": None if images is None else str(images),
         "nodes": len(tree),
         "leaves": len(tree.leaves),
-        "nodes_with_common_name": sum(1 for aliases in tree.aliases if aliases),
+        "nodes_with_common_name": sum(len(tree.names(v)) > 1 for v in range(len(tree))),
     }
     if save_pairs is not None:
         write_pairs(save_pairs, tree, settings, sets, found)

@@ -221,11 +221,12 @@ class Place:
 
 
 def without_names(taxonomy: Taxonomy, hidden: Mapping[int, frozenset[str]]) -> Taxonomy:
-    """Returns the tree without some aliases of some nodes."""
-    aliases = [
-        [name for name in taxonomy.aliases[v] if name not in hidden.get(v, frozenset())] for v in range(len(taxonomy))
-    ]
-    return Taxonomy(taxonomy.labels, taxonomy.parents, aliases=aliases, ranks=taxonomy.ranks, source=taxonomy.source)
+    """Returns the tree without some aliases and leads of some nodes."""
+
+    def left(names: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [[name for name in some if name not in hidden.get(v, frozenset())] for v, some in enumerate(names)]
+
+    return taxonomy.with_names(aliases=left(taxonomy.aliases), leads=left(taxonomy.leads))
 
 
 def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator) -> list[LanguageTask]:
@@ -237,13 +238,14 @@ def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.r
     if len(leaves) > per_level:
         leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
     tasks: list[LanguageTask] = []
-    for kind in ("common name", "label") if any(taxonomy.aliases) else ("label",):
+    named = [len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))]
+    for kind in ("common name", "label") if any(named) else ("label",):
         for level in levels.names:
             classes = np.array(levels.nodes(level), dtype=np.int64)
             pairs: list[tuple[int, int]] = []
             for leaf in leaves.tolist():
                 above = [v for v in taxonomy.ancestors(leaf)[:-1].tolist() if levels.of[v] == level]
-                if above and (kind == "label" or taxonomy.aliases[leaf]):
+                if above and (kind == "label" or named[leaf]):
                     pairs.append((leaf, above[-1]))
             if pairs and len(classes) > 1:
                 texts = [taxonomy.labels[v] if kind == "label" else taxonomy.common_name(v) for v, _ in pairs]

@@ -133,7 +133,7 @@ def held_out_set(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.ran
             word = _word(alias)
             texts.append(alias)
             targets.append(v)
-            hidden[v] = frozenset(name for name in taxonomy.aliases[v] if _word(name) == word)
+            hidden[v] = frozenset(name for name in taxonomy.names(v)[1:] if _word(name) == word)
     notes = (f"held-out name: nodes with an alias that can be held out: {', '.join(few)}",) if few else ()
     return TextSet("held-out name", tuple(texts), tuple(targets), tuple(levels.of[v] for v in targets), hidden, notes)
 
@@ -159,20 +159,20 @@ def template_sets(
     for template in templates:
         _check_template(template)
     owners = _owners(taxonomy)
-    aliased = any(taxonomy.aliases)
+    aliased = any(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy)))
     drawn: list[tuple[int, str]] = []
     shared = 0
     for level in levels.names:
         named: list[tuple[int, str]] = []
         for v in levels.nodes(level):
-            own = [n for n in (*taxonomy.aliases[v], taxonomy.labels[v]) if _word(n) and len(owners[_word(n)]) == 1]
+            own = [n for n in (*taxonomy.names(v)[1:], taxonomy.labels[v]) if _word(n) and len(owners[_word(n)]) == 1]
             shared += not own
             named += [(v, own[0])] if own else []
         drawn += [named[i] for i in _drawn(range(len(named)), per_level, rng)]
     sets: list[TextSet] = []
     for template in templates:
         wants_plural = "{plural}" in template
-        used = [(v, n) for v, n in drawn if not wants_plural or not aliased or n in taxonomy.aliases[v]]
+        used = [(v, n) for v, n in drawn if not wants_plural or not aliased or n in taxonomy.names(v)[1:]]
         notes = (
             [f"{template!r}: {shared:,} nodes share all their names with others and are not drawn"] if shared else []
         )
@@ -240,7 +240,7 @@ def _owners(taxonomy: Taxonomy) -> dict[str, set[int]]:
 def _can_be_hidden(taxonomy: Taxonomy, node: int, owners: Mapping[str, set[int]]) -> list[str]:
     label = _word(taxonomy.labels[node])
     found: dict[str, str] = {}
-    for alias in taxonomy.aliases[node]:
+    for alias in taxonomy.names(node)[1:]:
         word = _word(alias)
         if word and word != label and len(owners[word]) == 1:
             found.setdefault(word, alias)

@@ -8,7 +8,8 @@ Passeriformes, Coleoptera and Asteraceae. Each CSV file here has the columns
     within   the label of one of its ancestors, where rank and name alone are not unique; else empty
     english  its English names, separated by semicolons, the preferred one first
 
-The names are added to the node's aliases behind those that the tree brought along.
+The names are added to the node's leads: many of them are no names of the node, but of something below it that the tree
+may lack ("horned puffin" for the genus Fratercula), so that they lead answers there and identify nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def read_english_names() -> tuple[EnglishNames, ...]:
 
 
 def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
-    """Returns the taxonomy with the English names appended to the aliases of the nodes that they belong to.
+    """Returns the taxonomy with the English names appended to the leads of the nodes that they belong to.
 
     A row belongs to the nodes with its rank and label (and its `within` among their ancestors); rows for which the tree
     has no such node are left aside, and so is the whole tree when its nodes have no ranks. Names that a node already
@@ -78,22 +79,15 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
     # Aliases only: the Latin label "Geranium" does not keep "geranium", in English, from the whole family.
     taken = {name.casefold() for v in range(len(taxonomy)) if v not in leaves for name in taxonomy.aliases[v]}
     taken |= {taxonomy.labels[v].casefold() for v in leaves}
-    aliases = [list(names) for names in taxonomy.aliases]
+    leads = [list(names) for names in taxonomy.leads]
     for row in read_english_names():
         for node in by_key.get((row.rank.casefold(), row.name.casefold()), ()):
             if row.within and row.within not in taxonomy.path(node):
                 continue
-            known = {name.casefold() for name in (taxonomy.labels[node], *aliases[node])}
+            known = {name.casefold() for name in (taxonomy.labels[node], *taxonomy.aliases[node], *leads[node])}
             new = [name for name in row.english if name.casefold() not in known and name.casefold() not in taken]
-            aliases[node].extend(new)
-    return Taxonomy(
-        taxonomy.labels,
-        taxonomy.parents,
-        aliases=aliases,
-        ranks=taxonomy.ranks,
-        source=taxonomy.source,
-        ids=taxonomy.ids,
-    )
+            leads[node].extend(new)
+    return taxonomy.with_names(leads=leads)
 
 
 def _rows() -> Iterator[EnglishNames]:

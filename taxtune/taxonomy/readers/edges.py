@@ -1,11 +1,14 @@
 """Reader of CSV edge lists: one row a node, with its parent.
 
 Columns: `child` (an id), `parent` (the id of the parent; empty for the root), and optionally `label` (the node's name,
-the id if left out), `aliases` (other names, separated by ";" or "|", the preferred one first) and `rank`. The root may
-have a row of its own with an empty parent; if no row has one, the root is the one parent that is no child.
+the id if left out), `aliases` (other names, separated by ";" or "|", the preferred one first), `leads` (names that lead
+an answer to the node and do not identify it) and `rank`. The root may have a row of its own with an empty parent; if no
+row has one, the root is the one parent that is no child.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table, split_aliases
@@ -35,6 +38,7 @@ def parse_edges(table: Table) -> RawTaxonomy:
         )
     child, parent = table.header.index("child"), table.header.index("parent")
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
+    leads = table.column("leads", "lead")
     raw = RawTaxonomy(table.file, "edges")
     stated: dict[tuple[str, str], tuple[int, RawNode]] = {}
     for row in table.rows:
@@ -57,15 +61,14 @@ def parse_edges(table: Table) -> RawTaxonomy:
                 )
             )
             name = key
-        node = RawNode(
-            key, above or None, name, split_aliases(row.cell(aliases), name), row.cell(rank) or None, row.line
-        )
+        others, led = split_aliases(row.cell(aliases), name), split_aliases(row.cell(leads), name)
+        node = RawNode(key, above or None, name, others, row.cell(rank) or None, row.line, led)
         if (key, above) not in stated:
             stated[key, above] = (row.line, node)
             raw.nodes.append(node)
             continue
         first, earlier = stated[key, above]
-        same = (node.label, node.aliases, node.rank) == (earlier.label, earlier.aliases, earlier.rank)
+        same = replace(node, row=earlier.row) == earlier
         raw.defects.append(
             Defect(
                 kind="duplicate row" if same else "conflicting rows",

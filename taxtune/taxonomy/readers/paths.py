@@ -3,8 +3,9 @@
 Either a column `path` with the names separated by "/" ("bird/waterfowl/mallard"), or one column a level, the root
 first, a row ending where its node is. Level columns are called level1, level2, … ("level_1" too), or, when
 the format is asked for by name, anything: their names are then the ranks. In both cases optional columns are `aliases`
-(other names of the row's node, separated by ";" or "|", the preferred one first) and `rank` (its rank). The root is the
-first name of every path; nodes on the way need no row of their own.
+(other names of the row's node, separated by ";" or "|", the preferred one first), `leads` (names that lead an answer to
+it and do not identify it, separated alike) and `rank` (its rank). The root is the first name of every path; nodes on
+the way need no row of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = ["is_path_table", "parse_paths"]
 
 _LEVEL = re.compile(r"level_?\d+")
 _ALIASES = ("aliases", "alias", "common_name")
+_LEADS = ("leads", "lead")
 
 
 def is_path_table(header: tuple[str, ...]) -> bool:
@@ -33,7 +35,7 @@ def parse_paths(table: Table) -> RawTaxonomy:
     Raises:
         TaxonomyError: If there is neither a column path nor a level.
     """
-    aliases, rank = table.column(*_ALIASES), table.column("rank")
+    aliases, leads, rank = table.column(*_ALIASES), table.column(*_LEADS), table.column("rank")
     whole = table.column("path")
     levels = [] if whole is not None else _levels(table.header)
     if whole is None and not levels:
@@ -60,7 +62,8 @@ def parse_paths(table: Table) -> RawTaxonomy:
             continue
         known: list[str | None] = [None] * len(names) if whole is not None else list(ranks[: len(names)])
         known[-1] = row.cell(rank) or known[-1]
-        collector.add(row.line, names, known, split_aliases(row.cell(aliases), names[-1]))
+        others = split_aliases(row.cell(aliases), names[-1])
+        collector.add(row.line, names, known, others, leads=split_aliases(row.cell(leads), names[-1]))
     return collector.finish()
 
 
@@ -68,7 +71,7 @@ def _levels(header: tuple[str, ...]) -> list[int]:
     numbered = [i for i, name in enumerate(header) if _LEVEL.fullmatch(name)]
     if numbered:
         return sorted(numbered, key=lambda i: int(re.sub(r"\D", "", header[i])))
-    return [i for i, name in enumerate(header) if name not in (*_ALIASES, "rank", "id", "")]
+    return [i for i, name in enumerate(header) if name not in (*_ALIASES, *_LEADS, "rank", "id", "")]
 
 
 def _row_defect(table: Table, row: Row, names: list[str]) -> Defect | None:

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from taxtune.taxonomy import Taxonomy
+from pathlib import Path
+
+import pytest
+
+from taxtune.data.examples import _lookup
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy.domain import restrict
 from taxtune.taxonomy.names import attach_english_names, read_english_names
 
 
@@ -17,22 +24,49 @@ RANKS: list[str | None] = [None, "kingdom", "class", "order", "family", "genus",
 
 
 def test_names_come_behind_those_that_are_there_and_not_twice() -> None:
-    aliases = attach_english_names(small_tree(RANKS)).aliases[2]
-    assert aliases[:2] == ("Birds of the world", "Bird")
-    assert "bird" not in aliases
-    assert len({name.casefold() for name in aliases}) == len(aliases)
+    names = attach_english_names(small_tree(RANKS)).names(2)
+    assert names[:3] == ("Aves", "Birds of the world", "Bird")
+    assert "fledgling" in names
+    assert "bird" not in names
+    assert len({name.casefold() for name in names}) == len(names)
 
 
-def test_group_words_reach_their_node() -> None:
+def test_group_words_lead_to_their_node_and_identify_nothing() -> None:
     tree = attach_english_names(small_tree(RANKS))
-    assert 3 in tree.find("songbird")
-    assert 2 in tree.find("bird")
+    assert 3 in tree.led("songbird")
+    assert tree.find("songbird") == []
+    assert tree.find("bird") == [2]  # the tree's own alias
+    assert tree.aliases == small_tree(RANKS).aliases
+    with pytest.raises(TaxonomyError, match="It only leads answers to life/Animalia/Aves/Pas"):
+        tree.resolve("Songbird")
+
+
+def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None:
+    tree = read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
+    genus = tree.resolve("Fratercula")
+    assert tree.led("Horned Puffin") == [genus]
+    assert "horned puffin" in tree.names(genus)
+    with pytest.raises(TaxonomyError) as told:
+        tree.resolve("Horned Puffin")
+    assert "only leads answers to life/Animalia/Chordata/Aves/Charadriiformes/Alcidae/Fratercula" in str(told.value)
+    with pytest.raises(TaxonomyError) as told:
+        tree.resolve("Horned Larc")
+    assert "leads" not in str(told.value)
+    assert "Did you mean 'Horned Lark'" in str(told.value)
+    for name in ("Horned Puffin", "bird", "songbird"):
+        with pytest.raises(TaxonomyError, match="leads answers to"):
+            restrict(tree, name)
+    part = restrict(tree, "Aves")
+    assert part.tree.led("Horned Puffin") == [part.inside(genus)]
+    with pytest.raises(TaxonomyError, match="leads answers to"):
+        part.locate("horned puffin")
+    assert _lookup(("Horned Puffin",), tree) == ""
 
 
 def test_within_tells_homonyms_apart() -> None:
     tree = attach_english_names(small_tree(RANKS))
-    assert tree.find("gannet") == [5]
-    assert tree.find("mulberry") == [8]
+    assert tree.led("gannet") == [5]
+    assert tree.led("mulberry") == [8]
 
 
 def test_a_tree_without_ranks_is_left_alone() -> None:
@@ -56,8 +90,8 @@ def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
         ranks=["class", "order", "family", "species"],
     )
     named = attach_english_names(tree)
-    assert named.find("finch") == [2]
-    assert named.find("songbird") == [1]
+    assert (named.find("finch"), named.led("finch")) == ([2], [])
+    assert named.led("songbird") == [1]
 
 
 def test_a_leaf_of_that_name_keeps_it() -> None:
@@ -68,6 +102,7 @@ def test_a_leaf_of_that_name_keeps_it() -> None:
         ranks=[None, "family", "kind", "kind"],
     )
     without = Taxonomy(["flower", "Asteraceae", "oxeye daisy"], [-1, 0, 1], ranks=[None, "family", "kind"])
-    assert attach_english_names(without).find("marigold") == [1]
+    assert attach_english_names(without).led("marigold") == [1]
     assert attach_english_names(tree).find("marigold") == [2]
-    assert attach_english_names(tree).find("sunflower family") == attach_english_names(without).find("sunflower family")
+    assert attach_english_names(tree).led("marigold") == []
+    assert attach_english_names(tree).led("sunflower family") == attach_english_names(without).led("sunflower family")
