@@ -151,6 +151,13 @@ class WordNet:
         # nltk finds "canis_familiaris.n.01" too, and calls it by its first lemma.
         return self._known.get(name)
 
+    def synset_at(self, offset: int) -> Synset | None:
+        """Returns the noun at an offset of the files, or None: ImageNet's n02084071 is 2084071 of WordNet 3.0."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nltk warns where there is none
+            found = self.reader.synset_from_pos_and_offset("n", offset)
+        return None if found is None else self._wrapped(found)
+
     # -- relations -----------------------------------------------------------------------------------------------------
 
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
