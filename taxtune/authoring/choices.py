@@ -16,12 +16,13 @@ from taxtune.errors import DataError
 from taxtune.tables import parse_table, read_text
 from taxtune.wordnet import Synset, WordNet
 
-__all__ = ["Choice", "choices_csv", "choose_synsets", "read_choices"]
+__all__ = ["IS", "KIND_OF", "WNID", "Choice", "choices_csv", "choose_synsets", "read_choices"]
 
 #: How a label has its synset: it is a name of it, names a kind of it, is WordNet's number of it, or has none.
 IS, KIND_OF, NONE = "is", "kind of", ""
 _COLUMNS = ("label", "synset", "relation", "words", "gloss", "alternatives")
-_WNID = re.compile(r"n(\d{8})")
+#: A label that is WordNet's number of a noun, as ImageNet's folders are called.
+WNID = re.compile(r"n(\d{8})")
 _AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"})
 # What a reading loses by each word of the label that it leaves out in front of the head, and by leaving out the head.
 _SHORTER, _NOT_THE_HEAD = 0.9, 0.5
@@ -93,7 +94,7 @@ def choose_synsets(
 def _readings(wordnet: WordNet, label: Label) -> list[tuple[str, Sense, str]]:
     """Returns the senses that a label may have, the words that have them, and the relation."""
     for written in label.written:
-        number = _WNID.fullmatch(written)
+        number = WNID.fullmatch(written)
         synset = wordnet.synset_at(int(number[1])) if number else None
         if synset is not None:
             return [(written, Sense(synset), IS)]

@@ -7,13 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from taxtune.authoring.choices import IS, Choice
+from taxtune.authoring.choices import IS, WNID, Choice
 from taxtune.authoring.labels import Label
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
 __all__ = ["LabelTree", "tree_from_paths", "tree_from_synsets"]
+
+
+# A group that holds more than this of the labels of the group above says nothing that counts.
+_FULL = 0.9
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +106,8 @@ def tree_from_synsets(
             node.children.append(_Node(choice.label.name, (), choice.label))
         elif node.label is None:
             node.label = choice.label
-            node.name, node.others = choice.label.name, choice.synset.lemmas
+            if not WNID.fullmatch(choice.label.name):
+                node.name, node.others = choice.label.name, choice.synset.lemmas
         else:
             beside.append((choice, choice.synset))
             notes.append(f"{choice.label.name!r} and {node.label.name!r} are both {choice.synset.name}: siblings.")
@@ -114,14 +119,10 @@ def tree_from_synsets(
     unplaced = [_Node(choice.label.name, (), choice.label) for choice in choices if choice.synset is None]
     root = tops[0] if len(tops) == 1 and tops[0].label is None else _Node("thing", (), None, tops)
     # What all labels have in common goes without saying; the lowest of it is the root.
-    while root.label is None and len(root.children) == 1 and root.children[0].label is None:
+    while len(root.children) == 1 and root.children[0].label is None:
         root = root.children[0]
-    if root.label is not None or (unplaced and not root.children):
-        root = _Node("thing", (), None, [root])
-    if unplaced and root.children:
-        root.children += unplaced
-    elif unplaced:
-        root.children = unplaced
+    _without_full(root)
+    root.children += unplaced
     return _finished(root, notes, root_label, max_depth, min_children)
 
 
@@ -186,22 +187,48 @@ def _without_few(root: _Node, least: int) -> None:
         node.children = kept
 
 
+def _without_full(root: _Node) -> None:
+    """Takes out groups that hold hardly a label but those of one group in them: of the two the lower tells more.
+
+    Below the root, which stays, it is the lower that goes.
+    """
+    labels = _labels_below(root)
+
+    def is_full(node: _Node) -> bool:
+        return any(child.label is None and labels[child] > _FULL * labels[node] for child in node.children)
+
+    for node in reversed(list(root.all())):
+        kept: list[_Node] = []
+        for child in node.children:
+            kept += child.children if child.label is None and is_full(child) else [child]
+        node.children = kept
+    while is_full(root):
+        kept = []
+        for child in root.children:
+            kept += child.children if child.label is None and labels[child] > _FULL * labels[root] else [child]
+        root.children = kept
+
+
+def _labels_below(root: _Node) -> dict[_Node, int]:
+    """Returns how many labels there are at and below each node."""
+    labels: dict[_Node, int] = {}
+    for node in reversed(list(root.all())):
+        labels[node] = (node.label is not None) + sum(labels[child] for child in node.children)
+    return labels
+
+
 def _without_depth(root: _Node, most: int) -> int:
     """Takes out, of the nodes above labels that are too deep, that which says least, until none is; returns the depth.
 
-    A node says log(n_parent / n) of each of the n labels below it: almost nothing if it holds most of its parent's. That
-    counts by the square of how telling a kind it is, so that "matter" goes before "sandwich".
+    A node says log(n_parent / n) of each of the n labels below it: almost nothing if it holds most of its parent's.
+    That counts by the square of how telling a kind it is, so that "matter" goes before "sandwich".
     """
     while True:
         parents = {child: node for node in root.all() for child in node.children}
-        depth, labels = {root: 0}, dict.fromkeys(root.all(), 0)
+        depth, labels = {root: 0}, _labels_below(root)
         for node in root.all():
             for child in node.children:
                 depth[child] = depth[node] + 1
-        for node in reversed(list(root.all())):
-            labels[node] += node.label is not None
-            if node in parents:
-                labels[parents[node]] += labels[node]
         deep = [node for node in depth if node.label is not None and depth[node] > most]
         between = set()
         for node in deep:
@@ -241,11 +268,12 @@ def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
 
 def _names(nodes: Sequence[_Node], parents: Sequence[int]) -> list[str]:
     """Returns a name of its own for each node; labels keep theirs, other nodes give way."""
-    taken = {node.name.casefold() for node in nodes if node.label is not None}
+    labels = [node.label is not None and node.name == node.label.name for node in nodes]
+    taken = {node.name.casefold() for node, label in zip(nodes, labels, strict=True) if label}
     names: list[str] = []
-    for node, parent in zip(nodes, parents, strict=True):
+    for node, parent, label in zip(nodes, parents, labels, strict=True):
         name = node.name
-        if node.label is None:
+        if not label:
             above = [names[parent]] if parent >= 0 else []
             choices = [node.name, *node.others, *(f"{node.name} ({one})" for one in above)]
             name = next((one for one in choices if one.casefold() not in taken), "")
@@ -262,15 +290,14 @@ def _aliases(nodes: Sequence[_Node], names: Sequence[str]) -> list[list[str]]:
     """Returns the other names of each node, labels as they are written first, without those that others have too."""
     wanted = []
     for node, name in zip(nodes, names, strict=True):
-        written = node.label.written if node.label is not None else ()
-        own = dict.fromkeys((*written, *node.others, node.name))
+        own = dict.fromkeys((*(_needed(node.label) if node.label else ()), *node.others, node.name))
         wanted.append([other for other in own if other.casefold() != name.casefold()])
     certain = {name.casefold() for name in names}
-    certain |= {one.casefold() for node in nodes if node.label is not None for one in node.label.written}
+    certain |= {one.casefold() for node in nodes if node.label for one in node.label.written}
     counts = Counter(other.casefold() for some in wanted for other in {one.casefold(): one for one in some}.values())
     aliases = []
     for node, some in zip(nodes, wanted, strict=True):
-        certainly = set(node.label.written) if node.label is not None else set()
+        certainly = set(_needed(node.label)) if node.label else set()
         aliases.append(
             [
                 other
@@ -279,3 +306,8 @@ def _aliases(nodes: Sequence[_Node], names: Sequence[str]) -> list[list[str]]:
             ]
         )
     return aliases
+
+
+def _needed(label: Label) -> tuple[str, ...]:
+    """Returns what a label's node has to be called besides, or else the label does not resolve."""
+    return (label.name, *label.aliases)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from taxtune.data.folder import label_references
 from taxtune.errors import DataError
 from taxtune.tables import clean, column_key, csv_delimiter, parse_table, read_text
 
@@ -25,10 +26,13 @@ class Label:
     Attributes:
         name: As people read it: spaces for underscores, no number in front.
         written: As the data have it, each way once.
+        aliases: What of this the tree has to know as another name. A folder's name does not need it where only
+            underscores or a number in front tell it from the label: whoever reads the images passes over these.
     """
 
     name: str
     written: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
 
 
 def read_labels(path: Path) -> list[Label]:
@@ -52,7 +56,7 @@ def read_labels(path: Path) -> list[Label]:
                 file=path,
                 remedy="Give a folder with one sub-folder a label, or a file with one label a line.",
             )
-        return as_labels(names)
+        return as_labels(names, folders=True)
     text = read_text(path, error=DataError, what="labels")
     first = next(line for line in text.splitlines() if line.strip())
     columns = [column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first))]
@@ -74,8 +78,13 @@ def read_labels(path: Path) -> list[Label]:
     return as_labels(row.cell(column) for row in table.rows)
 
 
-def as_labels(written: Iterable[str]) -> list[Label]:
-    """Returns labels as they are written as `Label`s, those that are read alike as one."""
+def as_labels(written: Iterable[str], *, folders: bool = False) -> list[Label]:
+    """Returns labels as they are written as `Label`s, those that are read alike as one.
+
+    Args:
+        written: The labels.
+        folders: Whether they are names of folders of images.
+    """
     found: dict[str, Label] = {}
     for text in map(clean, written):
         name = clean(
@@ -83,5 +92,8 @@ def as_labels(written: Iterable[str]) -> list[Label]:
         )
         name = name or text
         known = found.get(name.casefold(), Label(name, ()))
-        found[name.casefold()] = Label(known.name, tuple(dict.fromkeys((*known.written, text))))
+        every = tuple(dict.fromkeys((*known.written, text)))
+        aliases = [one for one in every if not (folders and known.name in label_references(one))]
+        aliases = [one for one in aliases if one.casefold() != known.name.casefold()]
+        found[name.casefold()] = Label(known.name, every, tuple(aliases))
     return list(found.values())

@@ -223,7 +223,7 @@ def _vote(
 def _mean_vote(
     kinds: Sequence[tuple[float, Synset]], members: Mapping[Synset, int], voters: int, highest: int | None
 ) -> float:
-    """Returns the mean of the voters' votes, or of the highest: how telling the most telling kind is that they share."""
+    """Returns the mean of the votes, or of the highest: how telling the most telling kind is that they share."""
     count = min(voters.bit_count(), highest or voters.bit_count())
     total, left, waiting = 0.0, count, voters
     for value, kind in kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["from_labels"]
 
 # Labels whose synsets are printed one by one; of more, those are that somebody should look at.
-_PRINTED = 40
+_PRINTED = 30
 
 
 def from_labels(
@@ -38,8 +39,8 @@ def from_labels(
         Path,
         typer.Argument(
             metavar="LABELS",
-            help="A text file with one label a line, a CSV with a column label, or a folder of images with a sub-folder "
-            "a label.",
+            help="A text file with one label a line, a CSV with a column label, or a folder of images with one "
+            "sub-folder a label.",
         ),
     ],
     out: Annotated[
@@ -169,7 +170,7 @@ def _check(labels: Sequence[Label], tree: LabelTree) -> None:
         DataError: If one is not.
     """
     for label in labels:
-        for written in label.written:
+        for written in (label.name, *label.aliases):
             if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
                 raise DataError(
                     "The label names another node of the tree, too.", value=written, remedy="Rename it in the data."
@@ -259,7 +260,8 @@ def _choice_lines(choices: Sequence[Choice]) -> list[str]:
         if row.synset is not None:
             how = "" if row.relation == IS else f", a kind of {row.words!r}"
             others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
-            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({row.synset.gloss}){others}")
+            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
+            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
     if len(shown) > _PRINTED:
         lines.append(f"  and {len(shown) - _PRINTED:,} more to look at: see the file of synsets, or --json")
     return lines
