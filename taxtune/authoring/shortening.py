@@ -37,13 +37,18 @@ class Shortener:
         self._taxonomy = taxonomy
         self._parts_of_speech = parts_of_speech
         self._leaves = set(taxonomy.leaves.tolist())
-        before: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        before: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
         for node in range(len(taxonomy)):
             for name in (taxonomy.labels[node], *taxonomy.aliases[node]):
-                words = fold_words(name)
+                words = tuple(word for word in fold_words(name) if not _YEAR.fullmatch(word))
                 for length in range(1, min(_LONGEST_END, len(words) - 1) + 1):
-                    before[words[-length:]].add(words[0])
-        self._ends = {end for end, starts in before.items() if len(starts) >= _MANY}
+                    before[words[-length:]].add(words[:-length])
+        # All of one maker's models, say, may end alike and yet not like any other's.
+        self._ends = {
+            end
+            for end, starts in before.items()
+            if len(starts) >= _MANY and len({start[0] for start in starts}) >= _SIBLINGS
+        }
 
     def names(self, node: int) -> Iterator[tuple[str, str]]:
         """Yields shortened and joined names of a node, each with how it was made."""
