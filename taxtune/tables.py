@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import io
+import lzma
 import unicodedata
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 
-__all__ = ["Row", "Table", "clean", "column_key", "csv_delimiter", "parse_table", "read_text", "split_aliases"]
+__all__ = [
+    "Row",
+    "Table",
+    "clean",
+    "column_key",
+    "csv_delimiter",
+    "parse_table",
+    "read_text",
+    "split_aliases",
+    "unpacked",
+]
 
+# What unpacks to more than 64 MiB and 200 times its size is made to fill memory.
+_LARGE, _MOST_TIMES = 2**26, 200
 _DELIMITERS = (",", "\t", ";")
 
 
@@ -81,20 +98,57 @@ def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
     return tuple(name for name in names if name and name.casefold() != latin.casefold())
 
 
+def unpacked(raw: IO[bytes]) -> IO[bytes]:
+    """Returns the stream of what a stream packs with gzip, bzip2 or xz, which is told by content; else the stream."""
+    start = raw.read(6)
+    raw.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    if start.startswith(b"\xfd7zXZ\x00"):
+        return cast("IO[bytes]", lzma.LZMAFile(raw))
+    return raw
+
+
+def _bytes(path: Path, what: str, error: type[TaxtuneError]) -> bytes:
+    """Returns the bytes of a file, unpacked where it is packed."""
+    with path.open("rb") as raw:
+        stream = unpacked(raw)
+        if stream is raw:
+            return raw.read()
+        most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
+        try:
+            data = stream.read(most + 1)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+            raise error(
+                f"The {what} file is packed, and its data are bad or break off: {problem}.",
+                file=path,
+                remedy="Fetch the file again.",
+            ) from None
+        if len(data) > most:
+            raise error(
+                f"The {what} file unpacks to more than {_MOST_TIMES} times its size; no text does.",
+                file=path,
+                remedy="If it is one all the same, unpack it.",
+            )
+        return data
+
+
 def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
     """Returns the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
 
     Args:
-        path: The file.
+        path: The file, plain or packed with gzip, bzip2 or xz.
         error: The error to raise.
         what: What the file is, for messages.
 
     Raises:
-        TaxtuneError: As `error`, if there is no such file, it cannot be read, is empty or is no text in those
-            encodings; the row is that of the first bad byte.
+        TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is no text in
+            those encodings; the row is that of the first bad byte.
     """
     try:
-        data = path.read_bytes()
+        data = _bytes(path, what, error)
     except FileNotFoundError:
         raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:

@@ -24,7 +24,7 @@ def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, packed or not.")],
     out: Annotated[Path, typer.Option(help="Where the tree goes, as CSV (an edge list).")],
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk or wikidata-json.")
+        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk, wikidata-json, rdf or obo.")
     ] = "auto",
     names: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Labels and aliases of the nodes; repeatable.")
@@ -46,7 +46,7 @@ def build(
         typer.Option(
             metavar="RULE",
             help="Which edges break cycles. lose-no-node: the fewest that leave every node within reach of the root; "
-            "fewest-edges: the fewest, even if that cuts nodes off.",
+            "fewest-edges: the fewest, even if that cuts nodes off, and as few of these as possible.",
         ),
     ] = "lose-no-node",
     leaves: Annotated[

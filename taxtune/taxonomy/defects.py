@@ -11,6 +11,7 @@ __all__ = ["Defect", "DefectKind"]
 
 DefectKind = Literal[
     "added root",
+    "authorship",
     "conflicting rows",
     "cycle",
     "dangling parent",
@@ -24,6 +25,7 @@ DefectKind = Literal[
     "second root",
     "several parents",
     "shared alias",
+    "shared id",
     "shared label",
     "similar siblings",
     "synonyms",
@@ -39,7 +41,7 @@ class Defect:
         message: What is wrong, in one sentence.
         file: The file.
         row: The 1-based line of a CSV file, or the 1-based position in the `categories` of a JSON file; None where no
-            single row is to blame.
+            single row is to blame or there are none: in nested JSON the value is a JSON path, in RDF an IRI.
         breaks: Whether the file is no rooted tree of named nodes while the defect is there. Every reader refuses such
             a file; a defect that does not break the tree is a note.
         value: The offending value, where there is one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
@@ -18,7 +19,7 @@ def build_tree(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
     """
     graph = _Graph(raw)
     defects = [
-        *raw.defects,
+        *_repeats_together(raw.defects),
         *graph.parent_defects(),
         *graph.cycle_defects(),
         *graph.root_defects(),
@@ -29,6 +30,17 @@ def build_tree(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
     if any(defect.breaks for defect in defects):
         return None, defects
     return graph.tree(), defects
+
+
+def _repeats_together(defects: list[Defect]) -> list[Defect]:
+    """Returns the defects with one for all rows that repeat others to the letter: a file may have thousands of them."""
+    repeats = [defect for defect in defects if defect.kind == "duplicate row" and not defect.breaks]
+    if len(repeats) < 2:
+        return defects
+    rows = ", ".join(str(defect.row) for defect in repeats[:5]) + (", …" if len(repeats) > 5 else "")
+    together = replace(repeats[0], message=f"{len(repeats):,} rows repeat earlier ones: {rows}.", remedy="Remove them.")
+    others = [defect for defect in defects if defect.kind != "duplicate row" or defect.breaks]
+    return [together, *others]
 
 
 class _Graph:
@@ -61,10 +73,11 @@ class _Graph:
             first = self.nodes[node.key]
             if node is not first:
                 if node.parent is None or first.parent is None:
-                    message = f"Row {first.row} states this node as "
+                    message = f"{_stated(first)} states this node as "
                     message += "a root." if first.parent is None else "a child; here it is a root."
                 else:
-                    message = f"The node is under {node.parent!r} here and under {first.parent!r} in row {first.row}."
+                    where = ("", "") if node.row is None else (" here", f" in row {first.row}")
+                    message = f"The node is under {node.parent!r}{where[0]} and under {first.parent!r}{where[1]}."
                 remedy = "Keep one parent, or let `taxtune taxonomy build` choose."
                 yield self._defect("several parents", message, node, remedy)
             if node.parent is not None and node.parent not in self.nodes:
@@ -86,11 +99,11 @@ class _Graph:
             walk = list(steps)
             cycle = [*walk[walk.index(key) :], key]
             shown = " → ".join(map(str, cycle if len(cycle) <= 12 else [*cycle[:10], "…", cycle[-1]]))
-            rows = ", ".join(str(self.nodes[key].row) for key in cycle[:-1][:10])
+            rows = ", ".join(str(self.nodes[key].row) for key in cycle[:-1][:10] if self.nodes[key].row is not None)
             who = "A node is its own ancestor" if len(cycle) == 2 else f"{len(cycle) - 1} nodes are their own ancestors"
             yield self._defect(
                 "cycle",
-                f"{who} (child → parent): {shown}; rows {rows}.",
+                f"{who} (child → parent): {shown}{'; rows ' if rows else ''}{rows}.",
                 self.nodes[cycle[0]],
                 "Correct the parent in one of these rows.",
             )
@@ -153,7 +166,7 @@ class _Graph:
             if first is not node:
                 yield self._defect(
                     "duplicate sibling",
-                    f"Row {first.row} states a node with this label under the same parent, "
+                    f"{_stated(first)} states a node with this label under the same parent, "
                     f"{self._label(node.parent)!r}.",
                     node,
                     "Merge them or rename one.",
@@ -161,8 +174,8 @@ class _Graph:
             elif similar is not node:
                 yield self._defect(
                     "similar siblings",
-                    f"The label differs from that of its sibling {similar.label!r} (row {similar.row}) in upper and "
-                    "lower case only.",
+                    f"The label differs from that of its sibling {similar.label!r} "
+                    f"({_stated(similar, 'row')}) in upper and lower case only.",
                     node,
                     "Merge them if they are one.",
                     breaks=False,
@@ -225,6 +238,11 @@ class _Graph:
             ids=[node.key if isinstance(node.key, str) else None for node in order],
             leads=[node.leads for node in order],
         )
+
+
+def _stated(node: RawNode, row: str = "Row") -> str:
+    """Returns where a node is stated: its row, or its key in a file without rows."""
+    return _shown(node) if node.row is None else f"{row} {node.row}"
 
 
 def _shown(node: RawNode) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from taxtune.taxonomy.defects import Defect
 
-__all__ = ["PathCollector", "RawNode", "RawTaxonomy"]
+__all__ = ["PathCollector", "RawNode", "RawTaxonomy", "add_root"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ class RawTaxonomy:
     defects: list[Defect] = field(default_factory=list)
 
 
+def add_root(raw: RawTaxonomy, label: str) -> None:
+    """Puts the nodes without a parent under an added root, and notes it, where there are several."""
+    tops = [i for i, node in enumerate(raw.nodes) if node.parent is None]
+    if len(tops) < 2:
+        return
+    root = RawNode(("root", label), None, label)
+    for i in tops:
+        raw.nodes[i] = replace(raw.nodes[i], parent=root.key)
+    raw.nodes.insert(0, root)
+    message = f"Without a parent in the file, and put under an added root {label!r}: {len(tops):,} nodes."
+    raw.defects.append(Defect("added root", message, raw.file, None, breaks=False))
+
+
 class PathCollector:
     """Gathers nodes that are stated as paths from the root; a node is its path, not its name.
 
@@ -64,6 +77,7 @@ class PathCollector:
         self._root = () if root is None else (root,)
         self._nodes: dict[tuple[str, ...], RawNode] = {}
         self._stated: dict[tuple[str, ...], tuple[int, object]] = {}
+        self._by_id: dict[str, tuple[str, ...]] = {}
         if root is not None:
             self._nodes[self._root] = RawNode(self._root, None, root)
 
@@ -75,6 +89,7 @@ class PathCollector:
         aliases: tuple[str, ...] = (),
         identity: object = None,
         leads: tuple[str, ...] = (),
+        key: str | None = None,
     ) -> None:
         """Adds the node that a row states, and those above it that no row states.
 
@@ -85,18 +100,31 @@ class PathCollector:
             aliases: Other names of the last node.
             identity: What else the row says about the node, such as the class number of a data set.
             leads: Names that lead an answer to the last node.
+            key: Its id, if it has one.
         """
         full = (*self._root, *path)
-        statement = (aliases, leads, tuple(ranks), identity)
+        statement = (aliases, leads, tuple(ranks), identity, key)
         if full in self._stated:
             self._repeat(row, full, statement)
             return
         self._stated[full] = (row, statement)
+        if key is not None and self._by_id.setdefault(key, full) != full:
+            self.raw.defects.append(
+                Defect(
+                    kind="conflicting rows",
+                    message=f"Row {self._stated[self._by_id[key]][0]} gives this id to another node.",
+                    file=self.raw.file,
+                    row=row,
+                    breaks=True,
+                    value=key,
+                    remedy="Give every node an id of its own, or none.",
+                )
+            )
         offset = len(self._root)
         for level in range(offset, len(full)):
-            key = full[: level + 1]
-            if key not in self._nodes:
-                self._nodes[key] = RawNode(key, key[:-1] or None, key[-1], (), ranks[level - offset], row)
+            way = full[: level + 1]
+            if way not in self._nodes:
+                self._nodes[way] = RawNode(way, way[:-1] or None, way[-1], (), ranks[level - offset], row)
         known = self._nodes[full]
         rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
         self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row, leads)
@@ -117,6 +145,10 @@ class PathCollector:
         )
 
     def finish(self) -> RawTaxonomy:
-        """Returns what was gathered."""
-        self.raw.nodes = list(self._nodes.values())
+        """Returns what was gathered, nodes with ids known by these."""
+        ids: dict[Hashable, Hashable] = {path: key for key, path in self._by_id.items()}
+        self.raw.nodes = [
+            replace(node, key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent)) if ids else node
+            for node in self._nodes.values()
+        ]
         return self.raw

@@ -377,7 +377,7 @@ class Taxonomy:
         That is the node that the name leads answers to, where it does, and the names that are spelt much like it.
         """
         near = self.nearest_names(name)
-        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on the taxonomy is near."
+        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on it is near."
         led = self.led(name)
         if not led:
             return meant

@@ -89,7 +89,7 @@ def test_build_takes_leaves_and_classes_to_leave_out(
         (["--direction", "up"], "--direction takes child-parent or parent-child. (got 'up')"),
         (["--report", "r.txt"], "r.txt: The report ends in .jsonl or .csv."),
         (["--root", "birb"], "--root is neither an id nor a label of the graph. (got 'birb') Did you mean 'bird'?"),
-        (["--format", "rdf"], "There is no such graph format. (got 'rdf')"),
+        (["--format", "gml"], "There is no such graph format. (got 'gml')"),
         (["--names", "nowhere.csv"], "nowhere.csv: There is no such file."),
     ],
 )

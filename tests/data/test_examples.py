@@ -117,7 +117,7 @@ def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
     assert lines[0].endswith("m.csv: 4 labels name no single node of the taxonomy:")
     assert lines[1] == "  'blackbrid' (row 2, row 4): did you mean 'blackbird'?"
     assert lines[2].startswith("  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, ")
-    assert lines[3] == "  'xyzzy' (row 6): no name on the taxonomy is near."
+    assert lines[3] == "  'xyzzy' (row 6): no name on it is near."
     assert lines[4].startswith("  'a/b' (row 7)")
 
 

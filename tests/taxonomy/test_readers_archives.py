@@ -457,3 +457,55 @@ def test_a_checklist_keeps_exactly_the_taxa_that_lead_to_a_top(parents: list[int
             assert tree.parents[tree.by_id[key]] == tree.by_id[above]
     if len(kept) < n:
         assert any(d.kind == "left out" and f"Left out: {n - len(kept)} tax" in d.message for d in defects)
+
+
+# -- places by groups, and authorship ----------------------------------------------------------------------------------
+
+RANKED = "taxonID,parentNameUsageID,scientificName,scientificNameAuthorship,taxonRank,kingdom,class,family,genus\n"
+
+
+def test_rank_columns_say_where_a_taxon_with_an_empty_parent_belongs(tmp_path: Path) -> None:
+    rows = [
+        "k,,Animalia,,kingdom,Animalia,,,",
+        "c,k,Aves,,class,Animalia,Aves,,",
+        "g,,Turdus,,genus,Animalia,Aves,Turdidae,Turdus",
+        "s,g,Turdus merula,,species,Animalia,Aves,Turdidae,Turdus",
+        "m1,,Morus,,genus,Animalia,Aves,Sulidae,Morus",
+        "m2,,Morus,,genus,Plantae,,Moraceae,Morus",
+        "x,,Morus bassanus,,species,Animalia,Aves,Sulidae,Morus",
+        "y,,Morus alba,,species,Plantae,,Moraceae,Morus",
+    ]
+    tree, notes = read(folder(tmp_path / "x", {"taxa.csv": RANKED + "\n".join(rows)}))
+    assert {path for path in nodes(tree) if "bassanus" in path or "merula" in path or "alba" in path} == {
+        "life/Animalia/Aves/Turdidae/Turdus/Turdus merula",
+        "life/Animalia/Aves/Sulidae/Morus/Morus bassanus",
+        "life/Plantae/Moraceae/Morus/Morus alba",
+    }
+    assert tree.ids[tree.resolve("Turdus")] == "g"
+    assert tree.ranks[tree.resolve("Turdidae")] == "family"
+    assert "put under an added root 'life': 2 taxa" in notes[0]
+
+
+def test_hundreds_of_genera_with_empty_parents_do_not_stand_under_the_root(tmp_path: Path) -> None:
+    rows = [f"{i},,Genus{chr(97 + i % 26)}{chr(97 + i // 26)},,genus,Plantae,,Fam{i % 7},Genus" for i in range(600)]
+    tree, _ = read(folder(tmp_path / "x", {"taxa.csv": RANKED + "\n".join(rows)}))
+    assert (tree.labels[0], len(tree.children(0)), len(tree)) == ("Plantae", 7, 608)
+    usages = "ID\tparentID\tscientificName\trank\tfamily\nA\t\tAus\tgenus\tAidae\nB\t\tBus\tgenus\tBidae\n"
+    tree, _ = read(folder(tmp_path / "y", {"NameUsage.tsv": usages}))
+    assert set(nodes(tree)) == {"life", "life/Aidae", "life/Aidae/Aus", "life/Bidae", "life/Bidae/Bus"}
+
+
+def test_authorship_is_no_part_of_a_label_whether_stated_or_not(tmp_path: Path) -> None:
+    rows = [
+        "1,,Plantae Haeckel,Haeckel,kingdom,,,,",
+        "2,1,Quercus L.,,genus,,,,",
+        "3,2,Quercus alba L.,,species,,,,",
+        '4,2,"Quercus robur L., 1753","L., 1753",species,,,,',
+        "5,1,Passer domesticus (Linnaeus),Linnaeus,species,,,,",
+        '6,1,"Pica pica Sharpe",,species,,,,',
+    ]
+    at = folder(tmp_path / "x", {"taxa.csv": RANKED + "\n".join(rows)})
+    tree, _ = read(at)
+    assert set(tree.labels) == {"Plantae", "Quercus", "Quercus alba", "Quercus robur", "Passer domesticus", "Pica pica"}
+    notes = [d.message for d in check_taxonomy(at).defects if d.kind == "authorship"]
+    assert notes == ["Authorship taken off names: 3 (first: row 3)."]

@@ -265,3 +265,52 @@ def test_empty_files_folders_and_archives_are_refused_in_every_format(tmp_path: 
     for path in (empty, folder, archive, tmp_path / "nothing here"):
         with pytest.raises(TaxonomyError, match=str(path)):
             read_taxonomy(path, format=format)
+
+
+# -- TextTree ----------------------------------------------------------------------------------------------------------
+
+TEXT_TREE = """# two orders
+Pinales [order]
+  Pinaceae Spreng. [family] {ID=fam VERN=de:Kieferngewächse,en:pine family}
+    Abies [genus]
+      Abies alba Mill. [species] {PUB=Miller2019}  # checked
+        =Pinus picea L. [species]
+        ≡$Pinus balsamea (L.) Mill.
+      †Abies fossilis Smith, 1900 [species]
+Passeriformes [order]
+  Passer domesticus (Linnaeus, 1758) [SPECIES]
+"""
+
+
+def test_a_text_tree_has_ranks_synonyms_ids_and_perhaps_several_roots(tmp_path: Path) -> None:
+    notes: list[str] = []
+    file = write(tmp_path / "tree.txtree", TEXT_TREE)
+    tree = read_taxonomy(file, names=False, on_note=notes.append)
+    shown = {"/".join(tree.path(v)): (tree.ranks[v], tree.aliases[v]) for v in range(len(tree))}
+    assert shown == {
+        "life": (None, ()),
+        "life/Pinales": ("order", ()),
+        "life/Pinales/Pinaceae": ("family", ("pine family",)),
+        "life/Pinales/Pinaceae/Abies": ("genus", ()),
+        "life/Pinales/Pinaceae/Abies/Abies alba": ("species", ("Pinus picea", "Pinus balsamea")),
+        "life/Pinales/Pinaceae/Abies/Abies fossilis": ("species", ()),
+        "life/Passeriformes": ("order", ()),
+        "life/Passeriformes/Passer domesticus": ("species", ()),
+    }
+    assert tree.ids[tree.resolve("Pinaceae")] == "fam"
+    assert len(notes) == 1
+    assert "put under an added root 'life': 2 nodes" in notes[0]
+    assert check_taxonomy(file).format == "indented"
+    assert read_taxonomy(file, root_label="Biota", names=False, on_note=notes.append).labels[0] == "Biota"
+    one = write(tmp_path / "one.txt", TEXT_TREE.split("Passeriformes")[0])
+    assert read_taxonomy(one, names=False).labels[0] == "Pinales"
+    with pytest.raises(TaxonomyError, match=r":2: The synonym stands below no name.*'=B'"):
+        read_taxonomy(write(tmp_path / "bad.txt", "A [order]\n=B\n  C [family]\n"))
+
+
+def test_several_roots_without_ranks_are_an_error_unless_one_above_them_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.txt", "food\n  soup\ndrink\n  tea\n")
+    with pytest.raises(TaxonomyError, match=r"x\.txt:3: This is a second root beside .*Give it a parent"):
+        read_taxonomy(file, format="indented")
+    tree = read_taxonomy(file, format="indented", root_label="menu", on_note=lambda note: None)
+    assert tree.path(tree.resolve("tea")) == ("menu", "drink", "tea")

@@ -62,7 +62,7 @@ class BuildOptions:
         leave_out: Ids or labels of classes to leave out.
         lift: Whether the children of classes that are left out get those classes' parents.
         cycles: Which edges break cycles. "lose-no-node": the fewest under which every node stays within reach of the
-            root. "fewest-edges": the fewest, even where that cuts nodes off.
+            root. "fewest-edges": the fewest, even where that cuts nodes off; of sets of one size one that cuts off few.
         leaves: Ids of nodes that the tree is for; None for all.
         seed: Seed of all lots: ties between longest paths and between sets of edges that break a cycle.
     """
@@ -283,7 +283,8 @@ class _Build:
             self.live,
             self.ids,
             self.options.seed,
-            entries=None if self.options.cycles == "fewest-edges" else entries,
+            entries=entries,
+            lose=self.options.cycles == "fewest-edges",
             on_progress=lambda done, total: self.tell("breaking cycles", done, total),
         )
         for knot in self.broken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from taxtune.taxonomy.building.arcs import BoolArray, components, draws
 from taxtune.taxonomy.building.edges import IntArray
 from taxtune.taxonomy.building.exact import SUBSET_NODES, by_cycles, by_subsets
-from taxtune.taxonomy.building.heuristic import by_order, disjoint_cycles
+from taxtune.taxonomy.building.heuristic import by_order, disjoint_cycles, losing_fewer
 from taxtune.taxonomy.building.knot import Budget, Knot, shortest_way
 
 __all__ = ["EXACT_ARCS", "Broken", "Method", "break_cycles"]
@@ -59,7 +59,8 @@ def break_cycles(
     ids: Sequence[str],
     seed: int,
     *,
-    entries: BoolArray | None,
+    entries: BoolArray,
+    lose: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Broken]:
     """Finds the fewest arcs to drop in each strongly connected component, exactly where it is not too large.
@@ -70,8 +71,9 @@ def break_cycles(
         keep: Which arcs there are.
         ids: The ids of the nodes, which the lots for ties are drawn by.
         seed: The seed of the lots.
-        entries: Which nodes need no parent; a node that has one outside its component needs none inside either. None:
-            no node does, and the fewest arcs go even if that cuts nodes off from the root.
+        entries: Which nodes need no parent; a node that has one outside its component needs none inside either.
+        lose: Whether the fewest arcs go even if that cuts nodes off from the root; of sets of one size one that cuts
+            off few goes. Otherwise the fewest go under which none is cut off.
         on_progress: Called with how many components are done and how many there are.
 
     Returns:
@@ -81,7 +83,7 @@ def break_cycles(
     knots = _knots(source, target, keep, ids, seed, entries)
     budget, solver = Budget(_BUDGET), Budget(_SOLVER_BUDGET)
     for knot, arcs, nodes in knots:
-        dropped, method, at_least = _solve(knot, budget, solver)
+        dropped, method, at_least = _solve(knot, budget, solver, lose=lose)
         results.append(
             Broken(
                 nodes=len(knot),
@@ -98,17 +100,15 @@ def break_cycles(
 
 
 def _knots(
-    source: IntArray, target: IntArray, keep: BoolArray, ids: Sequence[str], seed: int, entries: BoolArray | None
+    source: IntArray, target: IntArray, keep: BoolArray, ids: Sequence[str], seed: int, entries: BoolArray
 ) -> list[tuple[Knot, list[int], list[int]]]:
     """Returns each knot with its arcs' and its nodes' numbers in the graph."""
     nodes = len(ids)
     kept = np.flatnonzero(keep)
     group = components(source[kept], target[kept], nodes)
     inside = group[source[kept]] == group[target[kept]]
-    free = np.ones(nodes, dtype=bool)
-    if entries is not None:
-        free = entries.copy()
-        free[target[kept[~inside]]] = True
+    free = entries.copy()
+    free[target[kept[~inside]]] = True
     arcs = kept[inside]
     if not len(arcs):
         return []
@@ -129,11 +129,21 @@ def _knots(
     return knots
 
 
-def _solve(knot: Knot, budget: Budget, solver: Budget) -> tuple[tuple[int, ...], Method, int]:
+def _solve(knot: Knot, budget: Budget, solver: Budget, *, lose: bool) -> tuple[tuple[int, ...], Method, int]:
     if len(knot) <= SUBSET_NODES:
-        solution = by_subsets(knot)
+        solution = by_subsets(knot, lose=lose)
         assert solution.dropped is not None  # the limits are for the other method
         return solution.dropped, "subsets", solution.at_least
+    safe = _solve_large(knot, budget, solver)
+    if not lose:
+        return safe
+    plain, method, at_least = _solve_large(replace(knot, entries=[True] * len(knot)), budget, solver)
+    if len(safe[0]) <= len(plain):
+        return safe[0], safe[1], at_least  # nothing need be lost
+    return losing_fewer(knot, plain, budget), method, at_least
+
+
+def _solve_large(knot: Knot, budget: Budget, solver: Budget) -> tuple[tuple[int, ...], Method, int]:
     dropped = by_order(knot, budget)
     at_least = disjoint_cycles(knot, dropped, budget)
     if at_least == len(dropped) or len(knot.arcs) > EXACT_ARCS or solver.spent:

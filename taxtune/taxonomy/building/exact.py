@@ -40,11 +40,16 @@ class Solution:
     at_least: int
 
 
-def by_subsets(knot: Knot) -> Solution:
+def by_subsets(knot: Knot, *, lose: bool = False) -> Solution:
     """Returns the fewest arcs to drop from a knot of at most `SUBSET_NODES` nodes.
 
     The best order of each set of nodes is the best order of a set with one node less, and that node last. A node that
     is no entry can only be put behind one of its parents.
+
+    Args:
+        knot: The knot.
+        lose: Whether nodes may be cut off from the entries where that takes fewer arcs; of sets of one size one that
+            cuts off the fewest goes. The best orders are then told apart by the nodes that they reach, too.
     """
     n = len(knot)
     # Costs as whole numbers: the count in front, the lots behind. 2³² arcs would be needed to confuse the two.
@@ -53,27 +58,31 @@ def by_subsets(knot: Knot) -> Solution:
     for (parent, child), lot in zip(knot.arcs, knot.lots, strict=True):
         against[parent].append((1 << child, _ONE + int(lot * 2**27)))
         parents[child] |= 1 << parent
-    best: list[int | None] = [None] * (1 << n)
-    last = [-1] * (1 << n)
-    best[0] = 0
-    for placed in range((1 << n) - 1):
-        so_far = best[placed]
-        if so_far is None:
-            continue
-        for node in range(n):
-            bit = 1 << node
-            if placed & bit or not (knot.entries[node] or parents[node] & placed):
-                continue
-            cost = so_far + sum(price for child, price in against[node] if child & placed)
-            known = best[placed | bit]
-            if known is None or cost < known:
-                best[placed | bit] = cost
-                last[placed | bit] = node
+    # By the nodes that are placed and those of them that are reached: the cost, the last node and the state before.
+    start = (0, 0)
+    layer: dict[tuple[int, int], int] = {start: 0}
+    came: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
+    for _ in range(n):
+        following: dict[tuple[int, int], int] = {}
+        for (placed, within), so_far in layer.items():
+            for node in range(n):
+                bit = 1 << node
+                if placed & bit:
+                    continue
+                is_reached = knot.entries[node] or bool(parents[node] & within)
+                if not (is_reached or lose):
+                    continue
+                cost = so_far + sum(price for child, price in against[node] if child & placed)
+                state = (placed | bit, within | bit if is_reached else within)
+                if state not in following or cost < following[state]:
+                    following[state] = cost
+                    came[state] = node, (placed, within)
+        layer = following
+    state = min(layer, key=lambda state: (layer[state] // _ONE, -state[1].bit_count(), layer[state]))
     position = [0] * n
-    placed = (1 << n) - 1
     for place in range(n - 1, -1, -1):
-        position[last[placed]] = place
-        placed ^= 1 << last[placed]
+        node, state = came[state]
+        position[node] = place
     dropped = tuple(i for i, (parent, child) in enumerate(knot.arcs) if position[parent] > position[child])
     return Solution(dropped, len(dropped))
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from taxtune.taxonomy.building.knot import Budget, Knot, shortest_way
 
-__all__ = ["by_order", "disjoint_cycles"]
+__all__ = ["by_order", "disjoint_cycles", "losing_fewer"]
 
 _KICKS_AN_ARC = 30
 _MAX_KICKS = 40_000
@@ -44,6 +44,45 @@ def by_order(knot: Knot, budget: Budget) -> tuple[int, ...]:
         if len(again) < len(best):
             best = again
     return best
+
+
+def losing_fewer(knot: Knot, dropped: tuple[int, ...], budget: Budget) -> tuple[int, ...]:
+    """Returns as many arcs as are dropped, which break every cycle too and cut off fewer nodes, as far as is found.
+
+    A dropped arc to a node that is cut off comes back for one that lies on all cycles that it closes, as long as more
+    nodes are then reached from the entries.
+    """
+    while True:
+        out = knot.out(dropped)
+        within = _reached(knot, out)
+        best, most = dropped, sum(within)
+        for number in dropped:
+            parent, child = knot.arcs[number]
+            if within[child] or not within[parent]:
+                continue
+            for other in shortest_way(out, child, parent, budget=budget) or ():
+                changed = tuple(sorted((set(dropped) - {number}) | {other}))
+                without = knot.out((*dropped, other))
+                if shortest_way(without, child, parent, budget=budget) is not None or budget.spent:
+                    continue
+                count = sum(_reached(knot, knot.out(changed)))
+                if count > most:
+                    best, most = changed, count
+        if best == dropped:
+            return dropped
+        dropped = best
+
+
+def _reached(knot: Knot, out: list[list[tuple[int, int]]]) -> list[bool]:
+    """Returns for each node whether it is reached from an entry."""
+    seen = list(knot.entries)
+    stack = [node for node, entry in enumerate(knot.entries) if entry]
+    while stack:
+        for child, _ in out[stack.pop()]:
+            if not seen[child]:
+                seen[child] = True
+                stack.append(child)
+    return seen
 
 
 def disjoint_cycles(knot: Knot, dropped: tuple[int, ...], budget: Budget) -> int:

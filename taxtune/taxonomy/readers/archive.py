@@ -1,17 +1,19 @@
-"""Archives of tables: a folder or a zip file of CSV and TSV files, read row by row however large they are."""
+"""Archives of tables: a folder, a zip file or a tar file of tables, read row by row however large they are."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import io
+import lzma
 import re
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, clean, csv_delimiter
@@ -25,7 +27,8 @@ _PEEKED = 2**16
 # Tables of names shrink to a tenth or so in a zip file. One that is large and shrinks to less than this is made to
 # fill memory or to take for ever.
 _LARGE, _LEAST_SHARE = 2**24, 1 / 200
-_UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
+_TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".taz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +49,21 @@ class Layout:
 
 
 def is_archive(path: Path) -> bool:
-    """Tells whether a path is a folder or a zip file."""
+    """Tells whether a path is a folder, a zip file or a tar file, compressed or not."""
     try:
-        return path.is_dir() or (path.is_file() and (path.suffix.lower() == ".zip" or zipfile.is_zipfile(path)))
+        if path.is_dir():
+            return True
+        is_named = path.name.lower().endswith((".zip", *_TAR))
+        return path.is_file() and (is_named or zipfile.is_zipfile(path))
     except (OSError, ValueError):
         return False
 
 
 class Archive:
-    """The files of a folder or of a zip file, by their names without folders.
+    """The files of a folder, a zip file or a tar file, by their names without folders.
 
     Args:
-        path: The folder or the zip file.
+        path: The folder or the archive.
 
     Raises:
         TaxonomyError: If it cannot be opened.
@@ -66,15 +72,21 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._zip: zipfile.ZipFile | None = None
+        self._tar: tarfile.TarFile | None = None
         try:
             if path.is_dir():
                 members = [(file.name, str(file)) for file in sorted(path.iterdir()) if file.is_file()]
             else:
-                self._zip = zipfile.ZipFile(path)
+                if path.name.lower().endswith(_TAR):
+                    # Members are only ever read, never written to the disk.
+                    self._tar = tarfile.open(path)  # noqa: SIM115 - read from as long as the archive is
+                    inside = [info.name for info in self._tar.getmembers() if info.isfile()]
+                else:
+                    self._zip = zipfile.ZipFile(path)
+                    inside = [info.filename for info in self._zip.infolist() if not info.is_dir()]
                 # A package may hold one folder with everything in it; the shallowest file of a name counts.
-                inside = [info.filename for info in self._zip.infolist() if not info.is_dir()]
                 members = [(name.rsplit("/", 1)[-1], name) for name in sorted(inside, key=lambda n: -n.count("/"))]
-        except (OSError, zipfile.BadZipFile) as problem:
+        except _UNREADABLE as problem:
             raise TaxonomyError(f"The archive cannot be opened: {problem}.", file=path) from None
         self._members = dict(members)
         #: The names of the files in it.
@@ -179,8 +191,11 @@ class Archive:
                     remedy="If it is one all the same, unpack the archive and give the folder.",
                 )
         try:
+            if self._tar is not None:
+                # A member that is a file has a stream.
+                return cast("IO[bytes]", self._tar.extractfile(member))
             return Path(member).open("rb") if self._zip is None else self._zip.open(member)
-        except (OSError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as problem:
+        except (RuntimeError, NotImplementedError, *_UNREADABLE) as problem:
             # RuntimeError is how the zipfile module says that a file is encrypted.
             raise self._broken(name, None, problem) from None
 

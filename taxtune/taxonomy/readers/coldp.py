@@ -126,12 +126,14 @@ def _read_usages(table: _Table, collector: UsageCollector) -> None:
         elif "misapplied" in state:
             collector.leave_out("misapplied names", row.line)
         elif "synonym" in state:
-            collector.synonym(row.line, key, above, tidy(row.cell(name)))
+            collector.synonym(row.line, key, above, tidy(row.cell(name)), tidy(row.cell(author)))
         elif not key:
             collector.leave_out("rows without an ID", row.line)
         else:
             label, level, by = tidy(row.cell(name)), row.cell(rank).strip(), tidy(row.cell(author))
-            _add(collector, row, key, above, parent, groups, label, level, by, provisional="provisional" in state)
+            named = [] if above else [(r, tidy(row.cell(c))) for r, c in groups]
+            doubtful = "provisional" in state
+            collector.taxon(row.line, key, above, label, level, by, groups=named, provisional=doubtful)
 
 
 def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> None:
@@ -163,7 +165,9 @@ def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> No
             continue
         label, level, by = known.get(row.cell(name_id).strip(), ("", "", ""))
         flag = row.cell(provisional).strip().lower() in {"true", "1", "yes", "t"}
-        _add(collector, row, key, row.cell(parent).strip(), parent, groups, label, level, by, provisional=flag)
+        above = row.cell(parent).strip()
+        named = [] if above else [(r, tidy(row.cell(c))) for r, c in groups]
+        collector.taxon(row.line, key, above, label, level, by, groups=named, provisional=flag)
     synonyms = _entity(archive, "Synonym")
     if synonyms is None:
         return
@@ -173,29 +177,9 @@ def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> No
         if "misapplied" in row.cell(of("status")).lower():
             collector.leave_out("misapplied names", row.line)
             continue
-        name, _, _ = known.get(row.cell(of("nameid")).strip(), ("", "", ""))
+        name, _, by = known.get(row.cell(of("nameid")).strip(), ("", "", ""))
         # A synonym's own id need be neither there nor unique, and nothing refers to it.
-        collector.synonym(row.line, ("synonym", row.line), row.cell(of("taxonid")).strip(), name)
-
-
-def _add(
-    collector: UsageCollector,
-    row: Row,
-    key: str,
-    above: str,
-    parent: int | None,
-    groups: list[tuple[str, int]],
-    label: str,
-    rank: str,
-    author: str,
-    *,
-    provisional: bool,
-) -> None:
-    if parent is not None:
-        collector.taxon(row.line, key, above, label, rank, author, provisional=provisional)
-    else:
-        named = [(level, tidy(row.cell(column))) for level, column in groups]
-        collector.in_groups(row.line, key, named, label, rank, author, provisional=provisional)
+        collector.synonym(row.line, ("synonym", row.line), row.cell(of("taxonid")).strip(), name, by)
 
 
 def _read_names(table: _Table, collector: UsageCollector) -> None:

@@ -2,7 +2,7 @@
 
 An archive is a folder or a zip file. `meta.xml` says which file is the core, how it is laid out and which column is
 which term; an archive without it is read by its headers (`taxa.csv`, or `Taxon.tsv`). Parents are `parentNameUsageID`;
-where there is no such column, the columns kingdom … genus say where a taxon belongs. A name whose
+where that is empty, or no column at all, the columns kingdom … genus say where a taxon belongs. A name whose
 `acceptedNameUsageID` is another row's is a synonym and becomes that row's alias. English common names come from
 `VernacularNames-english.csv`, or from the vernacular names whose language is English.
 """
@@ -121,7 +121,8 @@ def _read_taxa(archive: Archive, file: _File, collector: UsageCollector) -> None
             value=", ".join(sorted(filter(None, file.columns))),
             remedy="Give a checklist of taxa; this may be an archive of occurrences.",
         )
-    parent, groups = column("parentnameusageid"), [(r, c) for r in GROUP_RANKS if (c := column(r)) is not None]
+    parent = column("parentnameusageid")
+    groups = [(r, c) for r in GROUP_RANKS if (c := column(r, column("cls") if r == "class" else None)) is not None]
     if parent is None and not groups:
         raise TaxonomyError(
             "The core file says nothing about where taxa belong.",
@@ -143,7 +144,7 @@ def _read_taxa(archive: Archive, file: _File, collector: UsageCollector) -> None
             continue
         other = row.cell(taxon_id).strip()
         by = tidy(row.cell(author))
-        name = tidy(row.cell(canonical)) or _without_author(tidy(row.cell(full)), by)
+        name = tidy(row.cell(canonical)) or tidy(row.cell(full))
         state = row.cell(status).strip().lower()
         if other and other.rsplit("/", 1)[-1] != identity:
             collector.known_as(other, identity)
@@ -152,16 +153,13 @@ def _read_taxa(archive: Archive, file: _File, collector: UsageCollector) -> None
             if "misapplied" in state:
                 collector.leave_out("misapplied names", row.line)
             else:
-                collector.synonym(row.line, identity, "" if stands_for in (identity, other) else stands_for, name)
+                collector.synonym(row.line, identity, "" if stands_for in (identity, other) else stands_for, name, by)
             continue
         doubtful = "doubtful" in state or "provisional" in state
         level = row.cell(rank).strip()
-        if parent is not None:
-            above = row.cell(parent).strip()
-            collector.taxon(row.line, identity, above, name, level, by, provisional=doubtful)
-        else:
-            named = [(r, tidy(row.cell(c))) for r, c in groups]
-            collector.in_groups(row.line, identity, named, name, level, by, provisional=doubtful)
+        above = row.cell(parent).strip()
+        named = [] if above else [(r, tidy(row.cell(c))) for r, c in groups]
+        collector.taxon(row.line, identity, above, name, level, by, groups=named, provisional=doubtful)
     if empty:
         raise TaxonomyError("The core file has no rows.", file=archive.shown(file.name))
 
@@ -179,11 +177,6 @@ def _read_names(archive: Archive, file: _File, collector: UsageCollector, *, all
             continue
         first = row.cell(preferred).strip().lower() in {"true", "1", "yes"}
         collector.common_name(row.cell(taxon).strip(), tidy(row.cell(name)), preferred=first)
-
-
-def _without_author(name: str, author: str) -> str:
-    short = name.removesuffix(author).rstrip(" ,") if author else name
-    return short or name
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

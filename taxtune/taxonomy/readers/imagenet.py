@@ -6,7 +6,8 @@ are the labels that benchmarks give the class, then the synset's lemmas.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from typing import Any
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
@@ -15,25 +16,20 @@ from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 __all__ = ["is_synset_tree", "parse_imagenet_json"]
 
 
-def is_synset_tree(text: str) -> bool:
-    """Tells whether a JSON text looks like an object of synsets; it is not parsed for that."""
-    beginning = text.lstrip()[:4096]
-    return beginning.startswith("{") and '"parent_id"' in beginning
+def is_synset_tree(data: object) -> bool:
+    """Tells whether parsed JSON looks like an object of synsets: one of the first has a parent."""
+    if not isinstance(data, dict):
+        return False
+    first = [value for value, _ in zip(data.values(), range(5), strict=False)]
+    return any(isinstance(value, dict) and "parent_id" in value for value in first)
 
 
-def parse_imagenet_json(text: str, name: str) -> RawTaxonomy:
+def parse_imagenet_json(data: Mapping[str, Any], name: str) -> RawTaxonomy:
     """Returns the nodes of a JSON object of synsets. Rows are positions in it, counted from 1.
 
     Raises:
-        TaxonomyError: If the text is no JSON, or an entry is no synset.
+        TaxonomyError: If it is no object, or an entry is no synset.
     """
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as problem:
-        row = getattr(problem, "lineno", None)
-        raise TaxonomyError(
-            "The file is not valid JSON.", file=name, row=row, remedy="It may have been cut off; fetch it again."
-        ) from None
     if not isinstance(data, dict) or not data:
         raise TaxonomyError("The JSON is no object of synsets.", file=name)
     raw = RawTaxonomy(name, "imagenet-json")

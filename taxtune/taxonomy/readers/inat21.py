@@ -2,30 +2,33 @@
 
 Both state a species with the names of its ranks. The root is called "life" unless another label is asked for, the
 species' label is its full Latin name, and its common name, where it has one, is its first alias. Any of the rank
-columns may be missing altogether.
+columns may be missing altogether. An epithet alone in the column `species` is joined to its genus, authorship behind a
+binomial is taken off, and a column `cls`, as those call it whose language reserves the word, is the class.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table, clean, split_aliases
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
+from taxtune.taxonomy.readers.authorship import is_epithet, split_authorship
 
-__all__ = ["RANKS", "ROOT", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
+__all__ = ["RANKS", "ROOT", "is_inat21_json", "is_rank_table", "parse_inat21_csv", "parse_inat21_json"]
 
 ROOT = "life"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 
+_CLASS = ("class", "cls", "class_", "klass", "clazz")
 _USED = (*RANKS, "species", "name", "specific_epithet", "common_name", "id")
 
 
 def is_rank_table(header: tuple[str, ...]) -> bool:
     """Tells whether a CSV header is that of a table of ranks: at least one rank and something below it."""
-    ranks = sum(rank in header for rank in RANKS)
+    ranks = sum(rank in header or (rank == "class" and bool(set(_CLASS) & set(header))) for rank in RANKS)
     return ranks >= 2 or (ranks >= 1 and bool({"name", "species"} & set(header)))
 
 
@@ -46,28 +49,48 @@ def parse_inat21_csv(table: Table, root: str | None = None) -> RawTaxonomy:
             row=table.header_line,
             value=",".join(table.header),
         )
+    table = _with_class(table)
     return _parse(table.file, "inat21-csv", table.header, _csv_records(table), root)
 
 
-def parse_inat21_json(text: str, file: str, root: str | None = None) -> RawTaxonomy:
+def _with_class(table: Table) -> Table:
+    """Returns the table with its column of classes called so, where it has one by another spelling.
+
+    Raises:
+        TaxonomyError: If two columns may be it and differ: the one may hold classes to be told apart in images.
+    """
+    named = [table.header.index(name) for name in _CLASS if name in table.header]
+    if not named or (len(named) == 1 and table.header[named[0]] == "class"):
+        return table
+    for row in table.rows:
+        if len({row.cell(i).casefold() for i in named}) > 1:
+            raise TaxonomyError(
+                f"The columns {' and '.join(repr(table.header[i]) for i in named)} may both be the taxonomic class, "
+                "and differ.",
+                file=table.file,
+                row=row.line,
+                value=", ".join(row.cell(i) for i in named),
+                remedy="Rename the one that is not.",
+            )
+    header = tuple("class" if i == named[0] else name for i, name in enumerate(table.header))
+    return replace(table, header=header)
+
+
+def is_inat21_json(data: object) -> bool:
+    """Tells whether parsed JSON is COCO-style, or a list of objects with ranks."""
+    if isinstance(data, dict):
+        return isinstance(data.get("categories"), list) and not {"name", "label"} & set(data)
+    return isinstance(data, list) and any(isinstance(entry, dict) and set(RANKS) & set(entry) for entry in data)
+
+
+def parse_inat21_json(data: object, file: str, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of iNat21's JSON: an object with the list `categories`, or that list itself.
 
     Rows are positions in `categories`, counted from 1.
 
     Raises:
-        TaxonomyError: If the text is no JSON, or holds no list of objects with names and ranks.
+        TaxonomyError: If it holds no list of objects with names and ranks.
     """
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as problem:
-        raise TaxonomyError(
-            f"The file is not valid JSON: {problem.msg}.",
-            file=file,
-            row=problem.lineno,
-            remedy="It may have been cut off; fetch it again.",
-        ) from None
-    except RecursionError:
-        raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=file) from None
     categories = data.get("categories") if isinstance(data, dict) else data
     if not isinstance(categories, list) or not categories:
         raise TaxonomyError(
@@ -139,6 +162,7 @@ def _parse(
 ) -> RawTaxonomy:
     ranks = [rank for rank in RANKS if rank in header]
     collector = PathCollector(file, format, root or ROOT)
+    cited: list[int] = []
     for record in records:
         if isinstance(record, Defect):
             collector.raw.defects.append(record)
@@ -146,7 +170,10 @@ def _parse(
         row, values = record
         levels: list[tuple[str | None, str]] = [(rank, values[rank]) for rank in ranks]
         deepest = next((name for _, name in reversed(levels) if name), "")
-        leaf = values.get("name") or values.get("species") or _binomial(values)
+        leaf = values.get("name") or _species(values)
+        leaf, author = split_authorship(leaf)
+        if author:
+            cited.append(row)
         if "name" in header and not values["name"]:
             collector.raw.defects.append(_unnamed(file, row, levels, "name"))
             continue
@@ -167,6 +194,9 @@ def _parse(
             split_aliases(values.get("common_name", ""), label),
             values.get("id"),
         )
+    if cited:
+        message = f"Authorship taken off names: {len(cited):,} (first: row {cited[0]})."
+        collector.raw.defects.append(Defect("authorship", message, file, cited[0], breaks=False))
     return collector.finish()
 
 
@@ -183,6 +213,9 @@ def _unnamed(file: str, row: int, levels: list[tuple[str | None, str]], column: 
     )
 
 
-def _binomial(values: Mapping[str, str]) -> str:
-    genus, epithet = values.get("genus", ""), values.get("specific_epithet", "")
+def _species(values: Mapping[str, str]) -> str:
+    genus, species = values.get("genus", ""), values.get("species", "")
+    if species and not (genus and is_epithet(species)):
+        return species
+    epithet = species or values.get("specific_epithet", "")
     return f"{genus} {epithet}" if genus and epithet else ""

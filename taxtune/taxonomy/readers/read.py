@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import warnings
+import zlib
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import read_text
+from taxtune.tables import read_text, unpacked
 from taxtune.taxonomy.graph import build_tree
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
@@ -50,6 +52,11 @@ def read_taxonomy(
             - "groups": "class, group" a line (see `readers.groups`);
             - "indented": a node a line, by dashes, tabs or spaces (see `readers.indented`);
             - "imagenet-json": synsets with the ids of their parents (see `readers.imagenet`);
+            - "nested-json": names within names, Open Images' hierarchy too (see `readers.nested_json`);
+            - "rdf": SKOS, OWL and RDFS in any common syntax (see `readers.rdf`; needs the extra `rdf`);
+            - "obo": stanzas of terms (see `readers.obo`);
+            - "taxdump": NCBI's nodes.dmp and names.dmp (see `readers.taxdump`);
+            - "breadcrumbs": "A > B > C" a line, as Google's product taxonomy (see `readers.breadcrumbs`);
             - "auto": whichever of these the content is.
         names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
         root_label: The label of the root where the format adds one ("groups", the two of iNat21, and archives with
@@ -104,6 +111,9 @@ def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
     if is_archive(file):
         return _parse_archive(file, name, format, root)
     archives = {kind.name: kind for kind in ARCHIVES}
+    named = next((kind for kind in ARCHIVES if kind.core == file.name.lower()), None)
+    if named is not None and format in ("auto", named.name) and file.is_file():
+        return named.parse(Archive(file.parent), file.name, root)
     if format in ("auto", *archives) and (found := _core_of(file)) is not None:
         # A file of an archive: common names may be beside it.
         kind = found if format == "auto" else archives[format]
@@ -113,12 +123,12 @@ def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
         raise TaxonomyError(f"The file is no table of {format!r}.", file=name, remedy="Give the folder or zip file.")
     source = TextFile(read_text(file), file, name, root)
     for text in TEXTS:
-        if format == text.name or (format == "auto" and text.json == source.is_json and text.fits(source)):
-            if source.is_json and not text.json:
+        if format == text.name or (format == "auto" and text.json in (None, source.is_json) and text.fits(source)):
+            if text.json not in (None, source.is_json):
                 break
             return text.parse(source)
     if source.is_json:
-        raise TaxonomyError(f"The file is JSON, not a CSV as {format!r} needs.", file=name, remedy="Use inat21-json.")
+        raise _unknown_json(source)
     raise _unknown(source)
 
 
@@ -130,37 +140,77 @@ def _parse_archive(file: Path, name: str, format: str, root: str | None) -> RawT
     for text in TEXTS if file.is_dir() else ():
         if text.folder and (format == text.name or (format == "auto" and set(text.folder) <= set(archive.names))):
             return _parse(file / text.folder[0], str(Path(name) / text.folder[0]), text.name, root)
-    what = "a folder" if file.is_dir() else "a zip file"
+    what = "a folder" if file.is_dir() else "an archive"
     raise TaxonomyError(
         f"This is {what}, not a taxonomy file.",
         file=name,
         value=", ".join(archive.names[:6]) or None,
-        remedy="Give the file in it; or a Darwin Core archive (with meta.xml or taxa.csv), or a ColDP package (with "
-        "NameUsage.tsv).",
+        remedy="Give the file in it; or a Darwin Core archive (with meta.xml or taxa.csv), a ColDP package (with "
+        "NameUsage.tsv), or NCBI's taxonomy (with nodes.dmp and names.dmp).",
     )
 
 
 def _core_of(file: Path) -> ArchiveFormat | None:
     """Returns the format of archives whose core file this is, by its header; the file is not read to its end."""
     try:
-        with file.open("rb") as stream:
-            data = stream.read(_PEEKED)
-    except (OSError, ValueError):
+        with file.open("rb") as stream, unpacked(stream) as text:
+            packed, data = text is not stream, text.read(_PEEKED)
+    except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError):
         return None
     header = set(header_of(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")))
     header |= {re.split("[/:#]", name)[-1] for name in header}
-    return next((kind for kind in ARCHIVES if kind.fits_header(header)), None)
+    found = next((kind for kind in ARCHIVES if kind.fits_header(header)), None)
+    if found is not None and packed:
+        raise TaxonomyError(
+            f"This is a table of the format {found.name!r}, which is read as it lies in its folder.",
+            file=file,
+            remedy="Unpack the file, or give the zip file that it comes in.",
+        )
+    return found
+
+
+def _unknown_json(source: TextFile) -> TaxonomyError:
+    data = source.data
+    if isinstance(data, dict):
+        found = f"an object (keys: {', '.join(map(repr, list(data)[:5]))}{', …' if len(data) > 5 else ''})"
+    elif isinstance(data, list):
+        kinds = dict.fromkeys(_kind_of(entry) for entry in data[:100])
+        found = f"a list of {len(data):,} entries: {', '.join(list(kinds)[:3])}"
+    else:
+        found = _kind_of(data)
+    return TaxonomyError(
+        f"The file is JSON in no layout of a taxonomy that is known here: it is {found}.",
+        file=source.name,
+        remedy='Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}; '
+        "nested-json), Open Images' hierarchy (nested-json), iNat21's `categories` (inat21-json), and synsets with "
+        "`parent_id` (imagenet-json). A flat list of labels has no hierarchy to read.",
+    )
+
+
+def _kind_of(entry: object) -> str:
+    if isinstance(entry, dict):
+        return f"objects (keys: {', '.join(map(repr, list(entry)[:5]))})"
+    return {str: "texts", list: "lists", int: "numbers", float: "numbers"}.get(type(entry), repr(entry))
 
 
 def _unknown(source: TextFile) -> TaxonomyError:
+    columns = set(source.table.header)
+    if columns & {"node1", "from", "subject"} and columns & {"node2", "to", "object"}:
+        return TaxonomyError(
+            "This is an edge file in KGTK's layout: a graph, in which nodes may have several parents, and no tree yet.",
+            file=source.name,
+            row=source.table.header_line,
+            value=",".join(source.table.header),
+            remedy="Make a tree of it with `taxtune taxonomy build FILE --out tree.csv`.",
+        )
     return TaxonomyError(
         "The header is that of no taxonomy.",
         file=source.name,
         row=source.table.header_line,
         value=",".join(source.table.header),
         remedy="It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
-        "class, order, family, name (inat21-csv). Files without a header are read as nabirds, groups or indented if "
-        "that is given as the format.",
+        "class, order, family, name (inat21-csv). Edges of a graph go to `taxtune taxonomy build`. Files without a "
+        "header are read as nabirds, groups or indented if that is given as the format.",
     )
 
 

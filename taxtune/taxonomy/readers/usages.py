@@ -9,12 +9,13 @@ counted note.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.readers.archive import tidy
+from taxtune.taxonomy.readers.authorship import split_authorship
 
 __all__ = ["GROUP_RANKS", "ROOT", "UsageCollector"]
 
@@ -50,6 +51,8 @@ class UsageCollector:
         self._taxa: dict[Hashable, _Taxon] = {}
         self._other_ids: dict[Hashable, Hashable] = {}
         self._synonyms: dict[Hashable, tuple[int, Hashable, str]] = {}
+        self._groups: dict[Hashable, list[tuple[str, str]]] = {}
+        self._cited: list[int] = []
         self._common: dict[Hashable, list[tuple[bool, str]]] = {}
         self._counts: dict[str, tuple[int, int | None]] = {}
         self._provisional = 0
@@ -66,6 +69,7 @@ class UsageCollector:
         rank: str = "",
         author: str = "",
         *,
+        groups: Sequence[tuple[str, str]] = (),
         provisional: bool = False,
     ) -> None:
         """Adds an accepted name.
@@ -73,12 +77,14 @@ class UsageCollector:
         Args:
             row: Its row.
             identity: Its id.
-            parent: The parent's id; "" for a root.
-            name: The name, without its authorship.
+            parent: The parent's id; "" where it has none or only its groups are known.
+            name: The name, perhaps with its authorship behind it.
             rank: Its rank.
             author: Its authorship, which tells siblings of one name apart.
+            groups: Pairs of rank and name from the top down, which say where a taxon without a parent's id belongs.
             provisional: Whether it is accepted provisionally.
         """
+        name, author = self._without_author(row, name, author)
         if not name:
             self._defect("empty name", "The taxon has no name.", row, str(identity), "Fill in the name.", breaks=True)
             name = str(identity)
@@ -97,58 +103,23 @@ class UsageCollector:
             )
             return
         self._provisional += provisional
-
-    def in_groups(
-        self,
-        row: int,
-        identity: Hashable,
-        groups: Sequence[tuple[str, str]],
-        name: str,
-        rank: str = "",
-        author: str = "",
-        *,
-        provisional: bool = False,
-    ) -> None:
-        """Adds an accepted name that is stated with the names of its groups instead of its parent's id.
-
-        Args:
-            row: Its row.
-            identity: Its id.
-            groups: Pairs of rank and name from the top down; empty names are left out.
-            name: The name, without its authorship.
-            rank: Its rank.
-            author: Its authorship.
-            provisional: Whether it is accepted provisionally.
-        """
-        named = [(level, group) for level, group in groups if group]
-        if named and named[-1] == (rank.lower(), name):
-            named.pop()
-        key: Hashable = ""
-        path: tuple[str, ...] = ()
-        for level, group in named:
-            path = (*path, group)
-            if path not in self._taxa:
-                self._taxa[path] = _Taxon(row, key, group, level, "")
-            key = path
-        path = (*path, name)
-        if rank.lower() in GROUP_RANKS:
-            # The row of a group: other rows, earlier or later, imply the same node.
-            self._taxa.setdefault(path, _Taxon(row, key, name, rank.lower(), author))
-            self.known_as(identity, path)
-        else:
-            self.taxon(row, identity, key, name, rank, author, provisional=provisional)
+        levels = [level for level, _ in groups]
+        above = groups[: levels.index(folded)] if folded in levels else groups
+        named = [(level, group) for level, group in above if group]
+        if named and not parent:
+            self._groups[identity] = named
 
     def known_as(self, other: Hashable, identity: Hashable) -> None:
         """Makes another id, which other rows may use, stand for a taxon."""
         if other and other != identity:
             self._other_ids[other] = identity
 
-    def synonym(self, row: int, identity: Hashable, accepted: Hashable, name: str) -> None:
+    def synonym(self, row: int, identity: Hashable, accepted: Hashable, name: str, author: str = "") -> None:
         """Adds a synonym: another name of the taxon with the id `accepted`."""
         if not accepted:
             self.leave_out("synonyms without an accepted name", row)
         elif name:
-            self._synonyms[identity or ("synonym", row)] = (row, accepted, name)
+            self._synonyms[identity or ("synonym", row)] = (row, accepted, self._without_author(row, name, author)[0])
         else:
             self.leave_out("synonyms without a name", row)
 
@@ -187,6 +158,7 @@ class UsageCollector:
 
     def finish(self) -> RawTaxonomy:
         """Returns the nodes and notes."""
+        self._hang_in_groups()
         aliases = self._aliases()
         parents = self._parents()
         siblings: dict[tuple[Hashable, str], str | None] = {}
@@ -203,6 +175,12 @@ class UsageCollector:
             self.raw.nodes.append(RawNode(key, parent, label, tuple(names), taxon.rank, taxon.row))
         if renamed:
             self._note("renamed", f"Named like a sibling, and told apart by rank, authorship or id: {_taxa(renamed)}.")
+        if self._cited:
+            self._note(
+                "authorship",
+                f"Authorship taken off names: {len(self._cited):,} (first: row {self._cited[0]}).",
+                self._cited[0],
+            )
         if self._provisional:
             self._note("provisional", f"Accepted provisionally: {_taxa(self._provisional)}.")
         if self._long is not None:
@@ -217,6 +195,57 @@ class UsageCollector:
                 "left out", f"Left out: {count:,} {what}" + ("." if row is None else f" (first: row {row})."), row
             )
         return self.raw
+
+    def _without_author(self, row: int, name: str, author: str) -> tuple[str, str]:
+        short, by = split_authorship(name, author, cited=True)
+        if short != name and not author:
+            self._cited.append(row)
+        return short, by
+
+    def _hang_in_groups(self) -> None:
+        """Gives each taxon without a parent's id the lowest of its groups as parent, and makes those in no row.
+
+        A file that gives ids has one taxon without a parent at its top: that is the root, whatever its groups.
+        """
+        tops = [key for key, taxon in self._taxa.items() if taxon.parent == ""]
+        if len(tops) == 1 < len(self._taxa):
+            return
+        known: dict[tuple[str | None, str], list[Hashable]] = {}
+        for key, taxon in self._taxa.items():
+            known.setdefault((taxon.rank, taxon.name), []).append(key)
+        for start in tops:
+            groups = dict(self._groups.get(start, ()))
+            above: Hashable = ""
+            path: tuple[str, ...] = ()
+            stated: list[tuple[str, str]] = []
+            for level, group in groups.items():
+                path = (*path, group)
+                # Two families may have a genus of one name: the groups that both state must be the same.
+                same = (
+                    key
+                    for key in known.get((level, group), ())
+                    if key != start and all(groups.get(r, g) == g for r, g in self._groups.get(key, ()))
+                )
+                key = next(same, None)
+                if key is None:
+                    key = path
+                    self._taxa[key] = _Taxon(self._taxa[start].row, above, group, level, "")
+                    self._groups[key] = list(stated)
+                    known.setdefault((level, group), []).append(key)
+                stated.append((level, group))
+                above = key
+            if not self._is_above(start, above):
+                self._taxa[start] = replace(self._taxa[start], parent=above)
+
+    def _is_above(self, key: Hashable, other: Hashable) -> bool:
+        """Tells whether a taxon is above another, or the same."""
+        seen: set[Hashable] = set()
+        while other in self._taxa and other not in seen:
+            if other == key:
+                return True
+            seen.add(other)
+            other = self._taxa[other].parent
+        return False
 
     def _told_apart(
         self,

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building.edges import EdgeCollector, Graph
+from taxtune.taxonomy.readers.obo import is_obo
+from taxtune.taxonomy.readers.rdf import is_rdf
 from taxtune.taxonomy.sources.edge_lists import read_edge_list, read_name_list
 from taxtune.taxonomy.sources.leaves import read_leaves
 from taxtune.taxonomy.sources.lines import first_lines
+from taxtune.taxonomy.sources.ontologies import read_ontology
 from taxtune.taxonomy.sources.oven import Linked, OvenExample, link_oven, read_oven
 from taxtune.taxonomy.sources.synsets import Direction, is_synset_edges, read_synset_edges, read_synset_names
 from taxtune.taxonomy.sources.wikidata_dump import read_wikidata_dump
@@ -31,7 +34,7 @@ __all__ = [
 ]
 
 #: The formats of graphs that can be asked for; "auto" looks at the content.
-SOURCES = ("auto", "edges", "synsets", "kgtk", "wikidata-json")
+SOURCES = ("auto", "edges", "synsets", "kgtk", "wikidata-json", "rdf", "obo")
 
 
 def read_graph(
@@ -55,6 +58,7 @@ def read_graph(
             - "synsets": two synset ids a line, the parent first unless a direction says otherwise;
             - "kgtk": Wikidata as KGTK edges (node1, label, node2);
             - "wikidata-json": Wikidata's entity dump;
+            - "rdf": SKOS, OWL or RDFS, and "obo": an ontology in OBO's format, as the readers of trees read them;
             - "auto": whichever of these each file is.
         names: Files with labels and aliases: KGTK, a table with the columns id, label and aliases, or names of synsets.
         properties: For Wikidata, the properties that are edges.
@@ -80,6 +84,8 @@ def read_graph(
             read_wikidata_dump(
                 path, into, properties=properties, only=only, language=language, names=not names, on_bytes=hear
             )
+        elif kind in ("rdf", "obo"):
+            read_ontology(path, into, kind)
         else:
             read_edge_list(path, into, direction=direction, on_bytes=hear)
     for path in names:
@@ -98,7 +104,12 @@ _TRIPLE = re.compile(r"(?:[^\t]*\t)?[QPL]\d+\tP\d+\t[^\t]+(?:\t[^\t]*)*")
 
 
 def _detect(path: Path) -> str:
-    first = _beginning(path)[0]
+    start = _beginning(path)
+    first = start[0]
+    if is_rdf("\n".join(start), path):
+        return "rdf"
+    if is_obo("\n".join(start)):
+        return "obo"
     if first.lstrip()[:1] in ("{", "["):
         return "wikidata-json"
     if is_synset_edges(first):

@@ -6,15 +6,14 @@ packed file moves evenly.
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
 
 from taxtune.errors import TaxonomyError
+from taxtune.tables import unpacked
 
 __all__ = ["OnBytes", "first_lines", "lines"]
 
@@ -37,7 +36,7 @@ def lines(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[tuple[int,
     number = 0
     try:
         size = path.stat().st_size
-        with path.open("rb") as raw, _unpacked(raw) as file:
+        with path.open("rb") as raw, unpacked(raw) as file:
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                     line = line[3:]
@@ -80,18 +79,6 @@ def first_lines(path: Path, count: int = 5) -> list[str]:
     if not found:
         raise TaxonomyError("The file is empty.", file=path)
     return found
-
-
-def _unpacked(raw: IO[bytes]) -> IO[bytes]:
-    start = raw.read(6)
-    raw.seek(0)
-    if start.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-    if start.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.BZ2File(raw))
-    if start.startswith(b"\xfd7zXZ\x00"):
-        return cast("IO[bytes]", lzma.LZMAFile(raw))
-    return raw
 
 
 def _cut_off(path: Path, row: int, problem: Exception) -> TaxonomyError:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from taxtune.taxonomy.building import EdgeFate
 from taxtune.taxonomy.building.cycles import break_cycles
 from taxtune.taxonomy.building.exact import by_cycles, by_subsets
-from taxtune.taxonomy.building.heuristic import by_order, disjoint_cycles
+from taxtune.taxonomy.building.heuristic import by_order, disjoint_cycles, losing_fewer
 from taxtune.taxonomy.building.knot import Budget, Knot, shortest_way
 
 from .graphs import built, kept_edges, knots
@@ -53,6 +54,39 @@ def test_the_heuristic_breaks_every_cycle_and_its_bound_is_one(knot: Knot) -> No
     assert breaks(knot, dropped)
     best = len(by_subsets(knot).dropped or ())
     assert disjoint_cycles(knot, dropped, Budget(10**7)) <= best <= len(dropped)
+
+
+def lost(knot: Knot, dropped: tuple[int, ...]) -> int | None:
+    """How many nodes no entry reaches once some arcs are dropped, told by networkx; None if a cycle is left."""
+    left = nx.DiGraph([arc for number, arc in enumerate(knot.arcs) if number not in dropped])
+    if not nx.is_directed_acyclic_graph(left):
+        return None
+    left.add_edges_from((-1, node) for node, entry in enumerate(knot.entries) if entry)
+    return len(knot) - len(nx.descendants(left, -1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(knots(max_nodes=5))
+def test_of_the_smallest_sets_one_goes_that_loses_the_fewest_nodes(knot: Knot) -> None:
+    found = by_subsets(knot, lose=True)
+    assert found.dropped is not None
+    sets = itertools.combinations(range(len(knot.arcs)), len(found.dropped))
+    assert lost(knot, found.dropped) == min(n for dropped in sets if (n := lost(knot, dropped)) is not None)
+    fewer = itertools.combinations(range(len(knot.arcs)), len(found.dropped) - 1)
+    assert all(lost(knot, dropped) is None for dropped in fewer)
+
+
+@settings(max_examples=40, deadline=None)
+@given(knots(max_nodes=7))
+def test_exchanges_lose_no_more_nodes_and_break_every_cycle_with_as_many_arcs(knot: Knot) -> None:
+    plain = by_subsets(replace(knot, entries=[True] * len(knot))).dropped
+    assert plain is not None
+    better = losing_fewer(knot, plain, Budget(10**7))
+    assert len(better) == len(plain)
+    now, before = lost(knot, better), lost(knot, plain)
+    assert now is not None
+    assert before is not None
+    assert now <= before
 
 
 @settings(max_examples=40, deadline=None)
@@ -155,6 +189,19 @@ def test_fewest_edges_may_cut_nodes_off_and_losing_no_node_may_take_more() -> No
     few = built(pairs, cycles="fewest-edges")
     assert kept_edges(few, EdgeFate.CYCLE) == {("b", "a")}
     assert [few.ids[node] for node in few.order.tolist()] == ["root", "a"]
+
+
+def test_the_fewest_edges_cut_off_no_node_that_they_need_not() -> None:
+    # Either edge of each ring breaks it; the one that leads into it from the root is not the one to drop.
+    pairs = [(f"a{i}", "root") for i in range(20)]
+    pairs += [edge for i in range(20) for edge in ((f"b{i}", f"a{i}"), (f"a{i}", f"b{i}"))]
+    tree = built(pairs, cycles="fewest-edges")
+    assert kept_edges(tree, EdgeFate.CYCLE) == {(f"a{i}", f"b{i}") for i in range(20)}
+    assert len(tree.order) == 41
+    # A ring too long for the method of sets of nodes: any of its edges would do.
+    ring = [("n00", "root"), *((f"n{i + 1:02}", f"n{i:02}") for i in range(29)), ("n00", "n29")]
+    for seed in range(5):
+        assert len(built(ring, cycles="fewest-edges", root="root", seed=seed).order) == 31
 
 
 def test_each_lost_edge_comes_with_the_cycle_it_was_on() -> None:

@@ -114,7 +114,7 @@ def test_a_line_of_three_synsets_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"wordnet\.txt:5: The line has 3 words and not two ids"):
         read_graph([path])
     with pytest.raises(TaxonomyError, match="There is no such graph format"):
-        read_graph([path], format="rdf")
+        read_graph([path], format="gml")
 
 
 def test_several_files_make_one_graph(tmp_path: Path) -> None:
