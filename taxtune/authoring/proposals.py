@@ -70,7 +70,10 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
     Raises:
         DataError: If a column is missing, a node is not on the tree, or a cell is empty or cannot be; names the row.
     """
-    table = parse_table(read_text(path, error=DataError, what="proposals"), str(path), error=DataError)
+    text = read_text(path, error=DataError, what="proposals")
+    if text.split() == [",".join(_COLUMNS)]:
+        return []  # nothing was proposed, or everything removed
+    table = parse_table(text, str(path), error=DataError)
     columns = {name: table.column(name) for name in _COLUMNS}
     missing = [name for name in ("node", "alias") if columns[name] is None]
     if missing:

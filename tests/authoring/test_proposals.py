@@ -24,6 +24,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_proposals(file, TREE) == ROWS
 
 
+def test_a_file_without_proposals_proposes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(proposals_csv(TREE, []))
+    assert read_proposals(file, TREE) == []
+
+
 def test_marked_names_and_names_that_are_there_are_not_added() -> None:
     more, counts = apply_proposals(TREE, ROWS)
     assert more.aliases == ((), ("broth", "potage"), (), ())
