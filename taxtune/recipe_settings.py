@@ -78,6 +78,11 @@ class TaxonomySettings(Settings):
         "groups",
         "indented",
         "imagenet-json",
+        "nested-json",
+        "breadcrumbs",
+        "taxdump",
+        "rdf",
+        "obo",
     ] = "auto"
     root: str | None = None
     root_label: str | None = None

@@ -10,7 +10,7 @@ import io
 import lzma
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -23,9 +23,12 @@ __all__ = [
     "clean",
     "column_key",
     "csv_delimiter",
+    "join_cell",
+    "other_names",
     "parse_table",
     "read_text",
     "split_aliases",
+    "split_cell",
     "unpacked",
 ]
 
@@ -87,14 +90,49 @@ def csv_delimiter(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
+def split_cell(text: str, separators: str) -> list[str]:
+    """Returns the parts of a cell.
+
+    A backslash in front of a separator, or of another backslash, makes it a part of a name; elsewhere it is one itself.
+
+    Args:
+        text: The cell.
+        separators: The characters that part names.
+    """
+    parts = [""]
+    escaped = False
+    for character in text:
+        if escaped:
+            parts[-1] += character if character in f"{separators}\\" else f"\\{character}"
+        elif character in separators:
+            parts.append("")
+        elif character != "\\":
+            parts[-1] += character
+        escaped = character == "\\" and not escaped
+    if escaped:
+        parts[-1] += "\\"
+    return parts
+
+
+def join_cell(parts: Iterable[str], separators: str) -> str:
+    """Returns a cell that `split_cell` makes the same parts of; parts are parted by the first of the separators."""
+    table = str.maketrans({character: f"\\{character}" for character in f"{separators}\\"})
+    return separators[0].join(part.translate(table) for part in parts)
+
+
+def other_names(text: str, label: str) -> tuple[str, ...]:
+    """Returns the names in a cell as `split_aliases` does, without one that is the label to the letter."""
+    return tuple(name for name in split_aliases(text) if name != label)
+
+
 def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
     """Returns the names in a cell, separated by ";" or "|", without repeats and without the label itself.
 
     Args:
-        text: The cell.
-        latin: The node's label; a common name that merely repeats it is dropped.
+        text: The cell; in a name that holds a separator a backslash stands in front of it.
+        latin: The node's label; a common name that merely repeats it, upper and lower case alike, is dropped.
     """
-    names = dict.fromkeys(clean(name) for name in text.replace("|", ";").split(";"))
+    names = dict.fromkeys(clean(name) for name in split_cell(text, ";|"))
     return tuple(name for name in names if name and name.casefold() != latin.casefold())
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.tables import parse_table, read_text
+from taxtune.tables import join_cell, parse_table, read_text, split_cell
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["AMBIGUOUS", "KINDS", "Proposal", "apply_proposals", "proposals_csv", "read_proposals"]
@@ -54,9 +53,7 @@ def proposals_csv(taxonomy: Taxonomy, proposals: Iterable[Proposal]) -> str:
 
 
 def _reference(taxonomy: Taxonomy, node: int) -> str:
-    path = taxonomy.path(node)
-    # A label with a slash would make the path another one.
-    return json.dumps(path, ensure_ascii=False) if any("/" in label for label in path) else "/".join(path)
+    return join_cell(taxonomy.path(node), "/")
 
 
 def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
@@ -106,16 +103,9 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
 
 
 def _node(taxonomy: Taxonomy, reference: str, file: Path, row: int) -> int:
-    where: str | list[str] = reference
-    if reference.startswith("["):
-        try:
-            parts = json.loads(reference)
-        except ValueError:
-            parts = None
-        if isinstance(parts, list) and parts and all(isinstance(part, str) for part in parts):
-            where = parts
+    path = split_cell(reference, "/")
     try:
-        return taxonomy.resolve(where)
+        return taxonomy.resolve(path if len(path) > 1 else reference)
     except TaxonomyError as error:
         raise DataError(
             f"The node is not on the tree: {error.message}",

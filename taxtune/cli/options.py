@@ -84,8 +84,8 @@ FormatOption = Annotated[
 ]
 # taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
 _FORMATS = (
-    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, nabirds, groups, indented or imagenet-json; auto looks "
-    "at the content"
+    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, taxdump, nabirds, groups, indented, breadcrumbs, "
+    "imagenet-json, nested-json, rdf or obo; auto looks at the content"
 )
 FileFormatOption = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help=f"The taxonomy's format: {_FORMATS}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,11 +21,12 @@ from taxtune.cli.options import (
 from taxtune.cli.taxonomy_build import build, link
 from taxtune.cli.taxonomy_enrich import enrich
 from taxtune.cli.taxonomy_from_labels import from_labels
+from taxtune.errors import TaxonomyError
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy, TaxonomyReport
 
-__all__ = ["check", "show", "taxonomy_app"]
+__all__ = ["check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(
     help="Look at a label taxonomy, build one, or give its nodes more names.", no_args_is_help=True
@@ -55,6 +57,38 @@ def check(
         _print_report(report)
     if not report.ok:
         raise typer.Exit(2)
+
+
+@taxonomy_app.command()
+def convert(
+    file: TaxonomyArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tree goes: .csv, .json or .ttl.")],
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="paths, edges, nested-json or skos; by default what OUT's suffix says."),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--english-names", help="Add taxtune's English names of Latin groups, as leads.")
+    ] = False,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
+
+    Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
+    """
+    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy.convert import write_taxonomy, writer_of
+
+    kind = writer_of(out, to)
+    if Path(file).resolve() == out.resolve():
+        raise TaxonomyError("The result would overwrite the file that is read.", file=out, remedy="Choose another.")
+    if out.exists() and not force:
+        raise TaxonomyError("The file is there already; nothing was written.", file=out, remedy="Add --force.")
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    write_taxonomy(taxonomy, out, kind, force=force)
+    print(f"taxtune: {len(taxonomy):,} nodes are in {out} ({kind})", file=sys.stderr)
 
 
 @taxonomy_app.command()

@@ -273,8 +273,6 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "names", f"{names['without_label']:,} nodes without a label: their ids are their labels"
     yield "", f"{names['label_with_id']:,} labels with the id in them, since a sibling has the same"
     yield "", f"{names['labels_of_several_nodes']:,} labels that several nodes have"
-    if names["aliases_with_separators_replaced"]:
-        yield "", f"{names['aliases_with_separators_replaced']:,} aliases with ; or |, written with a comma"
     if names["aliases_too_long"]:
         yield "", f"{names['aliases_too_long']:,} aliases of more than 2,000 characters left out"
     if leaves is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,10 +93,13 @@ def enrich(
     is marked as ambiguous and not added, unless the mark is taken out of the file or --marked is given.
     """
     from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy.convert import writer_of
 
     read = [Path(file), *([apply] if apply else [])]
     keep(read, out)
     if apply is not None:
+        if out is not None:
+            writer_of(out)
         if source or llm:
             raise DataError("--apply adds what was proposed; --source and --llm belong to the proposing.")
         # Without the English names that come with taxtune: they are added when the new file is read.
@@ -117,8 +121,12 @@ def enrich(
         raise DataError("The source 'llm' needs a model.", remedy="Name it with --llm.")
     sources = [name for name in SOURCES if name in wanted]
     wordnet = find_wordnet()
-    if wordnet is None and not source and "wordnet" in sources:
+    # What was not asked for by name may be missing.
+    if wordnet is None and not source:
         sources.remove("wordnet")
+    if not source and find_spec("lemminflect") is None:
+        sources.remove("inflection")
+        note("Without inflections, which need the package lemminflect: pip install 'taxtune[names]'")
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
@@ -198,7 +206,7 @@ def _publish(tree: Taxonomy, found: Enrichment, text: str, out: Path | None, as_
 
 def _apply(tree: Taxonomy, proposals: Path, out: Path | None, marked: bool, as_json: bool) -> None:
     from taxtune.authoring.proposals import apply_proposals, read_proposals
-    from taxtune.authoring.tree_file import tree_csv, write_tree
+    from taxtune.taxonomy.convert import WRITERS, write_taxonomy
 
     more, counts = apply_proposals(tree, read_proposals(proposals, tree), marked=marked)
     added = counts["alias"] + counts["lead"]
@@ -209,9 +217,9 @@ def _apply(tree: Taxonomy, proposals: Path, out: Path | None, marked: bool, as_j
     if out is None:
         if as_json:
             raise DataError("With --apply, --json prints the counts; the tree needs --out.")
-        print(tree_csv(more), end="")
+        print(WRITERS["paths"](more), end="")
         print(f"taxtune: {summary}", file=sys.stderr)
         return
-    write_tree(out, more)
+    write_taxonomy(more, out, force=True)
     print(f"taxtune: the tree is in {out}", file=sys.stderr)
     print(json.dumps({"added": added, **counts}, indent=2) if as_json else summary)

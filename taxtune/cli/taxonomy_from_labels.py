@@ -89,6 +89,7 @@ def from_labels(
     one that WordNet does not have stands below its head noun ("wedding cake": cake), or else below the root.
     """
     from taxtune.authoring.labels import read_labels
+    from taxtune.taxonomy.convert import writer_of
 
     if llm is not None and (synsets is not None or synsets_out is not None):
         raise DataError("--synsets and --synsets-out are about WordNet, which --llm takes the place of.")
@@ -96,6 +97,8 @@ def from_labels(
         synsets_out = out.with_name(f"{out.stem}.synsets.csv")
         if synsets is not None and synsets.resolve() == synsets_out.resolve():
             synsets_out = None  # it is kept as it was edited
+    if out is not None:
+        writer_of(out)
     keep([labels, *([synsets] if synsets else [])], out, synsets_out)
     found = read_labels(labels)
     depth = max_depth or None
@@ -188,11 +191,11 @@ def _publish(
 ) -> None:
     from taxtune import atomic
     from taxtune.authoring.choices import choices_csv
-    from taxtune.authoring.tree_file import tree_csv, write_tree
+    from taxtune.taxonomy.convert import WRITERS, write_taxonomy
 
     taxonomy = tree.taxonomy
     if out is not None:
-        write_tree(out, taxonomy)
+        write_taxonomy(taxonomy, out, force=True)
         print(f"taxtune: the tree is in {out}", file=sys.stderr)
     if synsets_out is not None and choices:
         atomic.write_text(synsets_out, choices_csv(choices))
@@ -237,7 +240,7 @@ def _publish(
         for line in _choice_lines(choices):
             print(line, file=stream)
     if out is None:
-        print(tree_csv(taxonomy), end="")
+        print(WRITERS["paths"](taxonomy), end="")
     else:
         print(f"Look at it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)
 

@@ -17,6 +17,7 @@ from taxtune.authoring.grouping import ATTEMPTS, LABELS, group_labels
 from taxtune.authoring.labels import as_labels, read_labels
 from taxtune.errors import DataError, ModelError, TaxonomyError
 from taxtune.taxonomy import read_taxonomy
+from taxtune.taxonomy.convert import write_taxonomy
 from taxtune.wordnet import WordNet
 from tests import servers
 from tests.authoring.food_wordnet import SENSES
@@ -312,10 +313,8 @@ def test_many_labels_are_asked_about_in_parts_that_share_their_groups() -> None:
 
 
 def test_a_tree_in_a_file_is_the_tree(small: WordNet, tmp_path: Path) -> None:
-    from taxtune.authoring.tree_file import write_tree
-
     tree = built(small, "dog", "beagle", "apple_pie", "a/b")
-    again = read_taxonomy(write_tree(tmp_path / "tree.csv", tree.taxonomy))
+    again = read_taxonomy(write_taxonomy(tree.taxonomy, tmp_path / "tree.csv"))
     assert {again.path(again.resolve(name)) for name in tree.nodes} == {
         tree.taxonomy.path(v) for v in tree.nodes.values()
     }

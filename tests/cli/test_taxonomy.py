@@ -136,7 +136,7 @@ def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
 
 def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    for command in ("check", "show"):
+    for command in ("check", "show", "convert"):
         assert run_command(monkeypatch, "taxonomy", command, "--help") == 0
         shown = capsys.readouterr().out
         assert [name for name in FORMATS if name not in shown] == []
@@ -165,3 +165,27 @@ def test_an_added_root_is_named_on_the_command_line(
     for command in (("taxonomy", "check", own), ("place", texts, "-t", own)):
         assert run_command(monkeypatch, *command, *named) == 2
         assert "The file has a root of its own" in capsys.readouterr().err
+
+
+def test_convert_writes_another_format_and_over_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree, out = tmp_path / "ways.txt", tmp_path / "tree.json"
+    tree.write_text("animal > bird > duck\nanimal > fish\n")
+    assert run_command(monkeypatch, "taxonomy", "convert", tree, out) == 0
+    assert "4 nodes are in" in capsys.readouterr().err
+    written = out.read_text()
+    assert run_command(monkeypatch, "taxonomy", "convert", out, tmp_path / "tree.csv", "--to", "edges") == 0
+    assert (tmp_path / "tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
+    capsys.readouterr()
+    for arguments, message in (
+        ([tree, out], "is there already; nothing was written. Add --force."),
+        ([tree, tmp_path / "tree.xml"], "The suffix says no format that can be written. (got '.xml')"),
+        ([tree, tmp_path / "tree.x", "--to", "yaml"], "There is no such format to write. (got 'yaml')"),
+        ([out, out, "--force"], "would overwrite the file that is read"),
+    ):
+        assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2
+        assert message in capsys.readouterr().err
+    assert out.read_text() == written
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree.csv", "tree.json", "ways.txt"]
+    assert run_command(monkeypatch, "taxonomy", "convert", tree, out, "--force") == 0

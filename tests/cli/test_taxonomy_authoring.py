@@ -110,6 +110,7 @@ def test_a_model_is_asked_and_what_cannot_be_read_is_kept(
         (("--marked",), "--marked belongs to --apply."),
         (("--apply", "p.csv", "--source", "short"), "--source and --llm belong to the proposing"),
         (("--apply", "nothing.csv"), "There is no such proposals file"),
+        (("--apply", "p.csv", "--out", "tree.xyz"), "suffix says no format that can be written"),
         (("--out", "tree.csv"), "would overwrite a file that is in use"),
         (("--llm", "openai/"), "openai"),
     ],
@@ -187,12 +188,12 @@ def test_the_folder_of_photos_resolves(
     assert run_command(monkeypatch, "taxonomy", "from-labels", tmp_path / "photos") == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [
-        "path,rank,aliases,leads",
-        "entity,,,",
-        "entity/baked goods,,,",
-        "entity/baked goods/apple pie,,,",
-        "entity/baked goods/cheesecake,,,",
-        "entity/beagle,,,",
+        "path",
+        "entity",
+        "entity/baked goods",
+        "entity/baked goods/apple pie",
+        "entity/baked goods/cheesecake",
+        "entity/beagle",
     ]
     assert "labels   3" in said.err
 
@@ -216,7 +217,8 @@ def test_a_model_sorts_labels(
     ("arguments", "message"),
     [
         (("nothing.txt",), "There is no such labels file"),
-        (("labels.txt", "--out", "labels.txt"), "would overwrite a file that is in use"),
+        (("labels.csv", "--out", "labels.csv"), "would overwrite a file that is in use"),
+        (("labels.txt", "--out", "tree.txt"), "suffix says no format that can be written"),
         (("labels.txt", "--synsets", "nothing.csv"), "There is no such synsets file"),
         (("labels.txt", "--llm", "openai/x", "--synsets", "s.csv"), "are about WordNet"),
         (("labels.txt", "--min-children", "1"), "--min-children"),

@@ -70,6 +70,7 @@ class Graph:
         aliases: Other names by node number.
         files: The files that the edges come from.
         notes: What the sources left out or counted, by what it is.
+        leads: Names by node number that lead answers to a node and do not identify it.
     """
 
     ids: list[str]
@@ -80,6 +81,7 @@ class Graph:
     aliases: dict[int, tuple[str, ...]]
     files: tuple[str, ...]
     notes: dict[str, int] = field(default_factory=dict)
+    leads: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -100,6 +102,7 @@ class EdgeCollector:
         self._file, self._row = array("q"), array("q")
         self._labels: dict[int, str] = {}
         self._aliases: dict[int, dict[str, None]] = {}
+        self._leads: dict[int, dict[str, None]] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._number
@@ -151,15 +154,15 @@ class EdgeCollector:
             self.notes["further labels, kept as aliases"] += 1
             self._aliases.setdefault(number, {})[label] = None
 
-    def alias(self, key: str, alias: str) -> None:
-        """Gives a node another name."""
+    def alias(self, key: str, alias: str, *, leads: bool = False) -> None:
+        """Gives a node another name, or one that only leads answers to it."""
         number = self._number.get(key)
         if number is None:
             self.notes["names of ids that are in no edge"] += 1
             return
         alias = tidy(alias)
         if alias:
-            self._aliases.setdefault(number, {})[alias] = None
+            (self._leads if leads else self._aliases).setdefault(number, {})[alias] = None
 
     def finish(self) -> Graph:
         """Returns the graph.
@@ -196,4 +199,5 @@ class EdgeCollector:
             aliases={renumbered[i]: tuple(names) for i, names in self._aliases.items()},
             files=tuple(self.files),
             notes=dict(self.notes),
+            leads={renumbered[i]: tuple(names) for i, names in self._leads.items()},
         )

@@ -20,7 +20,6 @@ class Names:
         aliases: Its other names.
         unlabelled: Nodes whose label is their id, since they have none, or one of more than 2,000 characters.
         renamed: Nodes whose label got their id behind it, since siblings have the same; the plain label is an alias.
-        changed_aliases: How many aliases had ";" or "|" in them, which separate aliases in a file and became ",".
         long_aliases: How many aliases of more than 2,000 characters were left out.
         shared_labels: How many labels several nodes have, after renaming.
         most_shared: The label that most nodes have, and how many; None if every label is that of one node.
@@ -30,7 +29,6 @@ class Names:
     aliases: dict[int, tuple[str, ...]]
     unlabelled: list[int]
     renamed: list[int]
-    changed_aliases: int
     long_aliases: int
     shared_labels: int
     most_shared: tuple[str, int] | None
@@ -54,15 +52,12 @@ def name_nodes(built: BuiltTree) -> Names:
         labels[node] = unique
 
     aliases: dict[int, tuple[str, ...]] = {}
-    changed = long = 0
+    long = 0
     for node in order:
         names = []
         for alias in (*([plain[node]] if node in plain else ()), *graph.aliases.get(node, ())):
             if len(alias) > _LONGEST:
                 long += 1
-            elif ";" in alias or "|" in alias:
-                changed += 1
-                names.append(" ".join(alias.replace(";", ",").replace("|", ",").split()))
             else:
                 names.append(alias)
         if names:
@@ -77,7 +72,6 @@ def name_nodes(built: BuiltTree) -> Names:
         aliases=aliases,
         unlabelled=unlabelled,
         renamed=sorted(plain),
-        changed_aliases=changed,
         long_aliases=long,
         shared_labels=sum(count > 1 for count in counts.values()),
         most_shared=most if most[1] > 1 else None,

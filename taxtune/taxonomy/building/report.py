@@ -132,7 +132,6 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
             "label_with_id": len(names.renamed),
             "labels_of_several_nodes": names.shared_labels,
             "most_shared_label": None if names.most_shared is None else list(names.most_shared),
-            "aliases_with_separators_replaced": names.changed_aliases,
             "aliases_too_long": names.long_aliases,
         },
         "leaves": None

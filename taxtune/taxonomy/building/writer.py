@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 from taxtune import atomic
+from taxtune.tables import join_cell
 from taxtune.taxonomy.building.build import BuiltTree
 from taxtune.taxonomy.building.naming import Names
 
@@ -14,7 +15,9 @@ __all__ = ["write_tree"]
 
 
 def write_tree(path: Path, built: BuiltTree, names: Names) -> Path:
-    """Writes a tree as CSV with the columns child, parent, label and aliases, depth first; returns the path.
+    """Writes a tree as CSV with the columns child, parent, label, aliases and perhaps leads; returns the path.
+
+    The rows are depth first.
 
     Nodes are told apart by their ids (the columns child and parent), so that any number may share a label.
 
@@ -23,9 +26,11 @@ def write_tree(path: Path, built: BuiltTree, names: Names) -> Path:
     """
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(("child", "parent", "label", "aliases"))
+    leads = built.graph.leads
+    table.writerow(("child", "parent", "label", "aliases", *(["leads"] if leads else [])))
     for node in built.order.tolist():
         parent = built.parent_of(node)
         above = "" if parent < 0 else built.ids[parent]
-        table.writerow((built.ids[node], above, names.labels[node], "; ".join(names.aliases.get(node, ()))))
+        cells = [names.aliases.get(node, ()), *([leads.get(node, ())] if leads else [])]
+        table.writerow((built.ids[node], above, names.labels[node], *(join_cell(some, ";|") for some in cells)))
     return atomic.write_text(path, text.getvalue())

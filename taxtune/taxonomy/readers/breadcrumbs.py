@@ -18,7 +18,7 @@ __all__ = ["is_breadcrumb_list", "parse_breadcrumbs"]
 
 _GOOGLE = re.compile(r"#\s*Google_Product_Taxonomy_Version")
 _WITH_ID = re.compile(r"(\d+)\s+-\s+(.*)")
-_STEP = re.compile(r"\s+>\s+")
+_STEP = re.compile(r"(?:(?<=\s)|^)>(?=\s|$)")
 _LOOKED_AT = 500
 
 
@@ -27,7 +27,7 @@ def is_breadcrumb_list(text: str) -> bool:
     if _GOOGLE.match(text):
         return True
     lines = [line.strip() for line in text.splitlines()[:_LOOKED_AT] if line.strip() and not line.startswith("#")]
-    ways = [_STEP.split(_split_id(line)[1]) for line in lines]
+    ways = [[clean(step) for step in _STEP.split(_split_id(line)[1])] for line in lines]
     tops = {way[0] for way in ways if len(way) > 1}
     return bool(tops) and all(len(way) > 1 or way[0] in tops for way in ways)
 
@@ -45,7 +45,7 @@ def parse_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxon
         if not line.strip() or line.startswith("#"):
             continue
         key, way = _split_id(line.strip())
-        names = [clean(step) for step in re.split(r"(?:^|\s+)>(?:\s+|$)", way)]
+        names = [clean(step) for step in _STEP.split(way)]
         if not all(names):
             collector.raw.defects.append(
                 Defect(

@@ -2,16 +2,18 @@
 
 Columns: `child` (an id), `parent` (the id of the parent; empty for the root), and optionally `label` (the node's name,
 the id if left out), `aliases` (other names, separated by ";" or "|", the preferred one first), `leads` (names that lead
-an answer to the node and do not identify it) and `rank`. The root may have a row of its own with an empty parent; if no
-row has one, the root is the one parent that is no child.
+an answer to the node and do not identify it), `rank`, and `node_id` (which id each node has, where child and parent are
+none). The root may have a row of its own with an empty parent; if no row has one, the root is the one parent that is no
+child.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, split_aliases
+from taxtune.tables import Row, Table, other_names
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
@@ -40,6 +42,7 @@ def parse_edges(table: Table) -> RawTaxonomy:
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
     leads = table.column("leads", "lead")
     raw = RawTaxonomy(table.file, "edges")
+    ids: dict[str, str] = {}
     stated: dict[tuple[str, str], tuple[int, RawNode]] = {}
     for row in table.rows:
         problem = _row_defect(table, row, child, parent)
@@ -61,7 +64,9 @@ def parse_edges(table: Table) -> RawTaxonomy:
                 )
             )
             name = key
-        others, led = split_aliases(row.cell(aliases), name), split_aliases(row.cell(leads), name)
+        if identity := row.cell(table.column("node_id")):
+            ids[key] = identity
+        others, led = other_names(row.cell(aliases), name), other_names(row.cell(leads), name)
         node = RawNode(key, above or None, name, others, row.cell(rank) or None, row.line, led)
         if (key, above) not in stated:
             stated[key, above] = (row.line, node)
@@ -81,7 +86,26 @@ def parse_edges(table: Table) -> RawTaxonomy:
             )
         )
     _add_root(raw)
+    if table.column("node_id") is not None:
+        _name_by_ids(raw, ids)
     return raw
+
+
+def _name_by_ids(raw: RawTaxonomy, ids: Mapping[str, str]) -> None:
+    """Makes the column `node_id` say which nodes have ids: child and parent then only tie the rows together."""
+    owners: dict[str, list[str]] = {}
+    for key, identity in ids.items():
+        owners.setdefault(identity, []).append(key)
+    for identity, keys in owners.items():
+        if len(keys) > 1:
+            message = f"{len(keys)} nodes have this id: {', '.join(keys[:5])}."
+            remedy = "Give every node an id of its own, or none."
+            raw.defects.append(Defect("conflicting rows", message, raw.file, None, True, identity, remedy))
+
+    def known_by(key: Hashable | None) -> Hashable | None:
+        return None if key is None else ids.get(str(key), (key,))
+
+    raw.nodes = [replace(node, key=known_by(node.key), parent=known_by(node.parent)) for node in raw.nodes]
 
 
 def _row_defect(table: Table, row: Row, child: int, parent: int) -> Defect | None:

@@ -1,11 +1,11 @@
-"""Reader of CSV paths: one row a node, with the names on the way to it from the root.
+r"""Reader of CSV paths: one row a node, with the names on the way to it from the root.
 
-Either a column `path` with the names separated by "/" ("bird/waterfowl/mallard"), or one column a level, the root
-first, a row ending where its node is. Level columns are called level1, level2, … ("level_1" too), or, when
-the format is asked for by name, anything: their names are then the ranks. In both cases optional columns are `aliases`
-(other names of the row's node, separated by ";" or "|", the preferred one first), `leads` (names that lead an answer to
-it and do not identify it, separated alike) and `rank` (its rank). The root is the first name of every path; nodes on
-the way need no row of their own.
+Either a column `path` with the names separated by "/" ("bird/waterfowl/mallard"; in a name a slash is written "\/" and
+a backslash before it "\\"), or one column a level, the root first, a row ending where its node is. Level columns are
+called level1, level2, … ("level_1" too), or, when the format is asked for by name, anything: their names are then the
+ranks. In both cases optional columns are `aliases` (other names of the row's node, separated by ";" or "|", the
+preferred one first), `leads` (names that lead an answer to it and do not identify it, separated alike), `rank` (its
+rank) and `id` (an id, each once). The root is the first name of every path; nodes on the way need no row of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, split_aliases
+from taxtune.tables import Row, Table, clean, other_names, split_cell
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
 
@@ -35,6 +35,7 @@ def parse_paths(table: Table) -> RawTaxonomy:
     Raises:
         TaxonomyError: If there is neither a column path nor a level.
     """
+    key = table.column("id")
     aliases, leads, rank = table.column(*_ALIASES), table.column(*_LEADS), table.column("rank")
     whole = table.column("path")
     levels = [] if whole is not None else _levels(table.header)
@@ -49,11 +50,7 @@ def parse_paths(table: Table) -> RawTaxonomy:
     ranks = [None if _LEVEL.fullmatch(table.header[i]) else table.header[i] for i in levels]
     collector = PathCollector(table.file, "paths")
     for row in table.rows:
-        names = (
-            [clean(name) for name in row.cell(whole).strip("/").split("/")]
-            if whole is not None
-            else [row.cell(i) for i in levels]
-        )
+        names = _names(row.cell(whole)) if whole is not None else [row.cell(i) for i in levels]
         while len(names) > 1 and not names[-1] and whole is None:
             names.pop()
         defect = _row_defect(table, row, names)
@@ -62,9 +59,19 @@ def parse_paths(table: Table) -> RawTaxonomy:
             continue
         known: list[str | None] = [None] * len(names) if whole is not None else list(ranks[: len(names)])
         known[-1] = row.cell(rank) or known[-1]
-        others = split_aliases(row.cell(aliases), names[-1])
-        collector.add(row.line, names, known, others, leads=split_aliases(row.cell(leads), names[-1]))
+        others, led = (other_names(row.cell(column), names[-1]) for column in (aliases, leads))
+        collector.add(row.line, names, known, others, leads=led, key=row.cell(key) or None)
     return collector.finish()
+
+
+def _names(path: str) -> list[str]:
+    """Returns the names of a path; slashes at its ends are not counted."""
+    names = [clean(name) for name in split_cell(path, "/")]
+    while len(names) > 1 and not names[-1]:
+        names.pop()
+    while len(names) > 1 and not names[0]:
+        names.pop(0)
+    return names
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:

@@ -113,7 +113,7 @@ def _graph(text: str, path: Path, name: str) -> Graph:
     try:
         graph.parse(data=text, format=syntax, publicID="urn:file:")
     except Exception as problem:  # every syntax raises its own
-        row = getattr(problem, "lines", None) or getattr(getattr(problem, "_exception", None), "getLineNumber", int)()
+        row = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
         message = " ".join(str(problem).split())
         raise TaxonomyError(
             f"The file is not valid {syntax}: {message[:300]}.",
@@ -154,12 +154,12 @@ class _Reader:
             if not labels:
                 unnamed.append(str(iri))
                 labels = [str(iri).rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] or str(iri)]
-            aliases = self._ordered(iri) or [
+            aliases = self._ordered(iri, self.own.aliases) or [
                 *labels[1:],
                 *self._texts(iri, self.skos.altLabel),
                 *self._texts(iri, self.obo.hasExactSynonym),
             ]
-            leads = [*self._texts(iri, self.skos.hiddenLabel)]
+            leads = self._ordered(iri, self.own.leads) or self._texts(iri, self.skos.hiddenLabel)
             for kind in ("Related", "Narrow", "Broad"):
                 leads += self._texts(iri, self.obo[f"has{kind}Synonym"])
             others = tuple(dict.fromkeys(name for name in aliases if name != labels[0]))
@@ -246,8 +246,8 @@ class _Reader:
             self.foreign -= len(texts)
         return list(dict.fromkeys(filter(None, texts)))
 
-    def _ordered(self, iri: Node) -> list[str]:
-        for head in self._objects(iri, self.own.aliases):
+    def _ordered(self, iri: Node, predicate: Node) -> list[str]:
+        for head in self._objects(iri, predicate):
             return [clean(str(text)) for text in self.graph.items(head)]
         return []
 

@@ -39,5 +39,7 @@ def read_ontology(path: Path, into: EdgeCollector, kind: str) -> None:
         into.name(key, node.label)
         for alias in node.aliases:
             into.alias(key, alias)
+        for lead in node.leads:
+            into.alias(key, lead, leads=True)
     for defect in raw.defects:
         into.notes[defect.message] += 1

@@ -1,0 +1,513 @@
+"""Nested JSON, Open Images, lists of ways, NCBI's taxdump, RDF and OBO; and what is said of files that are none."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
+from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, write_tree
+from taxtune.taxonomy.sources import read_graph
+
+
+def write(path: Path, content: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
+    notes: list[str] = []
+    return read_taxonomy(path, names=False, on_note=notes.append, **settings), notes  # type: ignore[arg-type]
+
+
+def paths(tree: Taxonomy) -> list[str]:
+    return ["/".join(tree.path(v)) for v in range(len(tree))]
+
+
+ANIMALS = ["animal", "animal/bird", "animal/bird/duck", "animal/bird/gull", "animal/fish"]
+
+# -- nested JSON -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"name": "animal", "children": [{"name": "bird", "children": [{"name": "duck"}, "gull"]}, {"name": "fish"}]},
+        {
+            "Label": "animal",
+            "Nodes": [{"Label": "bird", "Nodes": [{"Label": "duck"}, {"Label": "gull"}]}, {"Label": "fish"}],
+        },
+        {
+            "title": "animal",
+            "sub_categories": [{"title": "bird", "sub_categories": ["duck", "gull"]}, {"title": "fish"}],
+        },
+        [
+            {
+                "text": "animal",
+                "items": [{"text": "bird", "items": [{"text": "duck"}, {"text": "gull"}]}, {"text": "fish"}],
+            }
+        ],
+        {"animal": {"bird": ["duck", "gull"], "fish": []}},
+        {"animal": {"bird": {"duck": {}, "gull": None}, "fish": None}},
+        {"animal": [{"bird": ["duck", "gull"]}, "fish"]},
+        {"id": "animal", "children": [{"id": "bird", "children": [{"id": "duck"}, {"id": "gull"}]}, {"id": "fish"}]},
+        {"name": "animal", "children": {"bird": {"duck": {}, "gull": {}}, "fish": {}}},
+    ],
+)
+def test_nested_json_in_its_usual_spellings(data: object, tmp_path: Path) -> None:
+    file = write(tmp_path / "tree.json", data)
+    if isinstance(data, dict) and "id" in data:  # an id without children and name is no node
+        file = write(file, json.dumps(data).replace('"id": "duck"', '"id": "duck", "children": []')
+                     .replace('"id": "gull"', '"id": "gull", "children": null')
+                     .replace('"id": "fish"', '"id": "fish", "children": []'))  # fmt: skip
+    tree, notes = read(file)
+    assert paths(tree) == ANIMALS
+    assert not notes
+    assert check_taxonomy(file).format == "nested-json"
+
+
+def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
+    data = {"name": "Aves", "id": 7, "Rank": "class", "alt_labels": ["bird", "birds"], "children": [
+        {"name": "Anas", "id": "q1", "synonyms": "duck", "leads": ["teal"]},
+        {"name": "Larus", "id": "twice"}, {"name": "Rissa", "id": "twice"},
+    ]}  # fmt: skip
+    file = write(tmp_path / "tree.json", data)
+    tree, _ = read(file)
+    assert tree.ids == ("7", "q1", None, None)
+    assert (tree.ranks[0], tree.aliases[0]) == ("class", ("bird", "birds"))
+    assert (tree.aliases[1], tree.leads[1]) == (("duck",), ("teal",))
+    shared = [d for d in check_taxonomy(file).defects if d.kind == "shared id"]
+    assert [(d.value, d.breaks) for d in shared] == [("twice", False)]
+    keyed, _ = read(write(tmp_path / "keyed.json", {"n1": {"name": "bird", "children": {"n2": {"name": "duck"}}}}))
+    assert (keyed.labels, keyed.ids) == (("bird", "duck"), ("n1", "n2"))
+
+
+def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
+    file = write(tmp_path / "tree.json", {"food": ["soup"], "drink": ["tea"]})
+    tree, notes = read(file)
+    assert paths(tree) == [
+        "everything",
+        "everything/food",
+        "everything/food/soup",
+        "everything/drink",
+        "everything/drink/tea",
+    ]
+    assert "under an added root 'everything': 2 nodes" in notes[0]
+    assert read(file, root_label="menu")[0].labels[0] == "menu"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"name": "a", "children": [{"name": "b"}, 3]}, r"neither a name nor a node.*\$\.children\[1\]: 3"),
+        ({"name": "a", "children": "b"}, r"neither a name nor a node.*\$\.children: 'b'"),
+        ({"a": {"b": {"c": 4}}}, r"neither a name nor a node.*\$\.a\.b\.c: 4"),
+        ({"name": "a", "children": [{"name": "b", "aliases": [1]}]}, r"no list of texts.*\$\.children\[0\]\.aliases"),
+        ({"name": "a", "children": [{"name": " "}]}, r"has no name.*\$\.children\[0\]"),
+        (
+            {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},
+            r"\$\.children\[0\] states a node with this label under the same parent, 'a'",
+        ),
+        ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a character.*children\[0\]"),
+        ('{"name": "a",\n "children": [', r":2: The file is not valid JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"id": 1}\n{"id": 2}\n', r":2: .*A value a line is JSON Lines: .*taxtune taxonomy build"),
+    ],
+)
+def test_defects_of_nested_json_are_named_by_their_path(data: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read(write(tmp_path / "tree.json", data))
+
+
+def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
+    data: dict[str, object] = {"name": "n0"}
+    for i in range(1, 400):
+        data = {"name": f"n{i}", "children": [data]}
+    assert read(write(tmp_path / "deep.json", data))[0].height == 399
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (["cat", "dog"], "a list of 2 entries: texts"),
+        ({"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}, r"an object \(keys: '0', '1'\)"),
+        ({"tench": 0, "goldfish": 1}, r"an object \(keys: 'tench', 'goldfish'\)"),
+        ([{"file": "a.jpg", "label": 3}], r"a list of 1 entries: objects \(keys: 'file', 'label'\)"),
+        ([1, 2], "a list of 2 entries: numbers"),
+    ],
+)
+def test_other_json_is_told_what_layouts_there_are_and_what_it_is(data: object, found: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "x.json", data)
+    with pytest.raises(TaxonomyError, match=f"no layout of a taxonomy.*{found}.*nested-json.*inat21-json.*parent_id"):
+        read(file)
+    with pytest.raises(TaxonomyError, match="no layout of a taxonomy"):
+        read(file, format="edges")
+
+
+# -- Open Images -------------------------------------------------------------------------------------------------------
+
+OPEN_IMAGES = {
+    "LabelName": "/m/0bl9f",
+    "Subcategory": [
+        {"LabelName": "/m/0jbk", "Subcategory": [{"LabelName": "/m/015p6"}, {"LabelName": "/m/0ch_cf"}]},
+        {"LabelName": "/m/07yv9", "Part": [{"LabelName": "/m/083wq"}], "Subcategory": [{"LabelName": "/m/0k4j"}]},
+        {"LabelName": "/m/0unnamed"},
+    ],
+}
+DESCRIPTIONS = "/m/0jbk,Animal\n/m/015p6,Bird\n/m/0ch_cf,Fish\n/m/07yv9,Vehicle\n/m/0k4j,Car\n"
+
+
+def test_open_images_gets_its_names_from_the_class_descriptions(tmp_path: Path) -> None:
+    file = write(tmp_path / "bbox_labels_600_hierarchy.json", OPEN_IMAGES)
+    with pytest.raises(TaxonomyError, match=r"ids of Open Images.*'/m/0bl9f'.*class-descriptions-boxable\.csv"):
+        read(file)
+    write(tmp_path / "class-descriptions-boxable.csv", DESCRIPTIONS)
+    tree, notes = read(file)
+    assert paths(tree) == [
+        *(
+            "Entity",
+            "Entity/Animal",
+            "Entity/Animal/Bird",
+            "Entity/Animal/Fish",
+            "Entity/Vehicle",
+            "Entity/Vehicle/Car",
+        ),
+        "Entity//m/0unnamed",
+    ]
+    assert tree.ids[tree.resolve("Bird")] == "/m/015p6"
+    assert tree.resolve("/m/0k4j") == tree.resolve("Car")
+    assert len(notes) == 2
+    assert "Left out: 1 parts" in "".join(notes)
+    assert "does not name are labels: 1" in "".join(notes)
+    write(
+        tmp_path / "class-descriptions-boxable.csv", "LabelName,DisplayName\n" + DESCRIPTIONS + '/m/0unnamed,"A, b"\n'
+    )
+    assert "A, b" in read(file)[0].labels
+
+
+# -- lists of ways -----------------------------------------------------------------------------------------------------
+
+GOOGLE = (
+    "# Google_Product_Taxonomy_Version: 2021-09-21\nAnimals & Pet Supplies\nAnimals & Pet Supplies > Live Animals\n"
+)
+GOOGLE += "Animals & Pet Supplies > Pet Supplies > Bird Supplies\nMedia\nMedia > Books, Old\n"
+WAYS = [
+    "everything",
+    "everything/Animals & Pet Supplies",
+    "everything/Animals & Pet Supplies/Live Animals",
+    "everything/Animals & Pet Supplies/Pet Supplies",
+    "everything/Animals & Pet Supplies/Pet Supplies/Bird Supplies",
+    "everything/Media",
+    "everything/Media/Books, Old",
+]
+
+
+def test_googles_products_with_and_without_ids(tmp_path: Path) -> None:
+    plain = write(tmp_path / "taxonomy.en-US.txt", GOOGLE)
+    tree, notes = read(plain)
+    assert paths(tree) == WAYS
+    assert "under an added root 'everything': 2 nodes" in notes[0]
+    lines = GOOGLE.splitlines()
+    text = "\n".join([lines[0], *(f"{100 + i} - {line}" for i, line in enumerate(lines[1:]))])
+    tree, _ = read(write(tmp_path / "taxonomy-with-ids.en-US.txt", text), root_label="product")
+    assert [path.replace("product", "everything") for path in paths(tree)] == WAYS
+    assert tree.ids == (None, "100", "101", None, "102", "103", "104")
+    assert tree.resolve("102") == tree.resolve("Bird Supplies")
+    assert check_taxonomy(plain).format == "breadcrumbs"
+    own = write(tmp_path / "mine.txt", "food > soup > pho\nfood\nfood > cake\n")
+    assert paths(read(own)[0]) == ["food", "food/soup", "food/soup/pho", "food/cake"]
+
+
+def test_defects_of_lists_of_ways_have_their_rows(tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match=r"x\.txt:3: Name 2 of the way is empty.*'a >  > c'"):
+        read(write(tmp_path / "x.txt", "a\na > b\na >  > c\n"), format="breadcrumbs")
+    with pytest.raises(TaxonomyError, match=r"x\.txt:2: Row 1 gives this id to another node.*'1'"):
+        read(write(tmp_path / "x.txt", "1 - a > b\n1 - a > c\n"))
+    file = write(tmp_path / "x.txt", "a > b\na > b\na > b\n")
+    assert [(d.kind, d.row, d.breaks) for d in check_taxonomy(file).defects] == [("duplicate row", 2, False)]
+    with pytest.raises(TaxonomyError, match="header is that of no taxonomy"):
+        read(write(tmp_path / "x.txt", "x > 3\nsomething else\n"))
+
+
+# -- NCBI --------------------------------------------------------------------------------------------------------------
+
+
+def dmp(*rows: str) -> str:
+    return "".join("\t|\t".join(row.split("|")) + "\t|\n" for row in rows)
+
+
+NODES = dmp("1|1|no rank|", "131567|1|cellular root|", "8782|131567|class|", "9126|8782|order|", "562|131567|species|")
+NAMES = dmp(
+    *("1|all||synonym", "1|root||scientific name", "131567|cellular organisms||scientific name"),
+    *("8782|Aves||scientific name", "8782|birds||genbank common name", "8782|avian||equivalent name"),
+    *("9126|Passeriformes||scientific name", "9126|perching birds||common name", "8782|Aves Linnaeus||authority"),
+    *("562|Escherichia coli||scientific name", "562|Bacillus coli||synonym", "562|E. coli||acronym"),
+)
+
+
+def test_ncbis_taxonomy_as_folder_zip_tar_or_nodes_dmp(tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    write(folder / "nodes.dmp", NODES)
+    write(folder / "names.dmp", NAMES)
+    write(folder / "merged.dmp", dmp("12|562"))
+    with zipfile.ZipFile(tmp_path / "taxdmp.zip", "w") as packed:
+        for file in folder.iterdir():
+            packed.write(file, file.name)
+    with tarfile.open(tmp_path / "taxdump.tar.gz", "w:gz") as archive:
+        for file in folder.iterdir():
+            archive.add(file, file.name)
+    for path in (folder, folder / "nodes.dmp", tmp_path / "taxdmp.zip", tmp_path / "taxdump.tar.gz"):
+        tree, notes = read(path)
+        top = "root/cellular organisms"
+        assert paths(tree) == ["root", top, f"{top}/Aves", f"{top}/Aves/Passeriformes", f"{top}/Escherichia coli"]
+        assert tree.ids == ("1", "131567", "8782", "9126", "562")
+        assert tree.aliases == (("all",), (), ("birds", "avian"), ("perching birds",), ("Bacillus coli", "E. coli"))
+        assert (tree.ranks[0], tree.ranks[2]) == (None, "class")
+        assert [note.split("dmp: ")[1] for note in notes] == [
+            "Left out: 1 names of the class 'authority' (first: row 9)."
+        ]
+    assert check_taxonomy(folder).format == "taxdump"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names", "message"),
+    [
+        (NODES, None, r"no names\.dmp in it.*names\.dmp beside it"),
+        (NODES + "7\n", NAMES, r"nodes\.dmp:6: The row does not have 3 fields"),
+        (NODES + dmp("7|562|genus|"), NAMES, r"nodes\.dmp:6: The taxon has no name.*'7'"),
+        (NODES + dmp("562|8782|genus|"), NAMES, r"nodes\.dmp:6: Row 5 states this id already, with other values"),
+        (NODES, NAMES + "8782\t|\tAves\n", r"names\.dmp:13: The row does not have 4 fields"),
+        (
+            dmp("1|1|no rank|", "2|3|x|", "3|2|x|"),
+            dmp(*(f"{key}|{key * 2}||scientific name" for key in "123")),
+            "2 nodes are their own ancestors",
+        ),
+    ],
+)
+def test_bad_dumps_are_refused_with_file_and_row(nodes: str, names: str | None, message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "nodes.dmp", nodes)
+    if names is not None:
+        write(tmp_path / "names.dmp", names)
+    with pytest.raises(TaxonomyError, match=message):
+        read(file)
+
+
+def test_a_broken_tar_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "taxdump.tar.gz").write_bytes(b"\x1f\x8b\x08\x00 no tar")
+    with pytest.raises(TaxonomyError, match="archive cannot be opened"):
+        read(tmp_path / "taxdump.tar.gz")
+
+
+# -- RDF ---------------------------------------------------------------------------------------------------------------
+
+SKOS = """
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix : <http://example.org/> .
+:scheme a skos:ConceptScheme ; skos:prefLabel "Animals"@en .
+:bird a skos:Concept ; skos:prefLabel "bird"@en, "Vogel"@de ; skos:altLabel "avian"@en ; skos:topConceptOf :scheme .
+:duck a skos:Concept ; skos:prefLabel "duck"@en-GB ; skos:broader :bird ; skos:hiddenLabel "teal" .
+:fish a skos:Concept ; skos:prefLabel "fish" ; skos:narrower :eel .
+:eel a skos:Concept ; skos:prefLabel "Aal"@de .
+"""
+OWL = """<?xml version="1.0"?>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#"
+  xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#" xmlns:oio="http://www.geneontology.org/formats/oboInOwl#">
+  <owl:Class rdf:about="http://x.org/A"><rdfs:label>finding</rdfs:label>
+    <rdfs:subClassOf rdf:resource="http://www.w3.org/2002/07/owl#Thing"/></owl:Class>
+  <owl:Class rdf:about="http://x.org/B"><rdfs:label>nodule</rdfs:label>
+    <rdfs:subClassOf rdf:resource="http://x.org/A"/>
+    <rdfs:subClassOf><owl:Restriction><owl:onProperty rdf:resource="http://x.org/p"/>
+      <owl:someValuesFrom rdf:resource="http://x.org/A"/></owl:Restriction></rdfs:subClassOf>
+    <oio:hasExactSynonym>lump</oio:hasExactSynonym><oio:hasRelatedSynonym>spot</oio:hasRelatedSynonym></owl:Class>
+  <owl:Class rdf:about="http://x.org/C"><rdfs:label>old</rdfs:label><owl:deprecated>true</owl:deprecated></owl:Class>
+  <owl:Class rdf:about="http://x.org/D"><rdfs:subClassOf rdf:resource="http://x.org/B"/></owl:Class>
+</rdf:RDF>
+"""
+
+
+def test_skos_concepts(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    file = write(tmp_path / "animals.ttl", SKOS)
+    tree, notes = read(file)
+    assert paths(tree) == ["Animals", "Animals/bird", "Animals/bird/duck", "Animals/fish", "Animals/fish/Aal"]
+    duck = tree.resolve("duck")
+    assert (tree.ids[duck], tree.leads[duck], tree.aliases[1]) == ("http://example.org/duck", ("teal",), ("avian",))
+    assert any("under an added root 'Animals': 2 nodes" in note for note in notes)
+    assert any("Left out: 1 names in other languages" in note for note in notes)
+    assert check_taxonomy(file).format == "rdf"
+    named = write(tmp_path / "no-suffix", SKOS)
+    assert paths(read(named)[0]) == paths(tree)
+
+
+def test_owl_classes(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    tree, notes = read(write(tmp_path / "findings.owl", OWL))
+    assert paths(tree) == ["finding", "finding/nodule", "finding/nodule/D"]
+    assert (tree.aliases[1], tree.leads[1]) == (("lump",), ("spot",))
+    assert [note.split(": ", 1)[1] for note in notes] == [
+        "Left out: 1 deprecated classes or concepts.",
+        "Without a label, and called by the ends of their IRIs: 1.",
+    ]
+
+
+def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    several = SKOS + ":duck skos:broader :fish . :fish skos:broader :bird .\n"
+    file = write(tmp_path / "animals.ttl", several)
+    with pytest.raises(
+        TaxonomyError, match=r"under 'http://example.org/fish' and under .*bird.*`taxtune taxonomy build`"
+    ):
+        read(file)
+    packed = tmp_path / "animals.ttl.gz"
+    packed.write_bytes(gzip.compress(several.encode()))
+    for path in (file, packed):
+        built = build_tree(read_graph([path]), BuildOptions())
+        tree, _ = read(write_tree(tmp_path / "tree.csv", built, name_nodes(built)))
+        assert paths(tree) == ["bird", "bird/fish", "bird/fish/duck", "bird/fish/Aal"]
+        assert tree.leads[tree.resolve("duck")] == ("teal",)
+        assert tree.aliases[0] == ("avian",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.ttl", "@prefix skos: <http://x#> .\n:a :b\n", r"not valid turtle"),
+        ("x.rdf", "<rdf:RDF><unclosed></rdf:RDF>", r"x\.rdf:1: The file is not valid xml"),
+        ("x.ttl", "@prefix e: <http://e/> .\ne:a e:b e:c .\n", "neither SKOS concepts nor OWL"),
+        ("x.jsonld", "{", "not valid json-ld"),
+    ],
+)
+def test_bad_rdf_is_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    with pytest.raises(TaxonomyError, match=message):
+        read(write(tmp_path / name, text))
+
+
+# -- OBO ---------------------------------------------------------------------------------------------------------------
+
+OBO = r"""format-version: 1.4
+! a comment
+[Term]
+id: X:1
+name: anatomical entity
+
+[Term]
+id: X:2
+name: limb {source="a book"}
+is_a: X:1 ! anatomical entity
+synonym: "appendage \"long\"" EXACT [X:ref]
+synonym: "arm" NARROW []
+synonym: "leg" []
+relationship: part_of X:1
+
+[Term]
+id: X:3
+name: old
+is_obsolete: true
+
+[Typedef]
+id: part_of
+name: part of
+
+[Term]
+id: X:4
+is_a: X:2
+"""
+
+
+def test_obo_terms(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.obo", OBO)
+    tree, notes = read(file)
+    assert paths(tree) == ["anatomical entity", "anatomical entity/limb", "anatomical entity/limb/X:4"]
+    assert (tree.ids[1], tree.aliases[1], tree.leads[1]) == ("X:2", ('appendage "long"',), ("arm", "leg"))
+    assert len(notes) == 2
+    assert check_taxonomy(file).format == "obo"
+
+
+def test_obo_is_read_as_pronto_reads_it(tmp_path: Path) -> None:
+    pronto = pytest.importorskip("pronto")
+    file = write(tmp_path / "x.obo", OBO.replace("! a comment\n", "").replace('leg" []', 'leg" RELATED []'))
+    tree, _ = read(file)
+    terms = {term.id: term for term in pronto.Ontology(str(file)).terms() if not term.obsolete}
+    assert set(tree.ids) == set(terms)
+    for node, key in enumerate(tree.ids):
+        term = terms[key]
+        assert tree.labels[node] == (term.name or key).strip()
+        assert {tree.ids[tree.parents[node]]} - {key} == {
+            up.id for up in term.superclasses(1, with_self=False)
+        } or node == 0
+        exact = {synonym.description for synonym in term.synonyms if synonym.scope == "EXACT"}
+        assert set(tree.aliases[node]) == exact
+        assert set(tree.leads[node]) == {synonym.description for synonym in term.synonyms} - exact
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OBO + "is_a: X:1\n", r"x\.obo:28: The node is under 'X:1' here and under 'X:2' in row 27.*taxonomy build"),
+        (OBO + "is_a: X:9\n", r"x\.obo:28: .*'X:9'"),
+        (OBO + "nonsense\n", r"x\.obo:28: The line is no tag with a value.*'nonsense'"),
+        (OBO + "synonym: arm\n", r"x\.obo:28: The synonym is not in quotes"),
+        ("format-version: 1.2\n[Term]\nname: a\n", r"x\.obo:2: The term has no id"),
+        ("format-version: 1.2\n", "holds no term"),
+    ],
+)
+def test_bad_obo_is_refused_with_its_row(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read(write(tmp_path / "x.obo", text), root_label=None)
+
+
+def test_build_makes_a_tree_of_obo_too(tmp_path: Path) -> None:
+    graph = read_graph([write(tmp_path / "x.obo", OBO + "is_a: X:1\n")])
+    built = build_tree(graph, BuildOptions())
+    tree, _ = read(write_tree(tmp_path / "tree.csv", built, name_nodes(built)))
+    assert paths(tree)[-1] == "anatomical entity/limb/X:4"
+    assert tree.leads[1] == ("arm", "leg")
+
+
+# -- files that are none, and packed ones ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", ["id\tnode1\tlabel\tnode2", "node1\tlabel\tnode2", "from\trelation\tto"])
+def test_a_kgtk_file_is_sent_to_build(columns: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "claims.tsv", f"{columns}\n" + "\t".join(["x"] * columns.count("\t")) + "\ty\n")
+    with pytest.raises(TaxonomyError, match=r"claims\.tsv:1: This is an edge file in KGTK.*`taxtune taxonomy build"):
+        check_taxonomy(file)
+
+
+def test_packed_files_are_read(tmp_path: Path) -> None:
+    text = b"path\nanimal/bird/duck\nanimal/bird/gull\nanimal/fish\n"
+    for name, data in (
+        ("tree.csv.gz", gzip.compress(text)),
+        ("tree.csv", gzip.compress(text)),
+        ("t.bz2", bz2.compress(text)),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert paths(read(tmp_path / name)[0]) == ANIMALS
+    nested = json.dumps({"animal": {"bird": ["duck", "gull"], "fish": []}}).encode()
+    (tmp_path / "tree.json.gz").write_bytes(gzip.compress(nested))
+    assert paths(read(tmp_path / "tree.json.gz")[0]) == ANIMALS
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x1f\x8b\x08\x00\xff", "is packed, and its data are bad or break off"),
+        (gzip.compress(b"path\na/b\n")[:-9], "is packed, and its data are bad or break off"),
+        (gzip.compress(b"a" * (2**26 + 2**20)), "unpacks to more than 200 times its size"),
+        (gzip.compress(b""), "is empty"),
+        (gzip.compress(b"taxonID,parentNameUsageID,scientificName\n1,,A\n"), "'darwin-core'.*Unpack the file"),
+    ],
+)
+def test_bad_packed_files_say_that_they_are_packed(data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "tree.csv.gz").write_bytes(data)
+    with pytest.raises(TaxonomyError, match=message):
+        read(tmp_path / "tree.csv.gz")
