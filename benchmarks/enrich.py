@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from taxtune.authoring.enrich import SOURCES, enrich
+from taxtune.authoring.enrich import DEFAULT_SOURCES, SOURCES, enrich
 from taxtune.authoring.proposals import apply_proposals
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy, read_taxonomy
@@ -35,7 +35,8 @@ def main() -> None:
     single = options.source or [source for source in SOURCES if source != "llm"]
     print("| names | added | acceptable | hF | wrong abstentions | another branch |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for sources in [[], *([source] for source in single), *([single] if len(single) > 1 else [])]:
+    together = [list(DEFAULT_SOURCES), single] if options.source is None else [single] if len(single) > 1 else []
+    for sources in [[], *([source] for source in single), *together]:
         added, total, shares = 0, Counter[str](), []
         for name, tree in trees.items():
             names, tree = _enriched(tree, sources, config)
