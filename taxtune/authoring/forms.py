@@ -68,7 +68,7 @@ def _nouns(word: str) -> tuple[str, ...]:
 
 @cache
 def _of_verb(word: str) -> tuple[str, ...]:
-    """Returns the verb that a participle is of, and its other forms: "stripe" and "stripes" of "striped"."""
+    """Returns the verb that a participle is of, and its other forms: "wrinkle" and "wrinkles" of "wrinkled"."""
     package = load_lemminflect()
     lemmas = package.getAllLemmas(word)
     if lemmas.get("NOUN"):
