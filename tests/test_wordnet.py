@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,15 @@ def test_what_is_a_kind_of_what(small: WordNet) -> None:
         ["thing", "animal", "cat"],
         ["thing", "animal", "pet", "cat"],
     ]
+
+
+def test_the_information_of_a_kind(small: WordNet) -> None:
+    # Six nouns: all are things, three animals; the cat has nothing below it.
+    thing, animal, pet, cat = (small.synsets(name)[0] for name in ("thing", "animal", "pet", "cat"))
+    assert small.information(thing) == pytest.approx(0)
+    assert small.information(animal) == pytest.approx(1 - math.log(3) / math.log(6))
+    assert small.information(pet) == pytest.approx(1 - math.log(2) / math.log(6))
+    assert small.information(cat) == 1
 
 
 def test_the_folder_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,5 +172,9 @@ def test_the_real_one_knows_dogs(real: WordNet) -> None:
     assert len(real.hypernym_paths(dog)) == 2
     assert real.version.startswith("3.")
     assert real.synsets("school buses")[0].name == "school_bus.n.01"
+    by_nltk = [synset.name() for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())]
+    assert real.information(real.synsets("canine")[1]) == pytest.approx(
+        1 - math.log(len(set(by_nltk)) + 1) / math.log(82_115)
+    )
     rivers = [real.synsets(name)[0] for name in ("Danube", "Thames")]
     assert all(real.is_kind_of(river, real.synset("river.n.01")) for river in rivers)  # type: ignore[arg-type]

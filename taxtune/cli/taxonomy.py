@@ -19,6 +19,8 @@ from taxtune.cli.options import (
     note,
 )
 from taxtune.cli.taxonomy_build import build, link
+from taxtune.cli.taxonomy_enrich import enrich
+from taxtune.cli.taxonomy_from_labels import from_labels
 from taxtune.errors import TaxonomyError
 
 if TYPE_CHECKING:
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "convert", "show", "taxonomy_app"]
 
-taxonomy_app = typer.Typer(help="Look at a label taxonomy, or build one.", no_args_is_help=True)
+taxonomy_app = typer.Typer(
+    help="Look at a label taxonomy, build one, or give its nodes more names.", no_args_is_help=True
+)
 taxonomy_app.command()(stoppable(build))
 taxonomy_app.command()(stoppable(link))
+taxonomy_app.command()(stoppable(enrich))
+taxonomy_app.command()(stoppable(from_labels))
 
 
 @taxonomy_app.command()

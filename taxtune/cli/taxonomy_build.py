@@ -17,7 +17,7 @@ from taxtune.errors import TaxonomyError, TaxtuneError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["build", "link"]
+__all__ = ["bars", "build", "keep", "link"]
 
 
 def build(
@@ -89,9 +89,9 @@ def build(
     properties = tuple(property or ("P279",))
     if report is not None and report.suffix.lower() not in (".jsonl", ".ndjson", ".csv"):
         raise TaxtuneError("The report ends in .jsonl or .csv.", file=report, remedy="Rename it.")
-    _keep([*files, *(names or ()), *([leaves] if leaves else ())], out, report)
+    keep([*files, *(names or ()), *([leaves] if leaves else ())], out, report)
     wanted = None if leaves is None else read_leaves(leaves)
-    with _bars() as tell:
+    with bars() as tell:
         graph = read_graph(
             files,
             format=format,
@@ -155,9 +155,9 @@ def link(
     from taxtune.taxonomy import read_taxonomy
     from taxtune.taxonomy.sources import link_oven
 
-    _keep([Path(tree), oven], out)
+    keep([Path(tree), oven], out)
     taxonomy = read_taxonomy(tree, names=False)
-    with _bars() as tell:
+    with bars() as tell:
         linked = link_oven(oven, taxonomy, on_bytes=lambda done, total: tell(f"reading {oven.name}", done, total))
     on = linked.on_tree()
     inner = sorted(key for key in on if len(taxonomy.children(taxonomy.by_id[key])))
@@ -212,7 +212,7 @@ def _one_of(value: str, choices: tuple[str, ...], option: str) -> str:
     return value
 
 
-def _keep(read: list[Path], *written: Path | None) -> None:
+def keep(read: list[Path], *written: Path | None) -> None:
     """Refuses to write over what is read, or twice into one file.
 
     Raises:
@@ -228,7 +228,7 @@ def _keep(read: list[Path], *written: Path | None) -> None:
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
+def bars() -> Iterator[Callable[[str, int, int], None]]:
     """Shows a bar for whatever is being done, if standard error is a terminal; yields `tell(what, done, total)`."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None

@@ -12,7 +12,7 @@ from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.source import Record
 from taxtune.errors import DataError
 
-__all__ = ["read_folder"]
+__all__ = ["label_references", "read_folder"]
 
 
 def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
@@ -46,7 +46,7 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
         seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         label = Path(current).relative_to(path).as_posix()
-        references = _references(label)
+        references = label_references(label)
         for name in sorted(files):
             if name.startswith("."):
                 continue
@@ -69,7 +69,8 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
     return records
 
 
-def _references(label: str) -> tuple[str, ...]:
+def label_references(label: str) -> tuple[str, ...]:
+    """Returns what the name of a class folder may refer to on a taxonomy, as it is written first."""
     spaced = label.replace("_", " ").strip()
     bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
     unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()

@@ -106,7 +106,9 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     if lexicon.is_foreign(keys):
         return None
     if lexicon.is_apart(keys):
-        return _kind(lexicon, words)
+        kind = _kind(lexicon, words)
+        if kind is None or not lexicon.latin:  # the noun of a living thing's name says more than WordNet does
+            return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
             return mention

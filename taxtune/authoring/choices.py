@@ -1,0 +1,172 @@
+"""Which synset each of many labels is: found by their agreement, shown in a CSV, and taken back from it as edited."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taxtune.authoring.labels import Label
+from taxtune.authoring.senses import Sense, agreeing_senses, senses_of
+from taxtune.errors import DataError
+from taxtune.tables import parse_table, read_text
+from taxtune.wordnet import Synset, WordNet
+
+__all__ = ["IS", "KIND_OF", "WNID", "Choice", "choices_csv", "choose_synsets", "read_choices"]
+
+#: How a label has its synset: it is a name of it, names a kind of it, is WordNet's number of it, or has none.
+IS, KIND_OF, NONE = "is", "kind of", ""
+_COLUMNS = ("label", "synset", "relation", "words", "gloss", "alternatives")
+#: A label that is WordNet's number of a noun, as ImageNet's folders are called.
+WNID = re.compile(r"n(\d{8})")
+_AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"})
+# What a reading loses by each word of the label that it leaves out in front of the head, and by leaving out the head.
+_SHORTER, _NOT_THE_HEAD = 0.9, 0.5
+# A reading of a part of a label is believed if it agrees with the others at least so well, of what labels that WordNet
+# has as they stand do (their median): "pad thai" is no Thai among dishes.
+_BELIEVED = 0.25
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The synset of a label.
+
+    Attributes:
+        label: The label.
+        synset: Its synset, or None.
+        relation: "is" if the label is a name of the synset, "kind of" if only its head noun is, "" without a synset.
+        words: The words of the label that WordNet was asked for.
+        given: Whether somebody chose it.
+        alternatives: The other senses, those that agree best with the other labels first.
+    """
+
+    label: Label
+    synset: Synset | None
+    relation: str
+    words: str
+    given: bool = False
+    alternatives: tuple[Synset, ...] = ()
+
+
+def choose_synsets(
+    wordnet: WordNet, labels: Sequence[Label], given: Mapping[str, tuple[Synset | None, str]] | None = None
+) -> list[Choice]:
+    """Returns the synset of each label, all chosen together: the senses that agree best with one another.
+
+    A label that WordNet does not have as it stands is read by its head noun ("wedding cake": cake), or by other parts
+    of it; a part whose every sense disagrees with the other labels is not believed, and the label has no synset.
+
+    Args:
+        wordnet: Where the synsets are from.
+        labels: The labels.
+        given: What somebody chose, by the label's name: synset and relation.
+    """
+    given = given or {}
+    readings = [_readings(wordnet, label) if label.name not in given else [] for label in labels]
+    senses: list[list[Sense]] = []
+    for label, some in zip(labels, readings, strict=True):
+        chosen = given.get(label.name, (None, ""))[0]
+        senses.append([sense for _, sense, _ in some] if chosen is None else [Sense(chosen)])
+    scores = agreeing_senses(wordnet, senses)
+    whole = [max(row) for row, some in zip(scores, readings, strict=True) if row and some and some[0][2] == IS]
+    least = _BELIEVED * statistics.median(whole) if whole else 0.0
+    choices = []
+    for label, some, row in zip(labels, readings, scores, strict=True):
+        if label.name in given:
+            synset, relation = given[label.name]
+            choices.append(Choice(label, synset, relation, label.name if synset else "", given=True))
+            continue
+        ranked = sorted(range(len(some)), key=lambda i: (-row[i], i))
+        others = tuple(dict.fromkeys(some[i][1].synset for i in ranked))
+        if not ranked or (some[ranked[0]][2] == KIND_OF and row[ranked[0]] < least):
+            choices.append(Choice(label, None, NONE, "", alternatives=others))
+            continue
+        words, sense, relation = some[ranked[0]]
+        choices.append(Choice(label, sense.synset, relation, words, alternatives=others[1:]))
+    return choices
+
+
+def _readings(wordnet: WordNet, label: Label) -> list[tuple[str, Sense, str]]:
+    """Returns the senses that a label may have, the words that have them, and the relation."""
+    for written in label.written:
+        number = WNID.fullmatch(written)
+        synset = wordnet.synset_at(int(number[1])) if number else None
+        if synset is not None:
+            return [(written, Sense(synset), IS)]
+    whole = senses_of(wordnet, label.name)
+    if whole:
+        return [(label.name, sense, IS) for sense in whole]
+    words = label.name.replace("-", " ").split()
+    cut = next((i for i, word in enumerate(words) if i and word.lower() in _AFTER_HEAD), len(words))
+    parts = [(words[i:cut], _SHORTER**i) for i in range(cut)]
+    parts += [(words[:i], _NOT_THE_HEAD * _SHORTER ** (cut - i)) for i in range(cut - 1, 0, -1)]
+    found = []
+    for part, prior in parts:
+        phrase = " ".join(part)
+        found += [(phrase, Sense(sense.synset, sense.prior * prior), KIND_OF) for sense in senses_of(wordnet, phrase)]
+    return found
+
+
+def choices_csv(choices: Sequence[Choice]) -> str:
+    """Returns the choices as CSV, to be edited: another synset or relation, or none for a label under the root."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for choice in choices:
+        others = " | ".join(f"{synset.name}: {synset.gloss}" for synset in choice.alternatives[:_SHOWN])
+        name, gloss = (choice.synset.name, choice.synset.gloss) if choice.synset else ("", "")
+        table.writerow((choice.label.name, name, choice.relation, choice.words, gloss, others))
+    return text.getvalue()
+
+
+def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:
+    """Reads choices that were edited: synset and relation by the label's name.
+
+    Args:
+        path: A CSV with the columns label and synset ("dog.n.01", or empty for none), and optionally relation.
+        wordnet: Where the synsets are from.
+        labels: The labels; those that the file leaves out are chosen for.
+
+    Raises:
+        DataError: If a column is missing, a label is none of the labels or is named twice, or there is no such synset.
+    """
+    table = parse_table(read_text(path, error=DataError, what="synsets"), str(path), error=DataError)
+    columns = [table.column(name) for name in ("label", "synset", "relation")]
+    if None in columns[:2]:
+        raise DataError(
+            "A file of synsets needs the columns label and synset.",
+            file=path,
+            row=table.header_line,
+            value=",".join(table.header),
+            remedy="Give the file that `taxtune taxonomy from-labels` wrote.",
+        )
+    known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
+    found: dict[str, tuple[Synset | None, str]] = {}
+    for row in table.rows:
+        written, name, relation = (row.cell(column) for column in columns)
+        label = known.get(written.casefold())
+        if label is None:
+            raise DataError("This is none of the labels.", file=path, row=row.line, value=written, remedy="Remove it.")
+        if label.name in found:
+            raise DataError(
+                "The label has a row already.", file=path, row=row.line, value=written, remedy="Remove one."
+            )
+        synset = wordnet.synset(name) if name else None
+        if name and synset is None:
+            near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
+            raise DataError(
+                f"{wordnet.source} has no such synset.",
+                file=path,
+                row=row.line,
+                value=name,
+                remedy=f"Write one of {near}." if near else "Write it as in dog.n.01, or leave the cell empty.",
+            )
+        if relation not in ("", IS, KIND_OF):
+            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=row.line, value=relation)
+        found[label.name] = (synset, (relation or IS) if synset else NONE)
+    return found

@@ -1,0 +1,270 @@
+"""`taxtune taxonomy from-labels`: a tree for a flat list of labels."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taxtune.cli.interrupts import keep_replies
+from taxtune.cli.options import (
+    ApiBaseOption,
+    BatchSizeOption,
+    CacheDirOption,
+    DeviceOption,
+    JsonOption,
+    note,
+)
+from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.authoring.choices import Choice
+    from taxtune.authoring.from_labels import LabelTree
+    from taxtune.authoring.labels import Label
+
+__all__ = ["from_labels"]
+
+# Labels whose synsets are printed one by one; of more, those are that somebody should look at.
+_PRINTED = 30
+
+
+def from_labels(
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LABELS",
+            help="A text file with one label a line, a CSV with a column label, or a folder of images with one "
+            "sub-folder a label.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where the tree goes, as CSV.", show_default="standard output"),
+    ] = None,
+    synsets: Annotated[
+        Path | None,
+        typer.Option("--synsets", metavar="CSV", help="The file of synsets of an earlier call, as you edited it."),
+    ] = None,
+    synsets_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--synsets-out",
+            metavar="FILE",
+            help="Where the synset of each label goes, with its gloss and the alternatives, to be edited.",
+            show_default="beside the tree, as TREE.synsets.csv",
+        ),
+    ] = None,
+    max_depth: Annotated[
+        int, typer.Option("--max-depth", min=0, help="Most levels below the root; 0 for no limit.")
+    ] = 6,
+    min_children: Annotated[
+        int, typer.Option("--min-children", min=2, help="Groups with fewer children are taken out.")
+    ] = 2,
+    root_label: Annotated[
+        str | None, typer.Option("--root-label", metavar="LABEL", help="What the root is called.")
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm",
+            metavar="MODEL",
+            help="Let a chat model sort the labels, in place of WordNet: local:MODEL or PROVIDER/MODEL.",
+        ),
+    ] = None,
+    api_base: ApiBaseOption = None,
+    device: DeviceOption = "auto",
+    batch_size: BatchSizeOption = 8,
+    cache_dir: CacheDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a tree for labels that have none, from what WordNet says they are kinds of, or as a chat model sorts them.
+
+    The senses of all labels are chosen together: those that agree best with one another. Every label is on the tree;
+    one that WordNet does not have stands below its head noun ("wedding cake": cake), or else below the root.
+    """
+    from taxtune.authoring.labels import read_labels
+    from taxtune.taxonomy.convert import writer_of
+
+    if llm is not None and (synsets is not None or synsets_out is not None):
+        raise DataError("--synsets and --synsets-out are about WordNet, which --llm takes the place of.")
+    if synsets_out is None and out is not None and llm is None:
+        synsets_out = out.with_name(f"{out.stem}.synsets.csv")
+        if synsets is not None and synsets.resolve() == synsets_out.resolve():
+            synsets_out = None  # it is kept as it was edited
+    if out is not None:
+        writer_of(out)
+    keep([labels, *([synsets] if synsets else [])], out, synsets_out)
+    found = read_labels(labels)
+    depth = max_depth or None
+    unread: list[dict[str, object]] = []
+    choices: list[Choice] = []
+    if llm is None:
+        choices, tree = _by_wordnet(found, synsets, root_label, depth, min_children)
+    else:
+        tree, unread = _by_model(llm, found, root_label, depth, min_children, api_base, device, batch_size, cache_dir)
+    _check(found, tree)
+    for said in tree.notes:
+        note(said)
+    _publish(found, tree, choices, unread, out, synsets_out, as_json)
+
+
+def _by_wordnet(
+    labels: Sequence[Label], given: Path | None, root_label: str | None, max_depth: int | None, min_children: int
+) -> tuple[list[Choice], LabelTree]:
+    from taxtune.authoring.choices import choose_synsets, read_choices
+    from taxtune.authoring.from_labels import tree_from_synsets
+    from taxtune.wordnet import INSTALL, find_wordnet
+
+    wordnet = find_wordnet()
+    if wordnet is None:
+        raise DataError(
+            "A tree for labels is made of WordNet's hypernyms, and there is no WordNet here.",
+            remedy=f"{INSTALL} Or let a chat model sort them with --llm.",
+        )
+    choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
+    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
+    return choices, tree
+
+
+def _by_model(
+    llm: str,
+    labels: Sequence[Label],
+    root_label: str | None,
+    max_depth: int | None,
+    min_children: int,
+    api_base: str | None,
+    device: str,
+    batch_size: int,
+    cache_dir: Path | None,
+) -> tuple[LabelTree, list[dict[str, object]]]:
+    from taxtune.authoring.from_labels import tree_from_paths
+    from taxtune.authoring.grouping import group_labels
+    from taxtune.llm import LLMSettings, make_llm
+    from taxtune.llm.ask import reply_store
+
+    keep_replies()
+    settings = LLMSettings(max_tokens=8192, api_base=api_base, device=device, batch_size=batch_size, on_note=note)
+    model = make_llm(llm, settings)
+    for said in model.check():
+        note(said)
+    with bars() as tell:
+        paths, unread = group_labels(
+            model,
+            labels,
+            max_depth=max_depth,
+            min_children=min_children,
+            store=reply_store(cache_dir),
+            on_progress=lambda done, total: tell("sorting labels", done, total),
+        )
+    tree = tree_from_paths(labels, paths, root_label=root_label, max_depth=max_depth, min_children=min_children)
+    return tree, unread
+
+
+def _check(labels: Sequence[Label], tree: LabelTree) -> None:
+    """Checks what the tree is for: that every label, as the data have it, is its node.
+
+    Raises:
+        DataError: If one is not.
+    """
+    for label in labels:
+        for written in (label.name, *label.aliases):
+            if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
+                raise DataError(
+                    "The label names another node of the tree, too.", value=written, remedy="Rename it in the data."
+                )
+
+
+def _publish(
+    labels: Sequence[Label],
+    tree: LabelTree,
+    choices: Sequence[Choice],
+    unread: list[dict[str, object]],
+    out: Path | None,
+    synsets_out: Path | None,
+    as_json: bool,
+) -> None:
+    from taxtune import atomic
+    from taxtune.authoring.choices import choices_csv
+    from taxtune.taxonomy.convert import WRITERS, write_taxonomy
+
+    taxonomy = tree.taxonomy
+    if out is not None:
+        write_taxonomy(taxonomy, out, force=True)
+        print(f"taxtune: the tree is in {out}", file=sys.stderr)
+    if synsets_out is not None and choices:
+        atomic.write_text(synsets_out, choices_csv(choices))
+        print(
+            f"taxtune: the synset of each label is in {synsets_out}: edit it and give it back with --synsets",
+            file=sys.stderr,
+        )
+    if unread:
+        note(f"{len(unread):,} replies could not be used and were asked for again. The first: {unread[0]['reason']}")
+    if as_json:
+        facts: dict[str, Any] = {
+            "labels": len(labels),
+            "nodes": len(taxonomy),
+            "height": taxonomy.height,
+            "notes": list(tree.notes),
+            "unread": unread,
+            "paths": {label.name: list(taxonomy.path(tree.nodes[label.name])) for label in labels},
+            "synsets": [
+                {
+                    "label": row.label.name,
+                    "synset": row.synset and row.synset.name,
+                    "relation": row.relation,
+                    "words": row.words,
+                    "given": row.given,
+                    "gloss": row.synset and row.synset.gloss,
+                    "alternatives": [{"synset": one.name, "gloss": one.gloss} for one in row.alternatives],
+                }
+                for row in choices
+            ],
+        }
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    # The tree may be what standard output is for.
+    stream = sys.stderr if out is None else sys.stdout
+    repeated = sum(len(label.written) - 1 for label in labels)
+    groups = len(taxonomy) - 1 - len(labels)
+    print(
+        f"labels   {len(labels):,}" + (f", {repeated:,} of them written in two ways" if repeated else ""), file=stream
+    )
+    print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
+    if choices:
+        for line in _choice_lines(choices):
+            print(line, file=stream)
+    if out is None:
+        print(WRITERS["paths"](taxonomy), end="")
+    else:
+        print(f"Look at it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)
+
+
+def _choice_lines(choices: Sequence[Choice]) -> list[str]:
+    from taxtune.authoring.choices import IS
+
+    by_name = [row for row in choices if row.relation == IS]
+    in_part = [row for row in choices if row.synset is not None and row.relation != IS]
+    without = [row for row in choices if row.synset is None]
+    several = [row for row in by_name if row.alternatives and not row.given]
+    lines = [
+        f"synsets  {len(by_name):,} labels are in WordNet, {len(several):,} of them with several senses; "
+        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and stand below the root"
+    ]
+    if without:
+        lines.append(f"  below the root: {', '.join(row.label.name for row in without)}")
+    shown = choices if len(choices) <= _PRINTED else [row for row in choices if row in several or row in in_part]
+    for row in shown[:_PRINTED]:
+        if row.synset is not None:
+            how = "" if row.relation == IS else f", a kind of {row.words!r}"
+            others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
+            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
+            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
+    if len(shown) > _PRINTED:
+        lines.append(f"  and {len(shown) - _PRINTED:,} more to look at: see the file of synsets, or --json")
+    return lines

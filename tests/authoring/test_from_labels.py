@@ -1,0 +1,320 @@
+"""From labels to synsets, and from synsets or groups to a tree."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from taxtune.authoring.choices import Choice, choices_csv, choose_synsets, read_choices
+from taxtune.authoring.from_labels import LabelTree, tree_from_paths, tree_from_synsets
+from taxtune.authoring.grouping import ATTEMPTS, LABELS, group_labels
+from taxtune.authoring.labels import as_labels, read_labels
+from taxtune.errors import DataError, ModelError, TaxonomyError
+from taxtune.taxonomy import read_taxonomy
+from taxtune.taxonomy.convert import write_taxonomy
+from taxtune.wordnet import WordNet
+from tests import servers
+from tests.authoring.food_wordnet import SENSES
+from tests.authoring.test_names import model
+from tests.servers import OpenAIServer
+
+
+def choose(wordnet: WordNet, *names: str) -> dict[str, Choice]:
+    return {choice.label.name: choice for choice in choose_synsets(wordnet, as_labels(names))}
+
+
+def built(wordnet: WordNet, *names: str, **options: Any) -> LabelTree:
+    return tree_from_synsets(wordnet, choose_synsets(wordnet, as_labels(names)), **options)
+
+
+def paths(tree: LabelTree) -> set[str]:
+    return {"/".join(tree.taxonomy.path(i)) for i in range(len(tree.taxonomy))}
+
+
+# -- synsets -----------------------------------------------------------------------------------------------------------
+
+
+def test_labels_choose_their_senses_together(small: WordNet) -> None:
+    among_birds = choose(small, "crane", "duck", "mallard")["crane"]
+    assert (among_birds.synset, among_birds.relation) == (small.synset("crane.n.02"), "is")
+    assert among_birds.alternatives == (small.synset("crane.n.01"),)
+
+
+def test_a_label_that_wordnet_lacks_goes_by_its_head(small: WordNet) -> None:
+    found = choose(small, "wedding cake", "apple_pie", "cheesecake", "soup of the day", "lobster bisque", "takoyaki")
+    wedding = found["wedding cake"]
+    # The cake that is eaten, though that of soap is the more frequent sense.
+    assert (wedding.synset, wedding.relation, wedding.words) == (small.synset("cake.n.02"), "kind of", "cake")
+    assert found["soup of the day"].words == "soup"
+    assert found["lobster bisque"].words == "bisque"
+    assert (found["apple pie"].relation, found["takoyaki"].relation) == ("is", "")
+    assert found["takoyaki"].synset is None
+
+
+def test_a_part_that_fits_with_nothing_is_not_believed(small: WordNet) -> None:
+    dishes = ("soup", "salad", "chowder", "bisque", "cheesecake", "apple pie")
+    assert choose(small, *dishes, "zonk crane")["zonk crane"].synset is None
+    assert choose(small, "zonk crane")["zonk crane"].synset is not None
+
+
+def test_choices_are_written_edited_and_read(small: WordNet, tmp_path: Path) -> None:
+    labels = as_labels(["crane", "wedding_cake", "duck", "takoyaki"])
+    file = tmp_path / "synsets.csv"
+    file.write_text(choices_csv(choose_synsets(small, labels)))
+    rows = list(csv.DictReader(file.open()))
+    assert [row["label"] for row in rows] == ["crane", "wedding cake", "duck", "takoyaki"]
+    assert rows[0]["gloss"]
+    assert "crane.n.0" in rows[0]["alternatives"]
+    file.write_text("label,synset,relation\ncrane,crane.n.01,\nwedding_cake,,\ntakoyaki,cake.n.02,kind of\n")
+    given = read_choices(file, small, labels)
+    found = {choice.label.name: choice for choice in choose_synsets(small, labels, given)}
+    assert found["crane"].synset == small.synset("crane.n.01")
+    assert found["wedding cake"].synset is None
+    assert (found["takoyaki"].relation, found["takoyaki"].given) == ("kind of", True)
+    assert not found["duck"].given
+    tree = tree_from_synsets(small, list(found.values()))
+    assert tree.taxonomy.path(tree.nodes["wedding cake"]) == (tree.taxonomy.labels[0], "wedding cake")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("label\ncrane\n", r"synsets\.csv:1: A file of synsets needs the columns label and synset"),
+        ("label,synset\ncrain,crane.n.01\n", r"synsets\.csv:2: This is none of the labels\. \(got 'crain'\)"),
+        ("label,synset\ncrane,crane.n.01\nCrane,\n", r"synsets\.csv:3: The label has a row already"),
+        (
+            "label,synset\ncrane,crane.n.9\n",
+            r"synsets\.csv:2: .*has no such synset.*Write one of crane\.n\.01, crane\.n\.02",
+        ),
+        ("label,synset\ncrane,zonk.n.01\n", r"has no such synset.*Write it as in dog\.n\.01"),
+        ("label,synset,relation\ncrane,crane.n.01,part of\n", r"A relation is 'is' or 'kind of'"),
+    ],
+)
+def test_a_bad_row_of_choices_is_named(small: WordNet, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "synsets.csv"
+    file.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_choices(file, small, as_labels(["crane"]))
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+def test_levels_that_say_nothing_are_left_out(small: WordNet) -> None:
+    tree = built(small, "chowder", "bisque", "salad", "mallard", "beagle", "pug")
+    assert paths(tree) == {
+        "entity",
+        "entity/animal",
+        "entity/animal/dog",
+        "entity/animal/dog/beagle",
+        "entity/animal/dog/pug",
+        "entity/animal/mallard",
+        "entity/dish",
+        "entity/dish/salad",
+        "entity/dish/soup",
+        "entity/dish/soup/bisque",
+        "entity/dish/soup/chowder",
+    }
+    # The root is the lowest thing above all.
+    assert built(small, "chowder", "bisque").taxonomy.labels[0] == "soup"
+
+
+def test_labels_above_labels_are_inner_nodes(small: WordNet) -> None:
+    tree = built(small, "dog", "beagle", "animal", "duck")
+    assert paths(tree) == {
+        "entity",
+        "entity/animal",
+        "entity/animal/dog",
+        "entity/animal/dog/beagle",
+        "entity/animal/duck",
+    }
+    assert tree.taxonomy.resolve("dog") == tree.nodes["dog"]
+
+
+def test_labels_without_synsets_stand_below_the_root(small: WordNet) -> None:
+    assert paths(built(small, "chowder", "bisque", "takoyaki")) == {
+        "soup",
+        "soup/bisque",
+        "soup/chowder",
+        "soup/takoyaki",
+    }
+    assert paths(built(small, "takoyaki", "gyoza")) == {"thing", "thing/gyoza", "thing/takoyaki"}
+    with pytest.raises(TaxonomyError, match="no labels"):
+        tree_from_synsets(small, [])
+
+
+def test_labels_with_one_synset_are_siblings_and_that_is_said(small: WordNet) -> None:
+    tree = built(small, "doughnut", "donut", "cheesecake")
+    assert paths(tree) == {"cake", "cake/cheesecake", "cake/donut", "cake/doughnut"}
+    assert tree.notes == ("'donut' and 'doughnut' are both doughnut.n.01: siblings.",)
+    assert tree.taxonomy.aliases[tree.nodes["doughnut"]] == ("sinker",)
+
+
+def test_names_of_groups_give_way_to_labels(small: WordNet) -> None:
+    # A label that is called as a group but is of no synset.
+    choices = [*choose_synsets(small, as_labels(["chowder", "bisque", "beagle", "pug"]))]
+    (soup,) = as_labels(["Soup"])
+    tree = tree_from_synsets(small, [*choices, Choice(soup, None, "", "")])
+    assert tree.taxonomy.path(tree.nodes["Soup"]) == ("entity", "Soup")
+    assert "entity/soup (entity)/bisque" in paths(tree)
+    assert tree.taxonomy.resolve("soup") == tree.nodes["Soup"]
+
+
+def test_wordnets_numbers_are_labels(small: WordNet) -> None:
+    numbers = [f"n{small.reader.synset(name).offset():08d}" for name in ("mallard.n.01", "crane.n.01", "crane.n.02")]
+    tree = built(small, *numbers)
+    assert [tree.taxonomy.resolve(number) for number in numbers] == [tree.nodes[number] for number in numbers]
+    assert {"mallard", "crane"} <= set(tree.taxonomy.labels)
+    assert len(set(tree.taxonomy.labels)) == len(tree.taxonomy)
+
+
+LEMMAS = sorted({lemma.replace("_", " ") for _, lemmas, _, _ in SENSES for lemma in lemmas})
+WORDS = st.one_of(
+    st.sampled_from(LEMMAS), st.builds("big {}".format, st.sampled_from(LEMMAS)), st.sampled_from(["gyoza", "a/b", "x"])
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(WORDS, min_size=1, max_size=12), st.one_of(st.none(), st.integers(1, 4)), st.integers(2, 4))
+def test_every_label_resolves_and_no_group_is_too_small(
+    small: WordNet, names: list[str], max_depth: int | None, min_children: int
+) -> None:
+    labels = as_labels(names)
+    tree = tree_from_synsets(small, choose_synsets(small, labels), max_depth=max_depth, min_children=min_children)
+    taxonomy = tree.taxonomy
+    assert set(tree.nodes) == {label.name for label in labels}
+    for label in labels:
+        for written in (label.name, *label.aliases):
+            assert taxonomy.resolve(written) == tree.nodes[label.name]
+    inner = set(range(1, len(taxonomy))) - set(tree.nodes.values())
+    assert all(len(taxonomy.children(node)) >= min_children for node in inner)
+    if max_depth is not None and not tree.notes:
+        assert taxonomy.height <= max_depth
+    assert len({name.casefold() for name in taxonomy.labels}) == len(taxonomy)
+
+
+def test_too_deep_groups_go_those_that_say_least_first(small: WordNet) -> None:
+    names = ("chowder", "bisque", "salad", "cheesecake", "doughnut", "apple pie", "mallard", "crane", "beagle", "pug")
+    assert built(small, *names).taxonomy.height == 4
+    # "food" says less than what is below and above it.
+    lower = paths(built(small, *names, max_depth=3))
+    assert {"entity/dish/soup/bisque", "entity/baked goods/cake/doughnut", "entity/animal/bird/crane"} <= lower
+    assert {"entity/dish/bisque", "entity/baked goods/doughnut", "entity/dog/pug"} <= paths(
+        built(small, *names, max_depth=2)
+    )
+    assert built(small, *names, max_depth=1).taxonomy.height == 1
+
+
+def test_imagenets_thousand_labels(real: WordNet, shared_data: Path, tmp_path: Path) -> None:
+    index = json.loads((shared_data / "imagenet" / "imagenet_class_index.json").read_text())
+    file = tmp_path / "labels.txt"
+    file.write_text("\n".join(name for _, name in index.values()))
+    labels = read_labels(file)
+    assert len(labels) == 997  # "crane", "cardigan" and "maillot" are two classes each
+    tree = tree_from_synsets(real, choose_synsets(real, labels), max_depth=6)
+    assert tree.taxonomy.height <= 6
+    for label in labels:
+        for written in (label.name, *label.aliases):
+            assert tree.taxonomy.resolve(written) == tree.nodes[label.name]
+    assert {"animal", "beagle"} <= set(tree.taxonomy.path(tree.nodes["beagle"]))
+
+
+def test_food_101(real: WordNet, shared_data: Path, tmp_path: Path) -> None:
+    lines = (shared_data / "food101" / "food-101_hierarchy.txt").read_text().splitlines()
+    choices = choose_synsets(real, as_labels(line.split(",")[0] for line in lines if line.strip()))
+    by_name = {choice.label.name: choice for choice in choices}
+    assert len(choices) == 101
+    eaten = [c for c in choices if c.synset and real.is_kind_of(c.synset, real.synset("matter.n.03"))]  # type: ignore[arg-type]
+    assert len(eaten) >= 80
+    assert by_name["carrot cake"].synset == real.synset("cake.n.03")
+    assert by_name["takoyaki"].synset is None
+    tree = tree_from_synsets(real, choices)
+    assert "salad" in tree.taxonomy.path(tree.nodes["beet salad"])
+
+
+# -- groups from a chat model ------------------------------------------------------------------------------------------
+
+PETS = as_labels(["pug", "beagle", "siamese_cat", "gecko"])
+GOOD = {"pug": ["Dogs"], "beagle": ["dogs"], "siamese cat": ["cats"], "gecko": []}
+
+
+def test_a_models_groups_make_a_tree() -> None:
+    with OpenAIServer(json.dumps(GOOD)) as server:
+        groups, unread = group_labels(model(server), PETS, max_depth=3)
+        (prompt,) = server.prompts
+    assert groups == {"pug": ("Dogs",), "beagle": ("Dogs",), "siamese cat": ("cats",), "gecko": ()}
+    assert unread == []
+    assert "- siamese cat\n" in prompt
+    assert "at most 2 of them" in prompt
+    tree = tree_from_paths(PETS, groups, root_label="pet")
+    assert paths(tree) == {"pet", "pet/Dogs", "pet/Dogs/beagle", "pet/Dogs/pug", "pet/gecko", "pet/siamese cat"}
+    assert tree.taxonomy.resolve("siamese_cat") == tree.nodes["siamese cat"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"gecko": None}, "1 labels are missing: 'gecko'"),
+        ({"newt": []}, "1 keys are no labels that were asked about: 'newt'"),
+        ({"pug": "Dogs"}, "The value of 'pug' is no list"),
+        ({"pug": [""]}, "The value of 'pug' is no list"),
+        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 groups, more than 2"),
+        ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' is called like a label"),
+        ({"pug": ["dogs", "Dogs"]}, "within itself"),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_asked_for_again(changed: dict[str, Any], reason: str) -> None:
+    bad = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
+    with OpenAIServer(json.dumps(bad), json.dumps(GOOD)) as server:
+        groups, unread = group_labels(model(server), PETS, max_depth=3)
+        prompts = server.prompts
+    assert set(groups) == set(GOOD)
+    assert reason in str(unread[0]["reason"])
+    assert f"could not be used: {unread[0]['reason']}" in prompts[1]
+
+
+def test_a_model_that_never_replies_as_asked_is_an_error() -> None:
+    with (
+        OpenAIServer(*["I would say dogs and cats."] * ATTEMPTS) as server,
+        pytest.raises(
+            ModelError, match=r"None of 3 replies about 4 labels can be used.*no JSON.*without|leave --llm out"
+        ),
+    ):
+        group_labels(model(server), PETS)
+    with OpenAIServer(servers.content_filter()) as server, pytest.raises(ModelError, match="does not reply"):
+        group_labels(model(server), PETS)
+
+
+def test_many_labels_are_asked_about_in_parts_that_share_their_groups() -> None:
+    labels = as_labels(f"thing {i}" for i in range(LABELS + 1))
+
+    def script(body: dict[str, Any]) -> servers.Reply:
+        asked = [
+            line[2:]
+            for line in body["messages"][-1]["content"].split("For each label")[0].splitlines()
+            if line[:2] == "- "
+        ]
+        return servers.text(json.dumps({name: ["Things", name[-1]] for name in asked}))
+
+    with OpenAIServer(script) as server:
+        groups, _ = group_labels(model(server), labels)
+        first, second = server.prompts
+    assert len(groups) == len(labels)
+    assert "in use already" not in first
+    assert "- Things > 7" in second
+    tree = tree_from_paths(labels, groups, min_children=3)
+    assert all(tree.taxonomy.resolve(label.name) == tree.nodes[label.name] for label in labels)
+
+
+def test_a_tree_in_a_file_is_the_tree(small: WordNet, tmp_path: Path) -> None:
+    tree = built(small, "dog", "beagle", "apple_pie", "a/b")
+    again = read_taxonomy(write_taxonomy(tree.taxonomy, tmp_path / "tree.csv"))
+    assert {again.path(again.resolve(name)) for name in tree.nodes} == {
+        tree.taxonomy.path(v) for v in tree.nodes.values()
+    }

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.authoring.labels import Label, as_labels, read_labels
+from taxtune.data.folder import label_references
+from taxtune.errors import DataError
+
+
+def test_labels_of_a_text_file(tmp_path: Path) -> None:
+    file = tmp_path / "labels.txt"
+    file.write_text(
+        "apple_pie\n\n  Apple pie \r\nfish, fried\n012.Black_footed_Albatross\n7 up\n", encoding="utf-8-sig"
+    )
+    assert read_labels(file) == [
+        Label("apple pie", ("apple_pie", "Apple pie"), ("apple_pie",)),
+        Label("fish, fried", ("fish, fried",), ()),
+        Label("Black footed Albatross", ("012.Black_footed_Albatross",), ("012.Black_footed_Albatross",)),
+        Label("7 up", ("7 up",), ()),
+    ]
+
+
+def test_labels_of_a_table(tmp_path: Path) -> None:
+    for name in ("photos.csv", "photos.txt"):
+        file = tmp_path / name
+        file.write_text('image,Label\na.jpg,dog\nb.jpg,"cat, wild"\nc.jpg,dog\n')
+        assert [label.name for label in read_labels(file)] == ["dog", "cat, wild"]
+
+
+def test_labels_of_a_folder(tmp_path: Path) -> None:
+    for name in ("pug_dog", "012.Cat", ".hidden", "n02084071"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "readme.txt").write_text("x")
+    labels = read_labels(tmp_path)
+    assert [(label.name, label.aliases) for label in labels] == [("Cat", ()), ("n02084071", ()), ("pug dog", ())]
+    # What the tree need not know, whoever reads the images finds.
+    assert all(label.name in label_references(written) for label in labels for written in label.written)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("nothing.txt", None, r"nothing\.txt: There is no such labels file"),
+        ("empty.txt", " \n", r"empty\.txt: The labels file is empty"),
+        ("photos.csv", "image,class\na,dog\n", r"photos\.csv:1: The table has no column label\. \(got 'image,class'\)"),
+        ("photos.csv", "image,label\na,dog\nb,\n", r"photos\.csv:3: The row has no label"),
+        ("photos.csv", "label\n", r"a header and no rows"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_labels(tmp_path / name)
+
+
+def test_a_folder_without_folders(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no sub-folders to take labels from.*one sub-folder a label"):
+        read_labels(tmp_path)
+
+
+def test_a_label_that_is_nothing_but_underscores_stays() -> None:
+    assert as_labels(["_"]) == [Label("_", ("_",), ())]
