@@ -91,7 +91,7 @@ def test_every_label_that_is_not_on_the_taxonomy_is_named(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "4 of 5 rows cannot be scored" in captured.err
+    assert "4 of 5 rows cannot be used" in captured.err
     assert "row 2: predicted: 'malard' is not on the taxonomy. Did you mean 'mallard'" in captured.err
     assert "row 3: target: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'" in captured.err
     assert "row 4: predicted is empty" in captured.err
