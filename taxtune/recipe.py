@@ -75,6 +75,8 @@ class Recipe(Settings):
         iterations: Templates to try after the baseline.
         max_missing: Largest share of images without an answer, or for 'lave' without a rating, before an iteration is
             void.
+        max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
+            the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for the objective 'lave'.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
@@ -92,6 +94,7 @@ class Recipe(Settings):
     proposer: ProposerSettings = FragmentsProposerSettings()
     iterations: StrictInt = Field(30, ge=1)
     max_missing: Number = Field(0.1, ge=0, lt=1)
+    max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
     source: Path | None = Field(None, exclude=True)
 

@@ -181,6 +181,11 @@ class MapperSettings(Settings):
     thr_topk: Number = Field(0.0015, ge=0)
     thr_vote: StrictInt = Field(4, ge=1)
     use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
+    off_tree: Literal["child", "root"] = Field(
+        "child",
+        description="How an answer is scored that asserts something the tree lacks: as a child of the root that is "
+        "never right, or on the root as in the paper; 'paper-listing' always does the latter.",
+    )
 
     @field_validator("similarity")
     @classmethod

@@ -322,6 +322,8 @@ def _print_plan(plan: Plan) -> None:
         line("judge", plan.judge)
         line("judge calls", f"at most {plan.judge_calls:,}")
     line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
+    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
+    line("off the tree", f"at most {most} of the baseline's answers, or the run ends there (max_off_tree)")
     for text in plan.notes:
         line("note", text)
     if plan.problems:

@@ -7,10 +7,12 @@ from enum import StrEnum
 
 from taxtune.errors import MapperError
 
-__all__ = ["PRESETS", "MapperConfig", "Placement", "Stage"]
+__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Stage"]
 
 #: The presets that a mapper can run under.
 PRESETS = ("default", "paper-listing")
+#: How an answer that is off the tree is scored.
+OFF_TREE = ("child", "root")
 
 
 class Stage(StrEnum):
@@ -48,6 +50,9 @@ class MapperConfig:
         min_similarity: Under "default", the score below which the most similar node is not believed and the answer
             abstains; None takes the similarity's own value.
         max_characters: What follows this many characters of an answer is not read.
+        off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is never right (hP 1/2),
+            or "root", as the paper does (hP 1; nothing said and something wrong said are the same then). The preset
+            "paper-listing" always has "root".
     """
 
     preset: str = "default"
@@ -58,6 +63,7 @@ class MapperConfig:
     coverage: float = 0.85
     min_similarity: float | None = None
     max_characters: int = 4000
+    off_tree: str = "child"
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -70,6 +76,14 @@ class MapperConfig:
             raise MapperError("The mapper's coverage must be above 0.5 and at most 1.", value=self.coverage)
         if self.max_characters < 1:
             raise MapperError("The mapper's max_characters must be positive.", value=self.max_characters)
+        if self.off_tree not in OFF_TREE:
+            raise MapperError(
+                "Answers off the tree cannot be scored as that.",
+                value=self.off_tree,
+                remedy=f"Take one of {', '.join(OFF_TREE)}.",
+            )
+        if self.preset == "paper-listing":
+            object.__setattr__(self, "off_tree", "root")
 
     def as_dict(self) -> dict[str, str | int | float | None]:
         """Returns the settings by name."""

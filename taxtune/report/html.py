@@ -64,6 +64,7 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             headline=wording.headline(result),
             heldout=_heldout(result),
             score_parts=_score_parts(result),
+            off_tree_as=next((held.off_tree_as for held in result.heldout), "child"),
             judged=any(held.scores.lave is not None for held in result.heldout),
             restricted=next((held.full for held in result.heldout if held.full is not None), None),
             differences=_differences(result),
@@ -218,7 +219,6 @@ def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, An
         "template": record.template,
         "rejected": record.rejected,
         "missing": record.missing,
-        "abstained": record.abstained,
         "seconds": record.usage.seconds,
         "cells": [wording.number(None if scores is None else getattr(scores, key), key) for key in metrics],
     }

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from taxtune.report.wording import metric_name, number, visible
+from taxtune.report.wording import SHARES, metric_name, number, visible
 from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Progress:
         if record.scores is None:
             body = f"{record.state}: {visible(record.reason or 'no reason given')}"
         else:
-            shown = dict.fromkeys(("hp", "hr", self._objective))
+            shown = dict.fromkeys(("hp", "hr", self._objective, *SHARES))
             body = "  ".join(f"{metric_name(key)} {number(getattr(record.scores, key))}" for key in shown)
             if not record.feasible:
                 body += "  (hR too low)"

@@ -66,22 +66,18 @@ def differences_table(result: Result) -> Table:
 
 
 def iterations_table(run: TuneResult) -> Table:
-    """Returns a run's iterations: scores on the tuning split, answers missing and taken from the store, the winner."""
+    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store."""
     table = _table()
     table.add_column("#", justify="right", no_wrap=True)
     shown = metrics_of(run)
     for name in shown.values():
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("missing", "stored"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("note", no_wrap=True)
+        table.add_column(name.replace("off the ", "off the\n"), justify="right", no_wrap=True)
+    table.add_column("note", min_width=10)  # the numbers leave it little room on a narrow terminal; it may wrap
     for record in run.iterations:
         scores = [number(None if record.scores is None else getattr(record.scores, key), key) for key in shown]
         table.add_row(
             str(record.iteration),
             *scores,
-            str(record.missing),
-            str(record.usage.from_store),
             _remark(record, run),
             style="bold" if record.iteration == run.winner else "dim" if record.state != "complete" else None,
         )
@@ -134,7 +130,7 @@ def _table() -> Table:
     from rich import box
     from rich.table import Table
 
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
 
 
 def _change(value: PairedDifference | None, key: str) -> str:
@@ -164,6 +160,10 @@ def _remark(record: IterationRecord, run: TuneResult) -> str:
         notes.append(record.state)
     if not record.feasible:
         notes.append("hR too low")
+    if record.missing:
+        notes.append(f"{record.missing} missing")
+    if record.usage.from_store:
+        notes.append(f"{record.usage.from_store} stored")
     return "; ".join(notes)
 
 

@@ -11,6 +11,7 @@ from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRec
 
 __all__ = [
     "METRICS",
+    "SHARES",
     "ScoreRow",
     "best_so_far",
     "difference",
@@ -37,7 +38,9 @@ __all__ = [
 METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
 #: The judge's mean rating, shown where a judge was asked.
 LAVE = {"lave": "LAVE"}
-_NAMES = {**METRICS, **LAVE}
+#: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
+SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
+_NAMES = {**METRICS, **LAVE, **SHARES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hf": "hierarchical F (hF)",
@@ -103,12 +106,12 @@ def redact(text: str) -> str:
 
 
 def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:
-    """Returns the scores that a template's result or a run has, as `METRICS`: LAVE too where a judge was asked."""
+    """Returns what a template's result or a run has: `METRICS`, LAVE where a judge was asked, and `SHARES`."""
     if isinstance(scored, TuneResult):
         asked = any(record.judged is not None for record in scored.iterations)
     else:
         asked = scored.scores.lave is not None
-    return _NAMES if asked else METRICS
+    return METRICS | (LAVE if asked else {}) | SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def difference_rows(result: Result) -> list[tuple[str, str, dict[str, PairedDiff
     found, full = result_differences(result), result_full_differences(result)
     rows = [
         (key, _on(key, held, whole=False), {pair: values.get(key) for pair, values in found.items()})
-        for key in (METRICS if held is None else metrics_of(held))
+        for key in (METRICS | SHARES if held is None else metrics_of(held))
     ]
     if full:
         rows += [

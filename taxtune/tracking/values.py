@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from taxtune.report.wording import METRICS, redact, score_rows
+from taxtune.report.wording import METRICS, SHARES, redact, score_rows
 from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
@@ -72,12 +72,11 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     usage = asdict(record.usage)
     costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     values: dict[str, float | None] = {
-        **({} if record.scores is None else {key: getattr(record.scores, key) for key in METRICS}),
+        **({} if record.scores is None else {key: getattr(record.scores, key) for key in METRICS | SHARES}),
         **_judged(record),
         "value": record.value,
         "images": len(record.rows),
         "missing": record.missing,
-        "abstained": record.abstained,
         **usage,
         "cost_usd": sum(costs) if costs else None,
     }
@@ -137,7 +136,7 @@ def result_metrics(result: TuneResult) -> dict[str, float]:
     }
     winner = next((record for record in result.iterations if record.iteration == result.winner), None)
     if winner is not None and winner.scores is not None:
-        values |= {f"tuning.winner.{key}": getattr(winner.scores, key) for key in METRICS}
+        values |= {f"tuning.winner.{key}": getattr(winner.scores, key) for key in METRICS | SHARES}
     for held in result.heldout:
         values |= heldout_metrics(held)
     values |= difference_metrics("heldout.difference", result.differences)
@@ -155,6 +154,7 @@ def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
         "hP": "hp",
         "hR": "hr",
         "abstained": "abstained",
+        "off the tree": "off_tree",
         "from store": "from_store",
         "failure": "failure",
         "example": "example",

@@ -63,6 +63,7 @@ class Evaluator:
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         judge: Rates the answers, for the objective "lave"; None asks no judge.
+        off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Evaluator:
         variables: Mapping[str, object],
         use_images: bool = False,
         judge: AnswerJudge | None = None,
+        off_tree: str = "child",
     ) -> None:
         self.taxonomy = taxonomy
         self.vlm = vlm
@@ -83,6 +85,7 @@ class Evaluator:
         self.variables = variables
         self.use_images = use_images
         self.judge = judge
+        self.off_tree = off_tree
 
     def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
@@ -110,7 +113,9 @@ class Evaluator:
 
         predicted = np.array([placements[i].node for i in answered], dtype=np.int64)
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
-        p, r = precision_recall(self.taxonomy, predicted, target)
+        off = np.array([placements[i].off_tree for i in answered], dtype=bool)
+        as_child = off if self.off_tree == "child" else None
+        p, r = precision_recall(self.taxonomy, predicted, target, off_tree=as_child)
         measured = {i: (float(p[j]), float(r[j])) for j, i in enumerate(answered)}
         rated = self.judge.rate(texts, target.tolist()) if self.judge is not None else None
         place = {i: j for j, i in enumerate(answered)}
@@ -141,6 +146,7 @@ class Evaluator:
                         else float(rated.scores[place[i]]),
                         rationale=None if rated is None else rated.rationales[place[i]],
                         unrated=None if rated is None else rated.unrated[place[i]],
+                        off_tree=placed.off_tree,
                     )
                 )
             else:
@@ -173,8 +179,12 @@ class Evaluator:
         )
         scores = None
         if answered and (rated is None or rated.account.rated):
-            lave = None if rated is None else float(np.nanmean(rated.scores))
-            scores = TemplateScores(**score(self.taxonomy, predicted, target).as_dict(), lave=lave)  # type: ignore[arg-type]
+            scores = TemplateScores(
+                **score(self.taxonomy, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+                lave=None if rated is None else float(np.nanmean(rated.scores)),
+                abstained=float(np.mean([placements[i].abstained for i in answered])),
+                off_tree=float(off.mean()),
+            )
         retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
         retryable += 0 if rated is None else rated.retryable
         return Evaluation(tuple(rows), scores, usage, retryable, None if rated is None else rated.account)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from taxtune.metrics.statistics import (
     paired_bootstrap,
     paired_mean,
 )
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
-from taxtune.tuning.records import FullTreeScores, HeldoutResult, TemplateScores
+from taxtune.tuning.records import ExampleRow, FullTreeScores, HeldoutResult, TemplateScores
 from taxtune.tuning.session import Session
 
 __all__ = ["Judgement", "OnHeldout", "judge"]
@@ -94,65 +94,90 @@ def judge(
         )
     keep = np.flatnonzero(answered).tolist()
     target = np.array([examples[i].target for i in keep], dtype=np.int64)
-    placed = {name: np.array([e.rows[i].node for i in keep], dtype=np.int64) for name, e in evaluations.items()}
-    seed = session.recipe.seed
-    full = _on_full(session, placed, target, seed)
-    ratings: dict[str, NDArray[np.float64]] = {}
-    if evaluator.judge is not None:
-        ratings = {name: np.array([e.rows[i].lave for i in keep], dtype=np.float64) for name, e in evaluations.items()}
+    placed = {
+        name: _Placed.of(
+            [e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", rated=evaluator.judge is not None
+        )
+        for name, e in evaluations.items()
+    }
+    seed, part = session.recipe.seed, session.part
     results = tuple(
         HeldoutResult(
             name=name,
             template=templates[name],
             scores=TemplateScores(
-                **score(session.taxonomy, nodes, target).as_dict(),  # type: ignore[arg-type]
-                lave=float(ratings[name].mean()) if name in ratings else None,
+                **score(session.taxonomy, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
+                **{key: float(values.mean()) for key, values in found.means.items()},  # type: ignore[arg-type]
             ),
-            intervals=bootstrap_scores(session.taxonomy, nodes, target, seed=seed)
-            | ({"lave": bootstrap_mean(ratings[name], seed=seed)} if name in ratings else {}),
+            intervals=bootstrap_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)
+            | {key: bootstrap_mean(values, seed=seed) for key, values in found.means.items()},
             rows=evaluations[name].rows,
-            full=full.get(name),
+            full=None if part is None else _on_full(part, found, target, seed),
+            off_tree_as=evaluator.off_tree,
         )
-        for name, nodes in placed.items()
+        for name, found in placed.items()
     )
-    part = session.part
     differences = _differences(session.taxonomy, placed, target, seed)
-    for pair in differences if ratings else ():
-        later, earlier = pair.split(" - ")
-        differences[pair]["lave"] = paired_mean(ratings[later], ratings[earlier], seed=seed)
+    for pair, values in differences.items():
+        later, earlier = (placed[name].means for name in pair.split(" - "))
+        values |= {key: paired_mean(later[key], earlier[key], seed=seed) for key in later}
+    full = {name: replace(found, nodes=part.on_full(found.nodes)) for name, found in placed.items()} if part else {}
     return Judgement(
-        results,
-        differences,
-        {}
-        if part is None
-        else _differences(part.full, {n: part.on_full(p) for n, p in placed.items()}, part.on_full(target), seed),
+        results, differences, {} if part is None else _differences(part.full, full, part.on_full(target), seed)
     )
 
 
-def _on_full(
-    session: Session, placed: Mapping[str, NDArray[np.int64]], target: NDArray[np.int64], seed: int
-) -> dict[str, FullTreeScores]:
-    """Returns the scores of the placements on the whole taxonomy; nothing where the run has all of it."""
-    part = session.part
-    if part is None:
-        return {}
-    return {
-        name: FullTreeScores(
-            domain=part.label,
-            root=part.full_label,
-            scores=score(part.full, part.on_full(nodes), part.on_full(target)),
-            intervals=bootstrap_scores(part.full, part.on_full(nodes), part.on_full(target), seed=seed),
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The answers to one template, on the images that were answered for all.
+
+    Attributes:
+        nodes: Their nodes, shape (n,).
+        as_child: Which count as a child of the root that is never right, shape (n,). On the whole taxonomy it is a
+            child of *its* root: what a part lacks may be anywhere outside of it, or nowhere, so that nothing on the way
+            from the root to the part is said.
+        means: By score, values whose mean it is, each of shape (n,).
+    """
+
+    nodes: NDArray[np.int64]
+    as_child: NDArray[np.bool_]
+    means: dict[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, rows: Sequence[ExampleRow], *, as_child: bool, rated: bool) -> _Placed:
+        keys = ("abstained", "off_tree", *(("lave",) if rated else ()))
+        return cls(
+            np.array([row.node for row in rows], dtype=np.int64),
+            np.array([row.off_tree and as_child for row in rows], dtype=bool),
+            {key: np.array([getattr(row, key) for row in rows], dtype=np.float64) for key in keys},
         )
-        for name, nodes in placed.items()
-    }
+
+
+def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int) -> FullTreeScores:
+    """Returns the scores of the placements on the whole taxonomy."""
+    nodes, target = part.on_full(found.nodes), part.on_full(target)
+    return FullTreeScores(
+        domain=part.label,
+        root=part.full_label,
+        scores=score(part.full, nodes, target, off_tree=found.as_child),
+        intervals=bootstrap_scores(part.full, nodes, target, off_tree=found.as_child, seed=seed),
+    )
 
 
 def _differences(
-    taxonomy: Taxonomy, placed: Mapping[str, NDArray[np.int64]], target: NDArray[np.int64], seed: int
+    taxonomy: Taxonomy, placed: Mapping[str, _Placed], target: NDArray[np.int64], seed: int
 ) -> Differences:
     names = list(placed)
     return {
-        f"{later} - {earlier}": paired_bootstrap(taxonomy, placed[later], placed[earlier], target, seed=seed)
+        f"{later} - {earlier}": paired_bootstrap(
+            taxonomy,
+            placed[later].nodes,
+            placed[earlier].nodes,
+            target,
+            off_tree_a=placed[later].as_child,
+            off_tree_b=placed[earlier].as_child,
+            seed=seed,
+        )
         for i, earlier in enumerate(names)
         for later in names[i + 1 :]
     }

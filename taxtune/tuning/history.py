@@ -320,6 +320,8 @@ def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[
             hf=None if record.scores is None else record.scores.hf,
             accuracy=None if record.scores is None else record.scores.accuracy,
             lave=None if record.scores is None else record.scores.lave,
+            abstained=None if record.scores is None else record.scores.abstained,
+            off_tree=None if record.scores is None else record.scores.off_tree,
             value=None if record.scores is None else objective.value(record.scores),
             feasible=record.feasible,
             reason=record.reason,

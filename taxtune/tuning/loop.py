@@ -8,19 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from taxtune.errors import TaxtuneError, VLMError
+from taxtune.errors import TaxonomyError, TaxtuneError, VLMError
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.heldout import judge
 from taxtune.tuning.history import Claim, History, as_trials, best, check_unused
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import IterationRecord, TuneResult, Usage
+from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
 from taxtune.tuning.session import Session
 from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Listener", "Tuner"]
 
 _POLL_SECONDS = 0.5
+_SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
 
 
 class Listener(Protocol):
@@ -120,8 +121,11 @@ class Tuner:
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         total = self.session.recipe.iterations
+        done = self.history.records()
+        if done and done[0].iteration == 0:
+            self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         for listener in self.listeners:
-            listener.on_start(self, self.history.records())
+            listener.on_start(self, done)
         exhausted = False
         while not exhausted and (claim := self.history.claim(total)) is not None:
             record, exhausted = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
@@ -225,6 +229,8 @@ class Tuner:
                     "prompt.baseline, the model, the judge or the images, or raise max_missing.",
                 )
             return replace(record, state="void", reason=reason), False
+        if claim.iteration == 0:
+            self._check_off_tree(record.rows)
         return (
             replace(
                 record,
@@ -233,6 +239,31 @@ class Tuner:
                 feasible=self.objective.feasible(evaluation.scores),
             ),
             False,
+        )
+
+    def _check_off_tree(self, rows: Sequence[ExampleRow]) -> None:
+        """Checks that the baseline's answers are about what is on the tree: no tuning can mend another tree's scores.
+
+        Raises:
+            TaxonomyError: If more of them are off the tree than the recipe's `max_off_tree` allows.
+        """
+        answers = [row for row in rows if row.answer is not None]
+        off = [row for row in answers if row.off_tree]
+        most = self.session.recipe.max_off_tree
+        if len(off) <= most * len(answers):
+            return
+        examples: dict[str, str] = {}
+        for row in off:
+            examples.setdefault(" ".join((row.answer or "").split()), row.truth)
+        shown = [f"  {_cut(said)!r}, asked about {truth}" for said, truth in list(examples.items())[:_SHOWN]]
+        raise TaxonomyError(
+            f"{len(off)} of the baseline's {len(answers)} answers to the tuning images assert something that the "
+            f"taxonomy does not have; max_off_tree allows {most:g} of them. For example:\n" + "\n".join(shown),
+            file=self.session.recipe.source,
+            remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root leaves nothing out "
+            "that they show, and that taxonomy.domain and prompt.domain name it. Names that the tree lacks can be "
+            "added to it as aliases. If the answers are as they should be, raise max_off_tree: answers that were given "
+            "are kept.",
         )
 
     def _propose(self, claim: Claim) -> Proposal:
@@ -249,3 +280,7 @@ class Tuner:
             )
         self.history.propose(claim, proposal)
         return proposal
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

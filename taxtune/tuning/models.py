@@ -14,10 +14,10 @@ from taxtune.tuning.proposers import Proposer, make_proposer
 from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
+    from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics.lave import Lave
 
-__all__ = ["lave", "mapper", "proposer", "vlm"]
+__all__ = ["lave", "mapper", "mapper_config", "proposer", "vlm"]
 
 Note = Callable[[str], None]
 
@@ -61,19 +61,32 @@ def vlm(recipe: Recipe, note: Note) -> VLM:
     )
 
 
+def mapper_config(recipe: Recipe) -> MapperConfig:
+    """Returns the mapper's settings.
+
+    Raises:
+        MapperError: If one is out of range.
+    """
+    from taxtune.mapping import MapperConfig
+
+    s = recipe.mapper
+    return MapperConfig(
+        preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote, off_tree=s.off_tree
+    )
+
+
 def mapper(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
     """Returns what places answers on the tree.
 
     Raises:
         MapperError: If the similarity's model cannot be loaded.
     """
-    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.mapping import Mapper
     from taxtune.mapping.similarity import make_similarity
 
     s = recipe.mapper
     spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
-    config = MapperConfig(preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote)
-    return Mapper(taxonomy, make_similarity(spec), config)
+    return Mapper(taxonomy, make_similarity(spec), mapper_config(recipe))
 
 
 def proposer(recipe: Recipe, note: Note) -> Proposer:

@@ -34,6 +34,7 @@ class Plan:
         trivial_hr: hR of always answering the domain's root on the tuning split.
         vlm: What is known of the model, by name.
         judge: The language model that rates the answers, with what a call takes; None where none is asked.
+        max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
         judge_calls: Answers that it is asked about at most; replies on disk and repeated answers make it fewer.
         vlm_calls: Questions the VLM is asked at most; answers in the store and repeated questions make it fewer.
         llm_calls: Calls of the proposer's model if every first reply is acceptable.
@@ -56,6 +57,7 @@ class Plan:
     llm_calls_at_most: int
     judge: str | None = None
     judge_calls: int = 0
+    max_off_tree: float = 0.5
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the plan as plain values."""
@@ -133,6 +135,7 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
         judge_calls=judge_calls if judged else 0,
         llm_calls=proposals if asks_llm else 0,
         llm_calls_at_most=3 * proposals if asks_llm else 0,
+        max_off_tree=recipe.max_off_tree,
     )
 
 

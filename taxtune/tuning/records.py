@@ -30,9 +30,13 @@ class TemplateScores(HierarchicalScores):
     Attributes:
         lave: Mean LAVE score of the answers that the judge rated, in [0, 1]; None where no judge was asked, or none was
             rated.
+        abstained: Share of the answers that decline, deny or say nothing, in [0, 1]; they are on the root.
+        off_tree: Share of the answers that assert something the tree lacks, in [0, 1], however they are scored.
     """
 
     lave: float | None = None
+    abstained: float = 0.0
+    off_tree: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,14 @@ class ExampleRow:
         confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
         hp: This example's hP in (0, 1]; None where the call failed, never 0.
         hr: This example's hR in (0, 1]; None where the call failed, never 0.
-        abstained: Whether the answer names nothing and was put on the root.
+        abstained: Whether the answer declines, denies or says nothing; it was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
         lave: The judge's score in {0, 0.5, 1}; None where it was not asked or gave no rating, never 0.
         rationale: What the judge wrote, or None.
         unrated: Why there is no rating where a judge was asked, or None.
+        off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
+            of a child of the root that is never right, unless the run scores such answers as the root.
     """
 
     example: str
@@ -101,6 +107,7 @@ class ExampleRow:
     lave: float | None = None
     rationale: str | None = None
     unrated: str | None = None
+    off_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +174,6 @@ class IterationRecord:
         """Images that have no answer because the call failed, or no rating from the judge."""
         return sum(row.failure is not None or row.unrated is not None for row in self.rows)
 
-    @property
-    def abstained(self) -> int:
-        """Images whose answer names nothing."""
-        return sum(row.abstained for row in self.rows)
-
     def as_dict(self, *, rows: bool = True) -> dict[str, Any]:
         """Returns the record as plain values, for JSON."""
         data = asdict(self)
@@ -208,6 +210,7 @@ class HeldoutResult:
         intervals: Bootstrap intervals of the scores, by name.
         rows: One row an image.
         full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
+        off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
     """
 
     name: str
@@ -216,6 +219,7 @@ class HeldoutResult:
     intervals: dict[str, Interval]
     rows: tuple[ExampleRow, ...]
     full: FullTreeScores | None = None
+    off_tree_as: str = "child"
 
 
 @dataclass(frozen=True, slots=True)

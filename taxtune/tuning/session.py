@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
-# and `max_missing`, since a run that stops for it says to raise it: what is void by then stays so.
+# and `max_missing` and `max_off_tree`, since a run that stops for one says to raise it: what is void by then stays so.
 _FREE = (
     "description",
     "iterations",
     "judge",  # what of it can change a rating is in the identity of a run that asks it
     "max_missing",
+    "max_off_tree",
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.timeout",
@@ -230,6 +231,7 @@ class Session:
             question=prompt.question,
             ranks=list(prompt.ranks),
             tuning_images=len(self.splits.tuning),
+            off_tree=self.off_tree,
         )
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -243,6 +245,11 @@ class Session:
     def mapper(self) -> Mapper:
         """Places answers on the tree."""
         return models.mapper(self.recipe, self.taxonomy)
+
+    @cached_property
+    def off_tree(self) -> str:
+        """How answers off the tree are scored: "child" or "root"."""
+        return models.mapper_config(self.recipe).off_tree
 
     @cached_property
     def proposer(self) -> Proposer:
@@ -270,6 +277,7 @@ class Session:
             store=store,
             variables=self.variables,
             use_images=self.recipe.mapper.use_images,
+            off_tree=self.off_tree,
             judge=self.answer_judge if judged else None,
         )
 

@@ -24,7 +24,16 @@ PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
-    return TemplateScores(hp=hp, hr=hr, hf=harmonic_mean(hp, hr), accuracy=accuracy, depth=round(4 * hr / hp, 3), n=n)
+    return TemplateScores(
+        hp=hp,
+        hr=hr,
+        hf=harmonic_mean(hp, hr),
+        accuracy=accuracy,
+        depth=round(4 * hr / hp, 3),
+        n=n,
+        abstained=0.1,
+        off_tree=0.05,
+    )
 
 
 def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[ExampleRow, ...]:

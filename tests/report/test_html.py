@@ -121,12 +121,13 @@ def test_a_restricted_run_has_a_table_for_each_tree(differences: bool) -> None:
     reader = Tables()
     reader.feed(page)
     shown = [(caption, rows) for caption, rows in reader.tables if "held-out" in caption or "same" in caption]
+    shares = ["abstained", "off the tree"]
     assert [rows[0] for _, rows in shown] == [
-        ["template", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves"],
+        ["template", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves", *shares],
         ["template", "hP on life", "hR on life", "hF on life", "depth on life"],
         *(
             [
-                ["difference", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves"],
+                ["difference", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves", *shares],
                 ["difference", "hP on life", "hR on life", "hF on life", "depth on life"],
             ]
             if differences

@@ -47,8 +47,8 @@ def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
     lines = stream.getvalue().splitlines()
     assert len(lines) == 9 + 1 + 1
     assert lines[1] == (
-        "iteration 1/8  |  hP 0.874  hR 0.729  |  best hP 0.874 (iteration 1)  |  5 from store  |  1 missing"
-        "  |  about 70 s left"
+        "iteration 1/8  |  hP 0.874  hR 0.729  abstained 0.100  off the tree 0.050  |  best hP 0.874 (iteration 1)"
+        "  |  5 from store  |  1 missing  |  about 70 s left"
     )
     assert lines[7].startswith("iteration 7/8  |  failed: three replies in a row were refused")
     assert "left" not in lines[8]

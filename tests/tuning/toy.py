@@ -7,7 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.recipe import load_recipe
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.session import Session
 from taxtune.vlm import Answer, Failure
 
@@ -104,6 +106,37 @@ class ToyVLM:
                 text = "azure" if murky or blue > 200 else "navy"
             replies.append(Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0))
         return replies
+
+
+class Cyclist(ToyVLM):
+    """Takes what is murky for a bicycle, unless told to be careful, when it declines."""
+
+    def answer(self, questions):
+        """Answers as a ToyVLM where the image is clear."""
+        replies = super().answer(questions)
+        for i, question in enumerate(questions):
+            if Image.open(question.image).convert("RGB").getpixel((0, 0))[1] >= 30 and isinstance(replies[i], Answer):
+                said = "I cannot tell." if "careful" in question.prompt else f"A bicycle, see {question.image.stem}."
+                replies[i] = Answer(said, prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
+        return replies
+
+
+class BicycleMapper:
+    """A mapper that knows of one thing that the tree lacks it; all else is placed as ever."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self.taxonomy, self.mapper = taxonomy, Mapper(taxonomy)
+
+    def place(self, answers, images=None):
+        """Places answers about bicycles off the tree."""
+        return [
+            Placement(answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle") if "bicycle" in answer else found
+            for answer, found in zip(answers, self.mapper.place(answers, images), strict=True)
+        ]
+
+    def identity(self):
+        """Is that of the mapper within, and its own name."""
+        return {**self.mapper.identity(), "similarity": "lexical, and bicycles"}
 
 
 def make_session(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Session:

@@ -29,6 +29,8 @@ class Trial:
         hf: Harmonic mean of the two, in [0, 1]; None unless complete.
         accuracy: Share of images placed on exactly the target, in [0, 1]; None unless complete.
         lave: Mean rating of a judge, in [0, 1]; None unless the objective is "lave".
+        abstained: Share of answers that decline or say nothing, in [0, 1]; None unless complete.
+        off_tree: Share of answers that assert something the tree lacks, in [0, 1]; None unless complete.
         value: The objective's scalar, larger is better; None unless complete.
         feasible: Whether the objective's constraint (the hR floor) holds.
         reason: Why the iteration failed.
@@ -44,6 +46,8 @@ class Trial:
     hf: float | None = None
     accuracy: float | None = None
     lave: float | None = None
+    abstained: float | None = None
+    off_tree: float | None = None
     value: float | None = None
     feasible: bool = True
     reason: str | None = None
@@ -64,6 +68,7 @@ class Goal:
         question: The recipe's question.
         ranks: Ranks below the domain's root, broadest first.
         tuning_images: Number of images in the tuning split.
+        off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
     """
 
     objective: Objective
@@ -74,6 +79,7 @@ class Goal:
     question: str
     ranks: list[str]
     tuning_images: int
+    off_tree: str = "child"
 
 
 @dataclass(frozen=True, slots=True)

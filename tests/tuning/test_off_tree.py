@@ -1,0 +1,226 @@
+"""Runs whose model says what the tree does not have: scores, records, and the end of a run on the wrong tree."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from taxtune.errors import TaxonomyError
+from taxtune.report.html import render_report
+from taxtune.report.progress import Progress
+from taxtune.report.tables import iterations_table, print_result
+from taxtune.tracking.values import example_table, heldout_table, iteration_metrics, result_metrics
+from taxtune.tuning.history import as_trials
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.plan import make_plan
+from taxtune.tuning.records import TuneResult
+from taxtune.tuning.session import Session
+from tests.tuning.test_domain_root import restricted
+from tests.tuning.toy import BicycleMapper, Cyclist, make_session
+
+
+def cyclist(folder: Path, out: Path, *overrides: str) -> Session:
+    session = make_session(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
+    session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
+    return session
+
+
+def shares(result: TuneResult) -> list[tuple[float, float]]:
+    return [(r.scores.abstained, r.scores.off_tree) for r in result.iterations if r.scores is not None]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Session, TuneResult]]:
+    base = tmp_path_factory.mktemp("off-tree")
+    found = {}
+    for way in ("child", "root"):
+        session = cyclist(base / "in", base / way, "iterations=11", f"mapper.off_tree={way}")
+        found[way] = session, Tuner(session, base / way).run()
+    return found
+
+
+@pytest.mark.parametrize("way", ["child", "root"])
+def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[Session, TuneResult]], way: str) -> None:
+    session, result = runs[way]
+    # Three of five images of each shade are murky.
+    off = [row for row in result.heldout[0].rows if row.off_tree]
+    assert off
+    tree = session.taxonomy
+    for part in (*result.iterations, *result.heldout):
+        hp, hr, exact = [], [], []
+        for row in part.rows:
+            assert row.off_tree == ("bicycle" in (row.answer or ""))
+            said = {
+                *(row.placed or "").split("/"),
+                *(["what the tree lacks"] if row.off_tree and way == "child" else []),
+            }
+            truth = set(row.truth.split("/"))
+            assert row.hp == pytest.approx(len(said & truth) / len(said))
+            assert row.hr == pytest.approx(len(said & truth) / len(truth))
+            hp.append(row.hp)
+            hr.append(row.hr)
+            exact.append(said == truth)
+        if part.scores is None:
+            continue
+        assert part.scores.hp == pytest.approx(np.mean(hp))
+        assert part.scores.hr == pytest.approx(np.mean(hr))
+        assert part.scores.accuracy == pytest.approx(np.mean(exact))
+        assert part.scores.off_tree == pytest.approx(np.mean([row.off_tree for row in part.rows]))
+        assert part.scores.abstained == pytest.approx(np.mean([row.abstained for row in part.rows]))
+    assert all(off_row.hp == (0.5 if way == "child" else 1.0) for off_row in off)
+    assert all(off_row.hr == 1 / (tree.depth[off_row.target] + 1) for off_row in off)
+    for held in result.heldout:
+        assert held.off_tree_as == way
+        for name, interval in held.intervals.items():
+            assert interval.estimate == pytest.approx(getattr(held.scores, name))
+            assert interval.low <= interval.estimate <= interval.high
+    before, after = (held.scores for held in result.heldout)
+    for name, difference in result.differences.items():
+        assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
+
+
+def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Session, TuneResult]]) -> None:
+    child, root = (runs[way][1] for way in ("child", "root"))
+    assert shares(child)[0] == shares(root)[0]
+    assert shares(child)[0][1] > 0
+    assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
+    assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
+    assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
+    identities = [session.identity(session.objective()) for session, _ in runs.values()]
+    assert [identity["recipe.mapper.off_tree"] for identity in identities] == ["child", "root"]
+
+
+def test_tuning_for_precision_rewards_declining_and_not_inventing(
+    runs: dict[str, tuple[Session, TuneResult]],
+) -> None:
+    """On the paper's root both have hP 1, and nothing tells the two apart."""
+    for way, (_, result) in runs.items():
+        scored = [r for r in result.iterations if r.scores is not None and r.template is not None]
+        inventing = [r for r in scored if "careful" not in r.template and "family" not in r.template]  # type: ignore[operator]
+        declining = [r for r in scored if "careful" in r.template]  # type: ignore[operator]
+        assert inventing
+        assert declining
+        least = min(r.scores.hp for r in declining if r.scores)
+        most = max(r.scores.hp for r in inventing if r.scores)
+        assert (most < least) is (way == "child")
+        if way == "child":
+            assert "careful" in result.heldout[1].template
+            assert result.heldout[1].scores.off_tree == 0
+
+
+def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Session, TuneResult]]) -> None:
+    session, result = runs["child"]
+    for line in (session.folder / "history.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["state"] == "complete":
+            answers = [row for row in record["rows"] if row["answer"] is not None]
+            for key in ("abstained", "off_tree"):
+                assert record["scores"][key] == sum(row[key] for row in answers) / len(answers)
+    baseline, winner = result.iterations[0], result.heldout[1]
+    assert baseline.scores is not None
+    metrics = iteration_metrics(baseline)
+    assert (metrics["abstained"], metrics["off_tree"]) == (0.0, baseline.scores.off_tree)
+    metrics = result_metrics(result)
+    assert metrics["heldout.winner.abstained"] == winner.scores.abstained
+    assert metrics["heldout.baseline.off_tree.high"] == result.heldout[0].intervals["off_tree"].high
+    assert metrics["heldout.difference.off_tree"] == -result.heldout[0].scores.off_tree
+    assert metrics["tuning.winner.off_tree"] == result.iterations[result.winner].scores.off_tree  # type: ignore[union-attr]
+    assert example_table(baseline.rows)["off the tree"] == [row.off_tree for row in baseline.rows]
+    assert heldout_table(result.heldout)["score"].count("off the tree") == 2
+    share = f"{result.heldout[0].scores.off_tree:.3f}"
+    text = io.StringIO()
+    console = Console(file=text, width=80)
+    print_result(console, result, iterations=False)
+    rows = [line.split() for line in text.getvalue().splitlines()]
+    assert ["off", "the", "tree", share, "0.000"] in rows
+    assert ["abstained", "0.000", f"{winner.scores.abstained:.3f}"] in rows
+    console.print(iterations_table(result))
+    assert f" {baseline.scores.off_tree:.3f}  " in text.getvalue()
+    page = render_report(result)
+    assert '<th scope="col">off the tree</th>' in page
+    assert '<th scope="col">abstained</th>' in page
+    assert share in page
+    assert "a child of the root that is never right" in page
+    assert "a child of the root that is never right" not in render_report(runs["root"][1])
+    live = io.StringIO()
+    progress = Progress(stream=live)
+    progress.start(1, 8)
+    progress.on_iteration(baseline, baseline)
+    assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()
+    trial = as_trials(result.iterations, session.objective())[0]
+    assert (trial.abstained, trial.off_tree) == (0.0, baseline.scores.off_tree)
+
+
+def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:
+    settings = ("max_off_tree=0.3", "iterations=2")
+    session = cyclist(tmp_path / "in", tmp_path / "out", *settings)
+    with pytest.raises(TaxonomyError) as caught:
+        Tuner(session, tmp_path / "out").run()
+    said = str(caught.value)
+    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy does not have" in said
+    assert "max_off_tree allows 0.3" in said
+    assert (
+        len([line for line in said.splitlines() if "'A bicycle, see " in line and ", asked about colour/" in line]) == 3
+    )
+    for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):
+        assert key in said
+    # Nothing of the run is left that would stop the same command, or another tree; the answers are.
+    assert not (tmp_path / "out/history.db").exists()
+    for resume in (False, True):
+        again = cyclist(tmp_path / "in", tmp_path / "out", *settings)
+        with pytest.raises(TaxonomyError, match="assert something"):
+            Tuner(again, tmp_path / "out", resume=resume).run()
+        assert again.vlm.asked == 0  # type: ignore[attr-defined]
+    raised = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
+    assert Tuner(raised, tmp_path / "out", resume=True).run().iterations[0].scores is not None
+
+
+def test_the_bound_holds_for_a_run_that_is_gone_on_with_and_may_be_changed(tmp_path: Path) -> None:
+    Tuner(cyclist(tmp_path / "in", tmp_path / "out", "iterations=1"), tmp_path / "out").run()
+    lower = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.3", "iterations=2")
+    with pytest.raises(TaxonomyError, match=r"max_off_tree allows 0\.3"):
+        Tuner(lower, tmp_path / "out", resume=True).run()
+    longer = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
+    assert len(Tuner(longer, tmp_path / "out", resume=True).run().iterations) == 3
+
+
+def test_a_share_that_is_just_allowed_is_allowed(tmp_path: Path) -> None:
+    session = cyclist(tmp_path / "in", tmp_path / "out", "iterations=1")
+    result = Tuner(session, tmp_path / "out").run()
+    share = shares(result)[0][1]
+    exact = cyclist(tmp_path / "in", tmp_path / "exact", "iterations=1", f"max_off_tree={share}")
+    assert shares(Tuner(exact, tmp_path / "exact").run())[0][1] == share
+
+
+def test_the_plan_says_when_a_run_would_end(tmp_path: Path) -> None:
+    assert make_plan(make_session(tmp_path / "in", tmp_path / "out")).max_off_tree == 0.5
+    assert make_plan(cyclist(tmp_path / "in", tmp_path / "out")).max_off_tree == 1
+
+
+def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -> None:
+    """What a part lacks may be anywhere outside of it: nothing between the two roots is said."""
+    session = restricted(tmp_path / "in", tmp_path / "out", overrides=("iterations=2", "max_off_tree=1"))
+    session.__dict__["vlm"] = Cyclist()
+    session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
+    result = Tuner(session, tmp_path / "out").run()
+    assert result.heldout[0].scores.off_tree > 0
+    for held in result.heldout:
+        hp, hr, depth = [], [], []
+        for row in held.rows:
+            truth = {"sight", "property", *row.truth.split("/")}
+            said = {"sight", "bicycle"} if row.off_tree else {"sight", "property", *(row.placed or "").split("/")}
+            hp.append(len(said & truth) / len(said))
+            hr.append(len(said & truth) / len(truth))
+            depth.append(len(said) - 1)
+        assert held.full is not None
+        assert held.full.scores.hp == pytest.approx(np.mean(hp))
+        assert held.full.scores.hr == pytest.approx(np.mean(hr))
+        assert held.full.scores.depth == pytest.approx(np.mean(depth))
+        assert held.full.intervals["hp"].estimate == pytest.approx(np.mean(hp))
+    before, after = (held.full.scores for held in result.heldout if held.full is not None)
+    assert result.full_differences["hp"].difference == pytest.approx(after.hp - before.hp)
