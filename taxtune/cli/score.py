@@ -1,4 +1,4 @@
-"""`taxtune score`: hP, hR, hF, accuracy and depth of a file of answers or predicted nodes."""
+"""`taxtune score`: every score of a file of answers or predicted nodes, and precision and recall at each rank."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     EmptyOption,
     FormatOption,
+    FrequenciesOption,
     JsonRowsOption,
     PresetOption,
     ResamplesOption,
@@ -19,6 +20,7 @@ from taxtune.cli.options import (
     RootOption,
     SeedOption,
     SimilarityOption,
+    SmoothingOption,
     TaxonomyOption,
     note,
 )
@@ -26,9 +28,9 @@ from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
-    from taxtune.metrics import Interval
+    from taxtune.metrics import Information, Interval, RankIntervals
     from taxtune.metrics.predictions import Predictions
-    from taxtune.taxonomy import Domain, Taxonomy
+    from taxtune.taxonomy import Domain
 
 __all__ = ["score"]
 
@@ -39,9 +41,15 @@ _SHOWN = {
     "hf": "hF",
     "accuracy": "accuracy",
     "depth": "depth",
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
 }
 # What depends on the root; whether a node is exactly right does not.
-_ROOTED = ("hp", "hr", "hf", "depth")
+_ROOTED = tuple(key for key in _SHOWN if key != "accuracy")
+_TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 def score(
@@ -55,12 +63,15 @@ def score(
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     empty: EmptyOption = "error",
+    frequencies: FrequenciesOption = None,
+    smoothing: SmoothingOption = 0.0,
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
     as_json: JsonRowsOption = False,
 ) -> None:
-    """Print hP, hR, hF, accuracy and mean placed depth with 95 % bootstrap intervals."""
-    from taxtune.metrics import bootstrap_scores
+    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
+    from taxtune.metrics import bootstrap_ranks
+    from taxtune.metrics.frequencies import make_information
     from taxtune.metrics.predictions import EMPTY, read_predictions
     from taxtune.taxonomy import read_taxonomy, restrict
 
@@ -83,23 +94,23 @@ def score(
         placements = list(placer.place(list(rows.answers)))
         mapper = dict(placer.identity())
         predicted = [placement.node for placement in placements]
-    intervals = bootstrap_scores(
-        tree, predicted, list(rows.targets), resamples=resamples, confidence=_CONFIDENCE, seed=seed
-    )
+    targets = list(rows.targets)
+    as_child = [placement.off_tree for placement in placements] or [False] * len(predicted)
+    information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
+    # The same seed draws the same resamples.
+    chance: dict[str, Any] = {"resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
+    intervals = _intervals(information, predicted, targets, as_child, chance)
+    ranks = bootstrap_ranks(tree, predicted, targets, off_tree=as_child, **chance)
     full = None
     if part is not None:
-        # The same seed draws the same resamples.
-        full = bootstrap_scores(
-            whole,
-            part.on_full(predicted),
-            part.on_full(list(rows.targets)),
-            resamples=resamples,
-            confidence=_CONFIDENCE,
-            seed=seed,
-        )
+        on_full = part.on_full(targets).tolist()
+        bits = make_information(whole, frequencies, smoothing=smoothing, targets=on_full)
+        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, as_child, chance)
     abstained = sum(placement.abstained for placement in placements)
     if not as_json:
         _print_scores(rows, intervals, abstained, part, full)
+        _print_targets(information, targets)
+        _print_ranks(ranks)
         return
     result = {
         "file": rows.file,
@@ -115,30 +126,59 @@ def score(
         "seed": seed,
         "scores": {name: asdict(interval) for name, interval in intervals.items()},
         "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
+        "targets": {
+            "depth": float(tree.depth[targets].mean()),
+            "bits": float(information.content[targets].mean()),
+        },
+        "information": information.as_dict(),
+        "ranks": [
+            {**asdict(row.scores), "precision": _ends(row.precision), "recall": _ends(row.recall)} for row in ranks
+        ],
         "mapper": mapper,
-        "rows": _row_records(tree, rows, predicted, placements, part),
+        "rows": _row_records(information, rows, predicted, placements, as_child, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
 
-def _row_records(
-    tree: Taxonomy, rows: Predictions, predicted: list[int], placements: list[Placement], part: Domain | None
-) -> list[dict[str, Any]]:
-    from taxtune.metrics import precision_recall
+def _intervals(
+    information: Information, predicted: list[int], targets: list[int], as_child: list[bool], chance: dict[str, Any]
+) -> dict[str, Interval]:
+    from taxtune.metrics import bootstrap_information, bootstrap_scores
 
-    hp, hr = precision_recall(tree, predicted, list(rows.targets))
+    return bootstrap_scores(
+        information.taxonomy, predicted, targets, off_tree=as_child, **chance
+    ) | bootstrap_information(information, predicted, targets, off_tree=as_child, **chance)
+
+
+def _ends(value: Interval | None) -> dict[str, float] | None:
+    return None if value is None else asdict(value)
+
+
+def _row_records(
+    information: Information,
+    rows: Predictions,
+    predicted: list[int],
+    placements: list[Placement],
+    as_child: list[bool],
+    part: Domain | None,
+) -> list[dict[str, Any]]:
+    from taxtune.metrics import information_values, precision_recall
+
+    tree, targets = information.taxonomy, list(rows.targets)
+    names = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
+    columns = [
+        *precision_recall(tree, predicted, targets, off_tree=as_child),
+        *information_values(information, predicted, targets, off_tree=as_child),
+    ]
     records: list[dict[str, Any]] = [
-        {
-            "row": row,
-            "target": "/".join(tree.path(target)),
-            "predicted": "/".join(tree.path(node)),
-            "hp": p,
-            "hr": r,
-        }
-        for row, target, node, p, r in zip(rows.rows, rows.targets, predicted, hp.tolist(), hr.tolist(), strict=True)
+        {"row": row, "target": "/".join(tree.path(target)), "predicted": "/".join(tree.path(node))}
+        | dict(zip(names, scores, strict=True))
+        for row, target, node, *scores in zip(
+            rows.rows, targets, predicted, *(column.tolist() for column in columns), strict=True
+        )
     ]
     if part is not None:
-        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(list(rows.targets)))
+        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(targets), off_tree=as_child)
         for record, p, r in zip(records, hp.tolist(), hr.tolist(), strict=True):
             record |= {"full_hp": p, "full_hr": r}
     for record, placement in zip(records, placements, strict=False):
@@ -182,5 +222,30 @@ def _print_scores(
 
 
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:
-    digits = 2 if key == "depth" else 3
+    digits = 2 if key in _TWO_DIGITS else 3
     return name, f"{value.estimate:.{digits}f}", f"{value.low:.{digits}f} – {value.high:.{digits}f}"
+
+
+def _print_targets(information: Information, targets: list[int]) -> None:
+    depth = float(information.taxonomy.depth[targets].mean())
+    bits = float(information.content[targets].mean())
+    by = "every leaf alike" if information.source == "leaves" else f"by {information.source}"
+    by += f", smoothed by {information.smoothing:g}" if information.smoothing else ""
+    print(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({by})")
+
+
+def _print_ranks(ranks: list[RankIntervals]) -> None:
+    def share(value: Interval | None) -> tuple[str, str]:
+        return ("–", "") if value is None else _line("", "hp", value)[1:]
+
+    lines = [("rank", "said", "precision", "95 % interval", "to be said", "recall", "95 % interval")]
+    lines += [
+        (row.scores.rank, f"{row.scores.said:,}", *share(row.precision), f"{row.scores.due:,}", *share(row.recall))
+        for row in ranks
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print()
+    for name, *cells in lines:
+        print(
+            name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)), sep="  "
+        )

@@ -10,6 +10,7 @@ from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
+    "INFORMATION",
     "METRICS",
     "SHARES",
     "ScoreRow",
@@ -36,6 +37,14 @@ __all__ = [
 
 #: The scores in the order in which they are shown, with the names that they are shown by.
 METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
+#: The information-weighted scores.
+INFORMATION = {
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
+}
 #: The judge's mean rating, shown where a judge was asked.
 LAVE = {"lave": "LAVE"}
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
@@ -265,4 +274,4 @@ def _bracket(value: PairedDifference) -> str:
 
 
 def _digits(metric: str) -> int:
-    return 2 if metric == "depth" else 3
+    return 2 if metric in ("depth", "remaining_uncertainty", "misinformation") else 3
