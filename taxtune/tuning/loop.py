@@ -255,10 +255,10 @@ class Tuner:
         examples: dict[str, str] = {}
         for row in off:
             examples.setdefault(" ".join((row.answer or "").split()), row.truth)
-        shown = [f"  {_cut(said)!r}, asked about {truth}" for said, truth in list(examples.items())[:_SHOWN]]
+        shown = [f"{_cut(said)!r} for {truth}" for said, truth in list(examples.items())[:_SHOWN]]
         raise TaxonomyError(
             f"{len(off)} of the baseline's {len(answers)} answers to the tuning images assert something that the "
-            f"taxonomy does not have; max_off_tree allows {most:g} of them. For example:\n" + "\n".join(shown),
+            f"taxonomy does not have, more than max_off_tree ({most:g}) allows: {'; '.join(shown)}.",
             file=self.session.recipe.source,
             remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root leaves nothing out "
             "that they show, and that taxonomy.domain and prompt.domain name it. Names that the tree lacks can be "

@@ -70,6 +70,24 @@ def test_only_the_scores_of_the_objective_are_shown():
     assert "does not count" not in system
 
 
+def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
+    told = "Of its answers 5 % said nothing, and 35 % named something that the taxonomy does not have."
+    history = [trial(0, 0.9, abstained=0.05, off_tree=0.35), trial(1, 0.8, abstained=0.0, off_tree=0.0), trial(2, 0.7)]
+    for goal in (GOAL, replace(GOAL, objective="accuracy", hr_floor=None)):
+        _, user = first(history, goal)
+        assert user.count("said nothing") == 1
+        assert f"{told}\n```\ntemplate number 0." in user
+
+
+def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
+    for objective in ("hp", "hf"):
+        system, _ = first([], replace(GOAL, objective=objective))
+        assert "its hP is 1/2" in system
+        system, _ = first([], replace(GOAL, objective=objective, off_tree="root"))
+        assert "is placed there too" in system
+        assert "1/2" not in system
+
+
 def test_from_worst_to_best_with_a_note_on_what_does_not_count():
     history = [trial(0, 0.8), trial(1, -0.1, feasible=False), trial(2, 0.9), trial(3, 0.7)]
     _, user = first(history)
