@@ -49,10 +49,12 @@ INFORMATION = {
 LAVE = {"lave": "LAVE"}
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_NAMES = {**METRICS, **LAVE, **SHARES}
+_NAMES = {**METRICS, **INFORMATION, **LAVE, **SHARES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hf": "hierarchical F (hF)",
+    "ihp": "information-weighted hierarchical precision (ihP)",
+    "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
     "lave": "the judge's mean rating (LAVE)",
 }
@@ -115,12 +117,18 @@ def redact(text: str) -> str:
 
 
 def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:
-    """Returns what a template's result or a run has: `METRICS`, LAVE where a judge was asked, and `SHARES`."""
+    """Returns what a template's result or a run has: `METRICS`, `INFORMATION`, LAVE where a judge was asked, `SHARES`.
+
+    Records of versions that lacked the information-weighted scores are without them.
+    """
     if isinstance(scored, TuneResult):
         asked = any(record.judged is not None for record in scored.iterations)
+        scores = [record.scores for record in scored.iterations if record.scores is not None]
     else:
         asked = scored.scores.lave is not None
-    return METRICS | (LAVE if asked else {}) | SHARES
+        scores = [scored.scores]
+    weighed = any(found.ihp is not None for found in scores)
+    return METRICS | (INFORMATION if weighed else {}) | (LAVE if asked else {}) | SHARES
 
 
 @dataclass(frozen=True, slots=True)
