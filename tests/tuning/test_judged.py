@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import ModelError, RecipeError, VLMError
-from taxtune.metrics.statistics import bootstrap_mean, paired_mean
+from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS, bootstrap_mean, paired_mean
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.tuning.compare import compare_objectives
