@@ -20,6 +20,7 @@ from taxtune.cli.options import (
     IdColumnOption,
     JsonRowsOption,
     MissingOption,
+    OffTreeAsOption,
     OffTreeOption,
     OutOption,
     PresetOption,
@@ -59,6 +60,7 @@ def diagnose(
     missing: MissingOption = "error",
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
+    off_tree_as: OffTreeAsOption = "child",
     inclusion: Annotated[
         str | None,
         typer.Option(
@@ -107,7 +109,7 @@ def diagnose(
     from taxtune.studies.diagnosis.study import report_of
     from taxtune.studies.matching import excluded_records
     from taxtune.studies.output import publish
-    from taxtune.studies.placing import place_texts
+    from taxtune.studies.placing import as_child, place_texts
     from taxtune.studies.progress import progress
 
     check_out(out)
@@ -130,7 +132,7 @@ def diagnose(
                 f"The measure {spec} needs images, which a file of answers does not hold.",
                 remedy="Give one that compares texts.",
             )
-    config = MapperConfig(preset=preset)
+    config = MapperConfig(preset=preset, off_tree=off_tree_as)
     tree, part = read_part(taxonomy, format, root)
     answers = read_answer_file(
         file,
@@ -152,7 +154,8 @@ def diagnose(
         placed = place_texts(mapper, texts, advance)
     placements = [placed[text] for text in texts]
     targets = [row.target for row in answers.rows]
-    found = find(tree, placements, targets, least=least, clades=clades, resamples=resamples, seed=seed)
+    off = as_child(mapper, placements)
+    found = find(tree, placements, targets, as_child=off, least=least, clades=clades, resamples=resamples, seed=seed)
     settings: dict[str, Any] = {
         "file": file,
         "taxonomy": taxonomy,
@@ -199,7 +202,8 @@ def diagnose(
         measured=measured,
     )
     if part is not None:
-        both = both_trees_table(part, {"all": ([placement.node for placement in placements], targets)}, "answers of")
+        nodes = [placement.node for placement in placements]
+        both = both_trees_table(part, {"all": (nodes, targets)}, "answers of", off_tree={"all": off})
         report = replace(report, tables=(*report.tables, both))
     publish(replace(report, data={**report.data, "excluded": excluded_records([answers])}), out=out, as_json=as_json)
 

@@ -37,6 +37,7 @@ __all__ = [
     "MissingOption",
     "NoNodeOption",
     "NodeColumnOption",
+    "OffTreeAsOption",
     "OffTreeOption",
     "OtherGuessesOption",
     "OutOption",
@@ -194,6 +195,15 @@ PresetOption = Annotated[
         "--preset",
         metavar="NAME",
         help="The mapper's settings: default, or paper-listing for the paper's Algorithm 1 as printed.",
+    ),
+]
+OffTreeAsOption = Annotated[
+    str,
+    typer.Option(
+        "--off-tree-as",
+        metavar="WHAT",
+        help="How an answer is scored that asserts what the tree lacks: child (of the root, never right: hP 1/2), or "
+        "root as in the paper (hP 1), which paper-listing always does.",
     ),
 ]
 DeviceOption = Annotated[

@@ -52,7 +52,8 @@ def place(
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
     A line holds the label, the stage that decided, the path from the root and the answer, parted by
-    tabs; a blank answer has a line too and is an abstention.
+    tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
+    is off_tree, on the root.
     """
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy, restrict
@@ -73,7 +74,8 @@ def place(
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained = sum(placement.abstained for placement in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
-    print(f"taxtune: {counted}, {abstained:,} of them abstentions", file=sys.stderr)
+    off = sum(placement.off_tree for placement in placements)
+    print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree", file=sys.stderr)
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:

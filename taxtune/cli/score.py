@@ -14,6 +14,7 @@ from taxtune.cli.options import (
     FormatOption,
     FrequenciesOption,
     JsonRowsOption,
+    OffTreeAsOption,
     PresetOption,
     ResamplesOption,
     RootLabelOption,
@@ -27,6 +28,9 @@ from taxtune.cli.options import (
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from taxtune.mapping import Placement
     from taxtune.metrics import Information, Interval, RankIntervals
     from taxtune.metrics.predictions import Predictions
@@ -62,6 +66,7 @@ def score(
     root: RootOption = None,
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
+    off_tree_as: OffTreeAsOption = "child",
     empty: EmptyOption = "error",
     frequencies: FrequenciesOption = None,
     smoothing: SmoothingOption = 0.0,
@@ -70,11 +75,14 @@ def score(
     as_json: JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
+    from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import bootstrap_ranks
     from taxtune.metrics.frequencies import make_information
     from taxtune.metrics.predictions import EMPTY, read_predictions
+    from taxtune.studies.placing import as_child
     from taxtune.taxonomy import read_taxonomy, restrict
 
+    config = MapperConfig(preset=preset, off_tree=off_tree_as)
     if empty not in EMPTY:
         raise DataError("There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(EMPTY)}.")
     whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=note)
@@ -85,30 +93,28 @@ def score(
         note(text)
     placements: list[Placement] = []
     mapper: dict[str, Any] | None = None
+    off: NDArray[np.bool_] | None = None
     predicted = list(rows.predicted)
     if rows.kind == "answer":
-        from taxtune.mapping import Mapper, MapperConfig
-
         keep_work([similarity])
-        placer = Mapper(tree, similarity=similarity, config=MapperConfig(preset=preset))
+        placer = Mapper(tree, similarity=similarity, config=config)
         placements = list(placer.place(list(rows.answers)))
+        off = as_child(placer, placements)
         mapper = dict(placer.identity())
         predicted = [placement.node for placement in placements]
     targets = list(rows.targets)
-    as_child = [placement.off_tree for placement in placements] or [False] * len(predicted)
     information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
     # The same seed draws the same resamples.
-    chance: dict[str, Any] = {"resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
-    intervals = _intervals(information, predicted, targets, as_child, chance)
-    ranks = bootstrap_ranks(tree, predicted, targets, off_tree=as_child, **chance)
+    settings: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
+    intervals = _intervals(information, predicted, targets, settings)
+    ranks = bootstrap_ranks(tree, predicted, targets, **settings)
     full = None
     if part is not None:
         on_full = part.on_full(targets).tolist()
         bits = make_information(whole, frequencies, smoothing=smoothing, targets=on_full)
-        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, as_child, chance)
-    abstained = sum(placement.abstained for placement in placements)
+        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, settings)
     if not as_json:
-        _print_scores(rows, intervals, abstained, part, full)
+        _print_scores(rows, intervals, placements, part, full)
         _print_targets(information, targets)
         _print_ranks(ranks)
         return
@@ -118,7 +124,8 @@ def score(
         "root": "/".join(whole.path(part.root)) if part is not None else None,
         "scored": rows.kind,
         "n": len(rows.rows),
-        "abstained": abstained if mapper is not None else None,
+        "abstained": None if mapper is None else sum(placement.abstained for placement in placements),
+        "off_tree": None if mapper is None else sum(placement.off_tree for placement in placements),
         "left_out": list(rows.left_out),
         "outside": list(rows.outside),
         "confidence": _CONFIDENCE,
@@ -135,19 +142,19 @@ def score(
             {**asdict(row.scores), "precision": _ends(row.precision), "recall": _ends(row.recall)} for row in ranks
         ],
         "mapper": mapper,
-        "rows": _row_records(information, rows, predicted, placements, as_child, part),
+        "rows": _row_records(information, rows, predicted, placements, off, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
 
 def _intervals(
-    information: Information, predicted: list[int], targets: list[int], as_child: list[bool], chance: dict[str, Any]
+    information: Information, predicted: list[int], targets: list[int], settings: dict[str, Any]
 ) -> dict[str, Interval]:
     from taxtune.metrics import bootstrap_information, bootstrap_scores
 
-    return bootstrap_scores(
-        information.taxonomy, predicted, targets, off_tree=as_child, **chance
-    ) | bootstrap_information(information, predicted, targets, off_tree=as_child, **chance)
+    return bootstrap_scores(information.taxonomy, predicted, targets, **settings) | bootstrap_information(
+        information, predicted, targets, **settings
+    )
 
 
 def _ends(value: Interval | None) -> dict[str, float] | None:
@@ -159,7 +166,7 @@ def _row_records(
     rows: Predictions,
     predicted: list[int],
     placements: list[Placement],
-    as_child: list[bool],
+    off: NDArray[np.bool_] | None,
     part: Domain | None,
 ) -> list[dict[str, Any]]:
     from taxtune.metrics import information_values, precision_recall
@@ -167,8 +174,8 @@ def _row_records(
     tree, targets = information.taxonomy, list(rows.targets)
     names = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
     columns = [
-        *precision_recall(tree, predicted, targets, off_tree=as_child),
-        *information_values(information, predicted, targets, off_tree=as_child),
+        *precision_recall(tree, predicted, targets, off_tree=off),
+        *information_values(information, predicted, targets, off_tree=off),
     ]
     records: list[dict[str, Any]] = [
         {"row": row, "target": "/".join(tree.path(target)), "predicted": "/".join(tree.path(node))}
@@ -178,7 +185,7 @@ def _row_records(
         )
     ]
     if part is not None:
-        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(targets), off_tree=as_child)
+        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(targets), off_tree=off)
         for record, p, r in zip(records, hp.tolist(), hr.tolist(), strict=True):
             record |= {"full_hp": p, "full_hr": r}
     for record, placement in zip(records, placements, strict=False):
@@ -188,6 +195,7 @@ def _row_records(
             "evidence": placement.evidence,
             "confidence": placement.confidence,
             "abstained": placement.abstained,
+            "off_tree": placement.off_tree,
         }
     return records
 
@@ -195,7 +203,7 @@ def _row_records(
 def _print_scores(
     rows: Predictions,
     intervals: dict[str, Interval],
-    abstained: int,
+    placements: list[Placement],
     part: Domain | None,
     full: dict[str, Interval] | None,
 ) -> None:
@@ -209,7 +217,11 @@ def _print_scores(
         print(f"{name:<{width}} {estimate:>8}  {interval:>15}")
     examples = f"{len(rows.rows):,} example{'' if len(rows.rows) == 1 else 's'}"
     if rows.kind == "answer":
-        examples += f", {abstained:,} of them abstentions (answers that name nothing, placed on the root)"
+        silent, off = sum(p.abstained for p in placements), sum(p.off_tree for p in placements)
+        examples += (
+            f", {silent:,} of them abstentions ({_share(silent, rows)}), which say nothing, and {off:,} off the "
+        )
+        examples += f"tree ({_share(off, rows)}), which assert what it lacks"
     print(examples)
     if rows.left_out:
         shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")
@@ -219,6 +231,10 @@ def _print_scores(
         shown = ", ".join(map(str, rows.outside[:20])) + (", …" if len(rows.outside) > 20 else "")
         plural = "" if len(rows.outside) == 1 else "s"
         print(f"{len(rows.outside):,} row{plural} with a target outside {part.label} left out: {shown}")
+
+
+def _share(count: int, rows: Predictions) -> str:
+    return f"{count / len(rows.rows):.1%}".replace("%", " %")
 
 
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:

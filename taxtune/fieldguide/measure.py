@@ -99,7 +99,7 @@ def measure(
     import csv
 
     from taxtune.data import load_examples
-    from taxtune.mapping import Mapper
+    from taxtune.mapping import Mapper, Placement
     from taxtune.metrics import score
     from taxtune.taxonomy import read_taxonomy
     from taxtune.vlm import Answer, Question
@@ -113,7 +113,7 @@ def measure(
     target = np.array([example.target for example in examples])
     mapper = Mapper(taxonomy)
     vlm = LocalVLM(model, batch_size=batch_size, max_new_tokens=24)
-    placed: dict[str, int] = {}
+    placed: dict[str, Placement] = {}
     rows = []
     for kind, prompt in prompts.items():
         started = time.perf_counter()
@@ -124,13 +124,15 @@ def measure(
         if failures:
             raise TaxtuneError(f"{len(failures)} questions were not answered: {failures[0].reason}")
         new = sorted(set(answers) - placed.keys())
-        placed |= {answer: placement.node for answer, placement in zip(new, mapper.place(new), strict=True)}
-        nodes = np.array([placed[answer] for answer in answers])
-        depth = taxonomy.depth[nodes]
-        exact = nodes == target
-        every, parts = score(taxonomy, nodes, target), []
+        placed |= dict(zip(new, mapper.place(new), strict=True))
+        nodes = np.array([placed[answer].node for answer in answers])
+        off = np.array([placed[answer].off_tree for answer in answers])
+        depth = np.where(off, 1, taxonomy.depth[nodes])
+        exact = (nodes == target) & ~off
+        every, parts = score(taxonomy, nodes, target, off_tree=off), []
         for part in (~degraded, degraded):
-            hp = score(taxonomy, nodes[part], target[part]).hp if part.any() else float("nan")
+            some = score(taxonomy, nodes[part], target[part], off_tree=off[part]) if part.any() else None
+            hp = float("nan") if some is None else some.hp
             parts.append((hp, _mean(exact[part]), _mean(depth[part])))
         (hp_clear, right_clear, depth_clear), (hp_bad, right_bad, depth_bad) = parts
         rows.append(

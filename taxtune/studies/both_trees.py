@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import score
+from taxtune.metrics.hierarchical import flags, score
 from taxtune.studies.output import Cell, Table
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 
@@ -41,7 +41,13 @@ def read_part(
     return part.tree, part
 
 
-def both_trees_table(part: Domain, placed: Mapping[str, tuple[ArrayLike, ArrayLike]], what: str = "model") -> Table:
+def both_trees_table(
+    part: Domain,
+    placed: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    what: str = "model",
+    *,
+    off_tree: Mapping[str, ArrayLike] | None = None,
+) -> Table:
     """Returns hP, hR and hF of the same placements on a part of a taxonomy and on the whole of it.
 
     Args:
@@ -49,6 +55,8 @@ def both_trees_table(part: Domain, placed: Mapping[str, tuple[ArrayLike, ArrayLi
         placed: By name, the nodes of answers and of their targets on the part, each of shape (n,); a node of -1, no
             answer, is left out.
         what: What the names are of.
+        off_tree: By name, which answers are scored as a child of the root that is never right, each of shape (n,); of
+            the root of the tree that is scored on, since what the part lacks may be anywhere outside of it.
     """
     rows: list[tuple[Cell, ...]] = []
     for name, (nodes, targets) in placed.items():
@@ -58,7 +66,9 @@ def both_trees_table(part: Domain, placed: Mapping[str, tuple[ArrayLike, ArrayLi
         if not len(found):
             rows.append((name, 0, *(None,) * 6))
             continue
-        here, there = score(part.tree, found, wanted), score(part.full, part.on_full(found), part.on_full(wanted))
+        off = flags(None if off_tree is None else off_tree.get(name), len(known))[known]
+        here = score(part.tree, found, wanted, off_tree=off)
+        there = score(part.full, part.on_full(found), part.on_full(wanted), off_tree=off)
         rows.append((name, len(found), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
     columns = [f"{metric} on {label}" for label in (part.label, part.full_label) for metric in ("hP", "hR", "hF")]
     return Table(

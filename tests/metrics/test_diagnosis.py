@@ -57,6 +57,19 @@ def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(b
     ]
 
 
+def test_what_the_tree_lacks_is_a_type_of_its_own_whatever_the_target_is(birds: Taxonomy) -> None:
+    placed, target, off = [LIFE, LIFE, LIFE, MALLARD], [MERULA, LIFE, MERULA, MERULA], [True, True, False, False]
+    types = classify(birds, placed, target, off_tree=off, doubtful=[False, False, False, True])
+    assert types == [ErrorType.OFF_TREE, ErrorType.OFF_TREE, ErrorType.TOO_GENERAL, ErrorType.DOUBTFUL]
+    by_type = {cost.type: cost for cost in costs(birds, placed, target, types, off_tree=off)}
+    # hP 1/2 for both; hR 1/5 and, where the target is the root, 1.
+    assert (by_type["off the tree"].hp, by_type["off the tree"].hr) == (1 / 2, pytest.approx((1 / 5 + 1) / 2))
+    assert by_type["off the tree"].hp_cost == pytest.approx(2 * (1 / 2) / 4)
+    (clade,) = worst_clades(birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1)
+    assert (clade.node, clade.hp_cost, clade.worst) == (MERULA, 1 / 2, "off the tree")
+    assert worst_clades(birds, placed[:1], target[:1], types[:1], least=1) == []
+
+
 def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
     placed = [MALLARD, MIGRATORIUS, AVES, MERULA, MERULA]
     target = [MERULA, MERULA, MERULA, MERULA, THRUSHES]

@@ -31,5 +31,11 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     assert row["hP on life"] == pytest.approx((1 + 3 / 4 + 1) / 3)
     assert row["hR on life"] == pytest.approx((4 / 5 + 3 / 5 + 3 / 4) / 3)
     assert (none["answers"], none["hP on bird"], none["hF on life"]) == (0, None, None)
+    # The duck is off the tree now: a child of bird there, and of life on the whole.
+    (row,) = both_trees_table(part, {"one": (nodes, targets)}, off_tree={"one": [True, False, False]}).records()
+    assert row["hP on bird"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
+    assert row["hR on bird"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
+    assert row["hP on life"] == pytest.approx((1 / 2 + 3 / 4 + 1) / 3)
+    assert row["hR on life"] == pytest.approx((1 / 5 + 3 / 5 + 3 / 4) / 3)
     with pytest.raises(TaxonomyError, match="nothing below this node"):
         read_part(str(file), root="cod")

@@ -9,7 +9,6 @@ from PIL import Image
 
 from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.recipe import load_recipe
-from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.session import Session
 from taxtune.vlm import Answer, Failure
 
@@ -121,22 +120,15 @@ class Cyclist(ToyVLM):
         return replies
 
 
-class BicycleMapper:
+class BicycleMapper(Mapper):
     """A mapper that knows of one thing that the tree lacks it; all else is placed as ever."""
-
-    def __init__(self, taxonomy: Taxonomy) -> None:
-        self.taxonomy, self.mapper = taxonomy, Mapper(taxonomy)
 
     def place(self, answers, images=None):
         """Places answers about bicycles off the tree."""
         return [
             Placement(answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle") if "bicycle" in answer else found
-            for answer, found in zip(answers, self.mapper.place(answers, images), strict=True)
+            for answer, found in zip(answers, super().place(answers, images), strict=True)
         ]
-
-    def identity(self):
-        """Is that of the mapper within, and its own name."""
-        return {**self.mapper.identity(), "similarity": "lexical, and bicycles"}
 
 
 def make_session(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Session:

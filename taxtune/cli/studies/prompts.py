@@ -17,6 +17,7 @@ from taxtune.cli.options import (
     IdColumnOption,
     JsonOption,
     MissingKeptOption,
+    OffTreeAsOption,
     OffTreeOption,
     OtherGuessesOption,
     OutOption,
@@ -79,6 +80,7 @@ def prompts(
     rows: RowsOption = "error",
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
+    off_tree_as: OffTreeAsOption = "child",
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
@@ -128,7 +130,7 @@ def prompts(
             part=part,
         )
         matching = choice(rows, ("error", "common"), "--rows")
-        config = MapperConfig(preset=preset)
+        config = MapperConfig(preset=preset, off_tree=off_tree_as)
         keep_work([similarity])
         mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
         read = read_prompts(files, tree, reading, columns=(model_column, prompt_column), guess=guess or ())
@@ -153,12 +155,18 @@ def prompts(
         models, baseline=baseline, resamples=resamples, seed=seed, notes=tuple(dict.fromkeys(notes)), record=record
     )
     if part is not None:
-        both = {
-            f"{name}: {prompt}": (placed.nodes, model.targets)
+        every = {
+            f"{name}: {prompt}": (placed, model.targets)
             for name, model in models.items()
             for prompt, placed in model.prompts.items()
         }
-        report = replace(report, tables=(*report.tables, both_trees_table(part, both, "model and prompt")))
+        both = both_trees_table(
+            part,
+            {name: (placed.nodes, targets) for name, (placed, targets) in every.items()},
+            "model and prompt",
+            off_tree={name: placed.as_child for name, (placed, _) in every.items() if placed.as_child is not None},
+        )
+        report = replace(report, tables=(*report.tables, both))
     publish(replace(report, data={**report.data, "excluded": excluded}), out=out, as_json=as_json)
 
 

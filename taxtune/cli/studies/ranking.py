@@ -19,6 +19,7 @@ from taxtune.cli.options import (
     IdColumnOption,
     JsonOption,
     MissingKeptOption,
+    OffTreeAsOption,
     OffTreeOption,
     OtherGuessesOption,
     OutOption,
@@ -86,6 +87,7 @@ def ranking(
     ] = "common-name",
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
+    off_tree_as: OffTreeAsOption = "child",
     scores: Annotated[
         str | None,
         typer.Option(
@@ -151,7 +153,7 @@ def ranking(
         missing=choice(missing, ("keep", "error", "leave-out"), "--missing"),  # type: ignore[arg-type]
     )
     matching = choice(rows, ("error", "common"), "--rows")
-    config = MapperConfig(preset=preset)
+    config = MapperConfig(preset=preset, off_tree=off_tree_as)
     specs = dict.fromkeys(measure or _DEFAULT)
     kinds = [split_spec(spec)[0] for spec in specs]
     judges = check_kinds(kinds, question_column)

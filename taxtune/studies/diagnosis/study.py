@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.metrics.diagnosis import (
     Clade,
@@ -46,6 +47,9 @@ class Diagnosis:
         hr: Mean hR.
         hf: hF.
         n: Number of answers.
+        abstained: Share of the answers that decline or say nothing.
+        off_tree: Share of the answers that assert something that the tree lacks.
+        as_child: Which answers are scored as a child of the root that is never right.
     """
 
     types: tuple[ErrorType, ...]
@@ -56,6 +60,9 @@ class Diagnosis:
     hr: float
     hf: float
     n: int
+    abstained: float
+    off_tree: float
+    as_child: tuple[bool, ...]
 
 
 def diagnose(
@@ -63,6 +70,7 @@ def diagnose(
     placements: Sequence[Placement],
     target: Sequence[int],
     *,
+    as_child: Sequence[bool] | NDArray[np.bool_] | None = None,
     least: int = 5,
     clades: int = 10,
     resamples: int = 2000,
@@ -74,6 +82,7 @@ def diagnose(
         taxonomy: The tree.
         placements: Where each answer was placed; n of them, n ≥ 1.
         target: Their target nodes.
+        as_child: Which are scored as a child of the root that is never right; left out, those that are off the tree.
         least: Fewest answers of a clade that is listed.
         clades: How many clades to list at most.
         resamples: Bootstrap resamples for the intervals of the costs.
@@ -83,24 +92,32 @@ def diagnose(
         ValueError: If there is no answer, or lengths differ.
     """
     nodes = [placement.node for placement in placements]
+    silent, off = [p.abstained for p in placements], [p.off_tree for p in placements]
+    scored = [bool(flag) for flag in (off if as_child is None else as_child)]
     types = classify(
         taxonomy,
         nodes,
         list(target),
-        abstained=[placement.abstained for placement in placements],
+        abstained=silent,
+        off_tree=off,
         doubtful=[str(placement.stage) in DOUBTFUL_STAGES for placement in placements],
     )
     kinds, order = _refined(taxonomy, nodes, list(target), types)
-    scores = score(taxonomy, nodes, list(target))
+    scores = score(taxonomy, nodes, list(target), off_tree=scored)
     return Diagnosis(
         types=tuple(types),
         kinds=tuple(kinds),
-        costs=tuple(costs(taxonomy, nodes, list(target), kinds, order=order, resamples=resamples, seed=seed)),
-        clades=tuple(worst_clades(taxonomy, nodes, list(target), kinds, least=least, most=clades)),
+        costs=tuple(
+            costs(taxonomy, nodes, list(target), kinds, off_tree=scored, order=order, resamples=resamples, seed=seed)
+        ),
+        clades=tuple(worst_clades(taxonomy, nodes, list(target), kinds, off_tree=scored, least=least, most=clades)),
         hp=scores.hp,
         hr=scores.hr,
         hf=scores.hf,
         n=scores.n,
+        abstained=float(np.mean(silent)),
+        off_tree=float(np.mean(off)),
+        as_child=tuple(scored),
     )
 
 
@@ -169,7 +186,8 @@ def report_of(
         figures={"diagnosis": lambda: draw_diagnosis(diagnosis)},
         notes=tuple(notes),
         data={
-            "scores": {"hp": diagnosis.hp, "hr": diagnosis.hr, "hf": diagnosis.hf, "n": diagnosis.n},
+            "scores": {"hp": diagnosis.hp, "hr": diagnosis.hr, "hf": diagnosis.hf, "n": diagnosis.n}
+            | {"abstained": diagnosis.abstained, "off_tree": diagnosis.off_tree},
             "costs": [asdict(cost) for cost in diagnosis.costs],
             "answers": _records(diagnosis, taxonomy, placements, target, ids, measured),
         },
@@ -203,6 +221,7 @@ def _types_table(diagnosis: Diagnosis) -> Table:
             "costs add up to 1 − hP and 1 − hR.",
             "Wrong branch at a rank: that of the target's first ancestor that the placement does not share.",
             f"Mapper doubtful: not correct, and placed by a guess ({', '.join(DOUBTFUL_STAGES)}).",
+            "Off the tree: asserts something that the tree lacks; abstained: declines, denies or says nothing.",
         ),
     )
 
@@ -241,7 +260,8 @@ def _examples_table(
     ids: Sequence[str],
     most: int,
 ) -> Table:
-    hp, hr = precision_recall(taxonomy, [placement.node for placement in placements], list(target))
+    nodes = [placement.node for placement in placements]
+    hp, hr = precision_recall(taxonomy, nodes, list(target), off_tree=diagnosis.as_child)
     rows: list[tuple[Cell, ...]] = []
     # The costliest first; ties in file order.
     ordered = np.argsort(hp + hr, kind="stable").tolist()
@@ -297,7 +317,8 @@ def _records(
     ids: Sequence[str],
     measured: Sequence[MeasuredType] | None,
 ) -> list[dict[str, Any]]:
-    hp, hr = precision_recall(taxonomy, [placement.node for placement in placements], list(target))
+    nodes = [placement.node for placement in placements]
+    hp, hr = precision_recall(taxonomy, nodes, list(target), off_tree=diagnosis.as_child)
     return [
         {
             "id": ids[i],

@@ -171,17 +171,21 @@ def _scores_table(
                 *_estimates(intervals[p.name]),
                 None if p.tied is None else int((p.tied > 1).sum()),
                 int((p.nodes == taxonomy.root).sum()),
+                None if p.abstained is None else int(p.abstained.sum()),
+                None if p.off_tree is None else int(p.off_tree.sum()),
                 int((~there).sum()),
             )
         )
     return Table(
         "mapping",
         "Placements against those of people",
-        ("mapper", "n", *_SHOWN.values(), "tied", "on the root", "unscored"),
+        ("mapper", "n", *_SHOWN.values(), "tied", "on the root", "abstained", "off the tree", "unscored"),
         tuple(rows),
         notes=(
             "tied: answers for which several nodes shared the highest score; unscored: answers that the measure gave "
             "no score, which count nowhere.",
+            "An answer off the tree counts as placed on the root, as people place what the tree lacks: here it is the "
+            "mapper that is judged, and not the answer.",
         ),
     )
 

@@ -97,7 +97,8 @@ class Placed:
         way: `ALONE`, `ALGORITHM` or `DEFAULT`.
         nodes: The node of each answer, `UNPLACED` where the measure left it unscored; shape (answers,).
         tied: How many nodes shared the highest score, for `ALONE`; else None. Shape (answers,).
-        abstained: Which answers the mapper abstained on, for the others; else None. Shape (answers,).
+        abstained: Which answers the mapper abstained on, for `DEFAULT`; else None. Shape (answers,).
+        off_tree: Which answers it put off the tree, for `DEFAULT`; else None. Shape (answers,).
     """
 
     name: str
@@ -108,6 +109,7 @@ class Placed:
     nodes: IntArray
     tied: IntArray | None = None
     abstained: NDArray[np.bool_] | None = None
+    off_tree: NDArray[np.bool_] | None = None
 
 
 def place_all(
@@ -263,6 +265,7 @@ def _place_default(taxonomy: Taxonomy, work: _Distinct, settings: MappingSetting
     found = place_texts(mapper, work.texts)
     nodes = np.array([found[text].node for text in work.texts], dtype=np.int64)
     abstained = np.array([found[text].abstained for text in work.texts], dtype=bool)
+    off_tree = np.array([found[text].off_tree for text in work.texts], dtype=bool)
     return Placed(
         f"default mapper, {name or spec}",
         f"default mapper, {name or spec}",
@@ -271,6 +274,7 @@ def _place_default(taxonomy: Taxonomy, work: _Distinct, settings: MappingSetting
         DEFAULT,
         work.spread(nodes, taxonomy.root),
         abstained=work.spread(abstained, True).astype(bool),
+        off_tree=work.spread(off_tree, False).astype(bool),
     )
 
 

@@ -75,6 +75,11 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
                 np.array(placed, dtype=np.int64),
                 sum(bool(part[example]["abstained"]) for example in examples),
                 str(entry["template"]),
+                off_tree=sum(_off_tree(part[example]) for example in examples),
+                # A run of a version that knew of no answers off the tree has none.
+                as_child=np.array(
+                    [entry.get("off_tree_as") == "child" and _off_tree(part[example]) for example in examples], bool
+                ),
             )
             for name, placed, part, entry in zip(names, nodes, rows, held, strict=True)
         }
@@ -106,6 +111,10 @@ def _load(file: Path) -> dict[str, Any]:
     return result
 
 
+def _off_tree(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("off_tree", False))
+
+
 def _tree_of_paths(paths: Sequence[str | None]) -> Taxonomy:
     """Returns the smallest tree that holds all paths "root/…/node"."""
     known: dict[tuple[str, ...], None] = {}
@@ -126,7 +135,7 @@ def _check_scores(file: Path, model: PromptedModel, rows: Sequence[Sequence[Mapp
         highest = max(int(placed.nodes.max()), int(model.targets.max()))
         if highest >= len(model.taxonomy) or int(model.targets.min()) < 0 or int(placed.nodes.min()) < -1:
             raise DataError("The taxonomy is not the one of the run.", file=file, remedy=remedy)
-        hp, hr = precision_recall(model.taxonomy, placed.nodes[known], model.targets[known])
+        hp, hr = precision_recall(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.off(known))
         said = [(row["hp"], row["hr"]) for row in part if row["placed"] is not None]
         if said and not np.allclose(np.stack([hp, hr], axis=1), np.array(said, dtype=np.float64)):
             raise DataError(

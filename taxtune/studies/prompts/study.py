@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
+from taxtune.metrics.hierarchical import flags
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap_scores, paired_bootstrap
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import Cell, StudyReport, Table
-from taxtune.studies.placing import place_texts, trivial_answer
+from taxtune.studies.placing import as_child, place_texts, trivial_answer
 from taxtune.studies.progress import progress
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -39,18 +40,26 @@ class PlacedPrompt:
 
     Attributes:
         nodes: The node of each example's answer, shape (n,); -1 where there is no answer.
-        abstained: How many of the answers name nothing on the tree and stand on the root.
+        abstained: How many of the answers decline or say nothing; they are on the root.
         text: The prompt's own wording, or None where it is not known.
+        off_tree: How many assert something that the tree lacks.
+        as_child: Which are scored as a child of the root that is never right, shape (n,); none where left out.
     """
 
     nodes: IntArray
     abstained: int
     text: str | None = None
+    off_tree: int = 0
+    as_child: NDArray[np.bool_] | None = None
 
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which examples have an answer."""
         return self.nodes >= 0
+
+    def off(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Returns `as_child` of some examples."""
+        return flags(self.as_child, len(self.nodes))[chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,8 @@ def place_prompts(
             answers[prompt] = PlacedPrompt(
                 np.array([-1 if placement is None else placement.node for placement in found], dtype=np.int64),
                 sum(placement is not None and placement.abstained for placement in found),
+                off_tree=sum(placement is not None and placement.off_tree for placement in found),
+                as_child=as_child(mapper, found),
             )
         targets = np.array([row.target for row in next(iter(prompts.values()))], dtype=np.int64)
         prompted[name] = PromptedModel(taxonomy, targets, answers)
@@ -208,6 +219,7 @@ _PROMPT_COLUMNS = (
     "answers",
     "missing",
     "abstained",
+    "off the tree",
     "hP",
     "hP 95 %",
     "hR",
@@ -257,11 +269,12 @@ def _row(
         model.taxonomy,
         placed.nodes[known],
         model.targets[known],
+        off_tree=placed.off(known),
         resamples=resamples,
         confidence=_CONFIDENCE,
         seed=seed,
     )
-    cells: list[Cell] = [name, prompt, int(known.sum()), int((~known).sum()), placed.abstained]
+    cells: list[Cell] = [name, prompt, int(known.sum()), int((~known).sum()), placed.abstained, placed.off_tree]
     for metric in ("hp", "hr", "hf"):
         interval = scores[metric]
         cells += [interval.estimate, f"{interval.low:.3f} – {interval.high:.3f}"]
@@ -278,14 +291,18 @@ def _arrow(name: str, model: PromptedModel, start: str, end: str, resamples: int
         )
     targets = model.targets[both]
     options: dict[str, Any] = {"resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
+    here, there = first.nodes[both], second.nodes[both]
+    off_here, off_there = first.off(both), second.off(both)
     return Arrow(
         model=name,
         start=start,
         end=end,
         n=int(both.sum()),
-        at_start=bootstrap_scores(model.taxonomy, first.nodes[both], targets, **options),
-        at_end=bootstrap_scores(model.taxonomy, second.nodes[both], targets, **options),
-        differences=paired_bootstrap(model.taxonomy, second.nodes[both], first.nodes[both], targets, **options),
+        at_start=bootstrap_scores(model.taxonomy, here, targets, off_tree=off_here, **options),
+        at_end=bootstrap_scores(model.taxonomy, there, targets, off_tree=off_there, **options),
+        differences=paired_bootstrap(
+            model.taxonomy, there, here, targets, off_tree_a=off_there, off_tree_b=off_here, **options
+        ),
     )
 
 

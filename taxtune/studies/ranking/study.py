@@ -16,7 +16,7 @@ from taxtune.metrics.registry import Measure, MeasureKind
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.output import StudyReport, Table
-from taxtune.studies.placing import place_texts, said, trivial_answer
+from taxtune.studies.placing import as_child, place_texts, said, trivial_answer
 from taxtune.studies.progress import progress
 from taxtune.studies.ranking.bootstrap import MeasuredModels, rank_models
 from taxtune.studies.ranking.tables import (
@@ -119,8 +119,10 @@ def ranking_study(
             measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
             advance()
         unscored += _unscored(measure.label, names, rows, scores)
-    nodes = {text: placed[text].node for text in texts}
-    measured += _metric_scores(rows, targets, taxonomy, nodes, settings.unit)
+    found = [[None if row.answer is None else placed[row.answer] for row in some] for some in rows]
+    nodes = [np.array([-1 if p is None else p.node for p in some], dtype=np.int64) for some in found]
+    off = [as_child(mapper, some) for some in found]
+    measured += _metric_scores(nodes, off, targets, taxonomy, settings.unit)
     with progress(settings.resamples, "resamples") as advance:
         statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed, advance=advance)
     labels = tuple(m.name for m in measured)
@@ -128,13 +130,14 @@ def ranking_study(
     values = np.stack([m.values() for m in measured])
     counts = {
         name: (
-            len(said(part)),
-            len(part) - len(said(part)),
-            sum(placed[row.answer].abstained for row in part if row.answer is not None),
+            len(said(some)),
+            len(some) - len(said(some)),
+            sum(p is not None and p.abstained for p in here),
+            sum(p is not None and p.off_tree for p in here),
         )
-        for name, part in zip(names, rows, strict=True)
+        for name, some, here in zip(names, rows, found, strict=True)
     }
-    missing = sum(n for _, n, _ in counts.values())
+    missing = sum(n for _, n, *_ in counts.values())
     scores_notes = ["Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper."]
     if missing:
         scores_notes.append(
@@ -156,11 +159,8 @@ def ranking_study(
         tau_table(labels, statistics),
     )
     if part is not None:
-        placed_rows = [[-1 if row.answer is None else nodes[row.answer] for row in some] for some in rows]
-        tables = (
-            *tables,
-            both_trees_table(part, dict(zip(names, zip(placed_rows, targets, strict=True), strict=True))),
-        )
+        both = dict(zip(names, zip(nodes, targets, strict=True), strict=True))
+        tables = (*tables, both_trees_table(part, both, off_tree=dict(zip(names, off, strict=True))))
     return StudyReport(
         study="ranking",
         title=TITLE,
@@ -286,18 +286,17 @@ def _question(row: AnswerRow, column: str | None) -> str:
 
 
 def _metric_scores(
-    rows: Sequence[Sequence[AnswerRow]],
+    nodes: Sequence[IntArray],
+    off_tree: Sequence[NDArray[np.bool_]],
     targets: Sequence[IntArray],
     taxonomy: Taxonomy,
-    nodes: Mapping[str, int],
     unit: str,
 ) -> list[MeasuredModels]:
-    hp, hr, exact = ([np.full(len(part), np.nan) for part in rows] for _ in range(3))
-    for i, part in enumerate(rows):
-        known = said(part)
-        predicted = np.array([nodes[part[j].answer or ""] for j in known], dtype=np.int64)
-        hp[i][known], hr[i][known] = precision_recall(taxonomy, predicted, targets[i][known])
-        exact[i][known] = predicted == targets[i][known]
+    hp, hr, exact = ([np.full(len(some), np.nan) for some in nodes] for _ in range(3))
+    for i, (some, off, target) in enumerate(zip(nodes, off_tree, targets, strict=True)):
+        known = some >= 0
+        hp[i][known], hr[i][known] = precision_recall(taxonomy, some[known], target[known], off_tree=off[known])
+        exact[i][known] = (some == target)[known] & ~off[known]
     tables = {name: _by_unit(scores, targets, unit) for name, scores in (("hP", hp), ("hR", hr), ("accuracy", exact))}
     return [
         MeasuredModels(name, tables["hP"], tables["hR"]) if name == "hF" else MeasuredModels(name, tables[name])

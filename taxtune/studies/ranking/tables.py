@@ -142,7 +142,7 @@ def scores_table(
     names: Sequence[str],
     labels: Sequence[str],
     values: FloatArray,
-    counts: Mapping[str, tuple[int, int, int]],
+    counts: Mapping[str, tuple[int, int, int, int]],
     notes: Sequence[str],
 ) -> Table:
     """Returns the values of the models as paper 1 prints them (Tables 4 and 5).
@@ -151,7 +151,7 @@ def scores_table(
         names: The models.
         labels: The measures.
         values: Values between 0 and 1, shape (measures, models); NaN where a model has none.
-        counts: By model: answers, missing answers, abstentions.
+        counts: By model: answers, missing answers, abstentions, answers off the tree.
         notes: What stands below the table.
     """
     share = [1.0 if label in ("hR", "hP", "hF") else 100.0 for label in labels]
@@ -160,9 +160,8 @@ def scores_table(
         for j, name in enumerate(names)
     ]
     digits = {label: 3 if s == 1 else 1 for label, s in zip(labels, share, strict=True)}
-    return Table(
-        "scores", TITLE, ("model", "answers", "missing", "abstained", *labels), tuple(rows), digits, tuple(notes)
-    )
+    columns = ("model", "answers", "missing", "abstained", "off the tree", *labels)
+    return Table("scores", TITLE, columns, tuple(rows), digits, tuple(notes))
 
 
 def ranks_table(names: Sequence[str], labels: Sequence[str], ranks: FloatArray) -> Table:

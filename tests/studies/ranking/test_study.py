@@ -70,12 +70,12 @@ def test_a_hand_computed_ranking(birds: Taxonomy) -> None:
     careful, bold = records(report, "scores")
     # life/Aves/Passeriformes/Turdidae/Turdus merula: "thrush" shares 4 of 4 and of 5; "bird" 2 of 2 and of 5.
     assert careful == pytest.approx(
-        {"model": "careful", "answers": 2, "missing": 0, "abstained": 0, "EM": 0.0, "accuracy": 0.0}
+        {"model": "careful", "answers": 2, "missing": 0, "abstained": 0, "off the tree": 0, "EM": 0.0, "accuracy": 0.0}
         | {"hR": (4 / 5 + 2 / 5) / 2, "hP": 1.0, "hF": 0.75}
     )
     # "blackbird" is right; "American robin" shares life and Aves of 5 with the mallard.
     assert bold == pytest.approx(
-        {"model": "bold", "answers": 2, "missing": 0, "abstained": 0, "EM": 50.0, "accuracy": 50.0}
+        {"model": "bold", "answers": 2, "missing": 0, "abstained": 0, "off the tree": 0, "EM": 50.0, "accuracy": 50.0}
         | {"hR": 0.7, "hP": 0.7, "hF": 0.7}
     )
     assert records(report, "ranks") == [
