@@ -245,9 +245,7 @@ def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:
 def _print_targets(information: Information, targets: list[int]) -> None:
     depth = float(information.taxonomy.depth[targets].mean())
     bits = float(information.content[targets].mean())
-    by = "every leaf alike" if information.source == "leaves" else f"by {information.source}"
-    by += f", smoothed by {information.smoothing:g}" if information.smoothing else ""
-    print(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({by})")
+    print(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({information.counted})")
 
 
 def _print_ranks(ranks: list[RankIntervals]) -> None:

@@ -104,6 +104,13 @@ class Information:
         """Returns what the weights are made from, for records."""
         return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
 
+    @property
+    def counted(self) -> str:
+        """By what p(v) is counted, for people: "every leaf alike", "by counts.csv, smoothed by 1"."""
+        if self.source == "leaves":
+            return "every leaf alike"
+        return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
+
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
