@@ -48,6 +48,7 @@ proposer:
   kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
 
 iterations: 30
+max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
 """
 
 _MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")

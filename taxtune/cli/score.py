@@ -221,7 +221,7 @@ def _print_scores(
         examples += (
             f", {silent:,} of them abstentions ({_share(silent, rows)}), which say nothing, and {off:,} off the "
         )
-        examples += f"tree ({_share(off, rows)}), which assert what it lacks"
+        examples += f"tree ({_share(off, rows)}), which assert what the taxonomy lacks"
     print(examples)
     if rows.left_out:
         shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")

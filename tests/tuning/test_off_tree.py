@@ -96,6 +96,13 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Sessio
     assert [identity["recipe.mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
+def test_the_papers_listing_scores_as_the_paper_does(tmp_path: Path) -> None:
+    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("mapper.preset=paper-listing",))
+    assert session.off_tree == session.goal(session.objective()).off_tree == "root"
+    assert session.identity(session.objective())["mapper.off_tree"] == "root"
+    assert session.evaluator(None).off_tree == "root"
+
+
 def test_tuning_for_precision_rewards_declining_and_not_inventing(
     runs: dict[str, tuple[Session, TuneResult]],
 ) -> None:
@@ -146,6 +153,8 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Session
     assert '<th scope="col">off the tree</th>' in page
     assert '<th scope="col">abstained</th>' in page
     assert share in page
+    assert "<q>A bicycle, see " in page
+    assert ".</q> off the tree</dd>" in page
     assert "a child of the root that is never right" in page
     assert "a child of the root that is never right" not in render_report(runs["root"][1])
     live = io.StringIO()
