@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from taxtune.metrics.statistics import PairedDifference
+from taxtune.metrics.ranks import RankIntervals
+from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.wording import (
     Result,
     difference_rows,
@@ -16,6 +17,7 @@ from taxtune.report.wording import (
     number,
     p_value,
     pair_name,
+    rank_rows,
     result_differences,
     result_runs,
     score_rows,
@@ -35,6 +37,7 @@ __all__ = [
     "heldout_table",
     "iterations_table",
     "print_result",
+    "ranks_table",
 ]
 
 
@@ -65,11 +68,29 @@ def differences_table(result: Result) -> Table:
     return table
 
 
+def ranks_table(result: Result) -> Table:
+    """Returns precision and recall at each rank of the held-out answers: a row a rank, two columns a template."""
+    table = _table()
+    table.add_column("rank", no_wrap=True)
+    for held in result.heldout:
+        for what in ("precision", "recall"):
+            table.add_column(f"{template_name(held.name)}\n{what}", justify="right", no_wrap=True)
+    for name, found in rank_rows(result.heldout):
+        cells = [cell for row in found for cell in _rank_cells(row)]
+        table.add_row(_escaped(visible(name)), *cells, end_section=True)
+    return table
+
+
 def iterations_table(run: TuneResult) -> Table:
-    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store."""
+    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store.
+
+    Of the information-weighted scores it shows the shares, which fit a terminal.
+    """
     table = _table()
     table.add_column("#", justify="right", no_wrap=True)
-    shown = metrics_of(run)
+    shown = {
+        key: name for key, name in metrics_of(run).items() if key not in ("remaining_uncertainty", "misinformation")
+    }
     for name in shown.values():
         table.add_column(name.replace("off the ", "off the\n"), justify="right", no_wrap=True)
     table.add_column("note", min_width=10)  # the numbers leave it little room on a narrow terminal; it may wrap
@@ -105,6 +126,9 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     if result.heldout:
         _heading(console, f"Held-out split, {_images(result.heldout)}: score and 95 % interval")
         console.print(heldout_table(result))
+    if any(held.ranks for held in result.heldout):
+        _heading(console, "Precision and recall at each rank: of the answers that say it, and of those that should")
+        console.print(ranks_table(result))
     if result_differences(result):
         _heading(console, "Paired differences on the held-out images: 95 % interval and p value")
         console.print(differences_table(result))
@@ -140,6 +164,16 @@ def _change(value: PairedDifference | None, key: str) -> str:
     if value.low > 0 or value.high < 0:
         change = f"[bold]{change}[/bold]"
     return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
+
+
+def _rank_cells(row: RankIntervals | None) -> tuple[str, str]:
+    if row is None:
+        return number(None), number(None)
+    return _of(row.precision, row.scores.said), _of(row.recall, row.scores.due)
+
+
+def _of(share: Interval | None, count: int) -> str:
+    return number(None) if share is None else f"{number(share.estimate)} of {count:,}\n{interval(share)}"
 
 
 def _images(heldout: tuple[HeldoutResult, ...]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 
@@ -25,6 +26,7 @@ __all__ = [
     "p_value",
     "pair_name",
     "paired",
+    "rank_rows",
     "redact",
     "result_differences",
     "result_full_differences",
@@ -164,6 +166,14 @@ def score_rows(held: HeldoutResult) -> list[ScoreRow]:
             for key in _ROOTED
         ]
     return rows
+
+
+def rank_rows(heldout: Sequence[HeldoutResult]) -> list[tuple[str, list[RankIntervals | None]]]:
+    """Returns what is said at each rank with each template, the broadest rank first; None where nobody speaks of it."""
+    names = dict.fromkeys(row.scores.rank for held in heldout for row in held.ranks)
+    ordered = sorted(names, key=lambda name: name == OFF_TREE_RANK)
+    found = [{row.scores.rank: row for row in held.ranks} for held in heldout]
+    return [(name, [rows.get(name) for rows in found]) for name in ordered]
 
 
 def difference_rows(result: Result) -> list[tuple[str, str, dict[str, PairedDifference | None]]]:
