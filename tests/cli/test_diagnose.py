@@ -112,6 +112,9 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "examples.md",
         "diagnosis.png",
         "diagnosis.svg",
+        "scores.csv",
+        "ranks.csv",
+        "ranks.png",
     } <= written
     again = run(str(file), "-t", str(tree), "--least", "1", "--json")
     assert again.stdout == done.stdout

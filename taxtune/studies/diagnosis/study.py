@@ -186,7 +186,7 @@ def report_of(
         clades: Whether to show the clades.
         measured: What two measures say of each answer, where they were asked.
     """
-    from taxtune.studies.diagnosis.figure import draw_diagnosis
+    from taxtune.studies.diagnosis.figure import draw_diagnosis, draw_ranks
 
     tables = [_types_table(diagnosis), _scores_table(diagnosis, taxonomy, target), _ranks_table(diagnosis)]
     if clades:
@@ -200,7 +200,7 @@ def report_of(
         title="What goes wrong, where, and what it costs",
         settings=settings,
         tables=tuple(tables),
-        figures={"diagnosis": lambda: draw_diagnosis(diagnosis)},
+        figures={"diagnosis": lambda: draw_diagnosis(diagnosis), "ranks": lambda: draw_ranks(diagnosis)},
         notes=tuple(notes),
         data={
             "scores": {"hp": diagnosis.hp, "hr": diagnosis.hr, "hf": diagnosis.hf, "n": diagnosis.n}
