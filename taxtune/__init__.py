@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
-    from taxtune.metrics import HierarchicalScores, score
+    from taxtune.metrics import (
+        HierarchicalScores,
+        InformationScores,
+        RankScores,
+        information_scores,
+        leaf_information,
+        rank_scores,
+        score,
+    )
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
 
@@ -19,29 +27,39 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HierarchicalScores",
+    "InformationScores",
     "Mapper",
     "MapperConfig",
     "Node",
     "Placement",
+    "RankScores",
     "Recipe",
     "Taxonomy",
     "TaxtuneError",
     "__version__",
+    "information_scores",
+    "leaf_information",
     "load_recipe",
+    "rank_scores",
     "read_taxonomy",
     "score",
 ]
 
 _HOME = {
     "HierarchicalScores": "taxtune.metrics",
+    "InformationScores": "taxtune.metrics",
     "Mapper": "taxtune.mapping",
     "MapperConfig": "taxtune.mapping",
     "Node": "taxtune.taxonomy",
     "Placement": "taxtune.mapping",
+    "RankScores": "taxtune.metrics",
     "Recipe": "taxtune.recipe",
     "Taxonomy": "taxtune.taxonomy",
     "TaxtuneError": "taxtune.errors",
+    "information_scores": "taxtune.metrics",
+    "leaf_information": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
+    "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",
     "score": "taxtune.metrics",
 }

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
-ObjectiveKind = Literal["hp", "hf", "accuracy", "lave"]
+ObjectiveKind = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
 
 
 def _no_bool(value: object) -> object:
@@ -63,6 +63,9 @@ class TaxonomySettings(Settings):
         root_label: The root's label where the format adds a root.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         english_names: Attach the English names that taxtune knows of Latin higher ranks.
+        frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
+            count, or "targets" for the labels of the tuning split; every leaf alike when left out.
+        smoothing: Occurrences added to every leaf, for nodes that never occur in `frequencies`; 0 when left out.
     """
 
     path: str
@@ -88,6 +91,8 @@ class TaxonomySettings(Settings):
     root_label: str | None = None
     domain: str | None = None
     english_names: bool = True
+    frequencies: str | None = Field(None, min_length=1)
+    smoothing: Number | None = Field(None, ge=0)
 
 
 class _Splits(Settings):
@@ -208,7 +213,7 @@ class ObjectiveSettings(Settings):
         None,
         ge=0,
         le=1,
-        description="Smallest mean hR that 'hp' accepts; left out: just above the trivial root answer.",
+        description="Smallest mean hR that 'hp' and 'ihp' accept; left out: just above the trivial root answer.",
     )
 
 

@@ -16,6 +16,7 @@ from taxtune.cli.options import (
     ConcurrencyOption,
     DeviceOption,
     FormatOption,
+    FrequenciesOption,
     GuessesOption,
     IdColumnOption,
     JsonRowsOption,
@@ -28,11 +29,13 @@ from taxtune.cli.options import (
     RootOption,
     SeedOption,
     SimilarityOption,
+    SmoothingOption,
     TargetColumnOption,
     TaxonomyOption,
     WhereOption,
     check_out,
     choice,
+    note,
     pairs,
 )
 from taxtune.errors import DataError
@@ -61,6 +64,8 @@ def diagnose(
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     off_tree_as: OffTreeAsOption = "child",
+    frequencies: FrequenciesOption = None,
+    smoothing: SmoothingOption = 0.0,
     inclusion: Annotated[
         str | None,
         typer.Option(
@@ -98,10 +103,11 @@ def diagnose(
     out: OutOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
-    """Print error types with counts and costs in hP and hR, the worst clades and example answers."""
+    """Print error types with counts and costs in hP and hR, all scores, also by rank, worst clades and examples."""
     from dataclasses import replace
 
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.metrics.frequencies import make_information
     from taxtune.metrics.registry import MeasureSettings, split_spec
     from taxtune.studies.answer_files import Columns, read_answer_file
     from taxtune.studies.both_trees import both_trees_table, read_part
@@ -144,6 +150,8 @@ def diagnose(
         missing=missing,  # type: ignore[arg-type]
         part=part,
     )
+    targets = [row.target for row in answers.rows]
+    information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
     keep_work((similarity, inclusion, concept))
     for spec in (inclusion, concept):
         if spec is not None and "question" in split_spec(spec)[0].needs:
@@ -153,9 +161,18 @@ def diagnose(
     with progress(len(set(texts)), "answers placed") as advance:
         placed = place_texts(mapper, texts, advance)
     placements = [placed[text] for text in texts]
-    targets = [row.target for row in answers.rows]
     off = as_child(mapper, placements)
-    found = find(tree, placements, targets, as_child=off, least=least, clades=clades, resamples=resamples, seed=seed)
+    found = find(
+        tree,
+        placements,
+        targets,
+        as_child=off,
+        information=information,
+        least=least,
+        clades=clades,
+        resamples=resamples,
+        seed=seed,
+    )
     settings: dict[str, Any] = {
         "file": file,
         "taxonomy": taxonomy,
@@ -167,6 +184,8 @@ def diagnose(
         "off_tree": off_tree,
         "missing": missing,
         "mapper": dict(mapper.identity()),
+        "frequencies": frequencies,
+        "smoothing": smoothing,
         "least": least,
         "clades": clades,
         "examples": examples,

@@ -42,7 +42,7 @@ mapper:
   similarity: lexical # offline; or sentence:MODEL, clip:MODEL
 
 objective:
-  kind: hp # hp: right before specific; hf: both; accuracy: the exact label
+  kind: hp # hp: right before specific; hf: both; ihp, ihf: in bits; accuracy: the exact label
 
 proposer:
   kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY

@@ -27,6 +27,7 @@ __all__ = [
     "EnglishNamesOption",
     "FileFormatOption",
     "FormatOption",
+    "FrequenciesOption",
     "GuessesOption",
     "IdColumnOption",
     "ImageRootOption",
@@ -48,6 +49,7 @@ __all__ = [
     "RowsOption",
     "SeedOption",
     "SimilarityOption",
+    "SmoothingOption",
     "TargetColumnOption",
     "TaxonomyArgument",
     "TaxonomyOption",
@@ -230,6 +232,21 @@ CacheDirOption = Annotated[
 ChunkerOption = Annotated[
     str,
     typer.Option("--chunker", metavar="NAME", help="How concept finds concepts: spacy, spacy:MODEL or rules."),
+]
+
+FrequenciesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--frequencies",
+        metavar="FILE",
+        show_default="every leaf alike",
+        help="How often the nodes occur, for the information-weighted scores: a CSV with node,count, or `targets` for "
+        "the counts of the targets.",
+    ),
+]
+SmoothingOption = Annotated[
+    float,
+    typer.Option("--smoothing", min=0, metavar="N", help="Occurrences that --frequencies lacks, added to every leaf."),
 ]
 
 # -- chance and results -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`taxtune score`: hP, hR, hF, accuracy and depth of a file of answers or predicted nodes."""
+"""`taxtune score`: every score of a file of answers or predicted nodes, and precision and recall at each rank."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
     EmptyOption,
     FormatOption,
+    FrequenciesOption,
     JsonRowsOption,
     OffTreeAsOption,
     PresetOption,
@@ -20,6 +21,7 @@ from taxtune.cli.options import (
     RootOption,
     SeedOption,
     SimilarityOption,
+    SmoothingOption,
     TaxonomyOption,
     note,
 )
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taxtune.mapping import Placement
-    from taxtune.metrics import Interval
+    from taxtune.metrics import Information, Interval, RankIntervals
     from taxtune.metrics.predictions import Predictions
-    from taxtune.taxonomy import Domain, Taxonomy
+    from taxtune.taxonomy import Domain
 
 __all__ = ["score"]
 
@@ -43,9 +45,15 @@ _SHOWN = {
     "hf": "hF",
     "accuracy": "accuracy",
     "depth": "depth",
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
 }
 # What depends on the root; whether a node is exactly right does not.
-_ROOTED = ("hp", "hr", "hf", "depth")
+_ROOTED = tuple(key for key in _SHOWN if key != "accuracy")
+_TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 def score(
@@ -60,13 +68,16 @@ def score(
     preset: PresetOption = "default",
     off_tree_as: OffTreeAsOption = "child",
     empty: EmptyOption = "error",
+    frequencies: FrequenciesOption = None,
+    smoothing: SmoothingOption = 0.0,
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
     as_json: JsonRowsOption = False,
 ) -> None:
-    """Print hP, hR, hF, accuracy and mean placed depth with 95 % bootstrap intervals."""
+    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.metrics import bootstrap_scores
+    from taxtune.metrics import bootstrap_ranks
+    from taxtune.metrics.frequencies import make_information
     from taxtune.metrics.predictions import EMPTY, read_predictions
     from taxtune.studies.placing import as_child
     from taxtune.taxonomy import read_taxonomy, restrict
@@ -91,14 +102,21 @@ def score(
         off = as_child(placer, placements)
         mapper = dict(placer.identity())
         predicted = [placement.node for placement in placements]
+    targets = list(rows.targets)
+    information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
+    # The same seed draws the same resamples.
     settings: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
-    intervals = bootstrap_scores(tree, predicted, list(rows.targets), **settings)
+    intervals = _intervals(information, predicted, targets, settings)
+    ranks = bootstrap_ranks(tree, predicted, targets, **settings)
     full = None
     if part is not None:
-        # The same seed draws the same resamples.
-        full = bootstrap_scores(whole, part.on_full(predicted), part.on_full(list(rows.targets)), **settings)
+        on_full = part.on_full(targets).tolist()
+        bits = make_information(whole, frequencies, smoothing=smoothing, targets=on_full)
+        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, settings)
     if not as_json:
         _print_scores(rows, intervals, placements, part, full)
+        _print_targets(information, targets)
+        _print_ranks(ranks)
         return
     result = {
         "file": rows.file,
@@ -115,35 +133,59 @@ def score(
         "seed": seed,
         "scores": {name: asdict(interval) for name, interval in intervals.items()},
         "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
+        "targets": {
+            "depth": float(tree.depth[targets].mean()),
+            "bits": float(information.content[targets].mean()),
+        },
+        "information": information.as_dict(),
+        "ranks": [
+            {**asdict(row.scores), "precision": _ends(row.precision), "recall": _ends(row.recall)} for row in ranks
+        ],
         "mapper": mapper,
-        "rows": _row_records(tree, rows, predicted, placements, off, part),
+        "rows": _row_records(information, rows, predicted, placements, off, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
 
+def _intervals(
+    information: Information, predicted: list[int], targets: list[int], settings: dict[str, Any]
+) -> dict[str, Interval]:
+    from taxtune.metrics import bootstrap_information, bootstrap_scores
+
+    return bootstrap_scores(information.taxonomy, predicted, targets, **settings) | bootstrap_information(
+        information, predicted, targets, **settings
+    )
+
+
+def _ends(value: Interval | None) -> dict[str, float] | None:
+    return None if value is None else asdict(value)
+
+
 def _row_records(
-    tree: Taxonomy,
+    information: Information,
     rows: Predictions,
     predicted: list[int],
     placements: list[Placement],
     off: NDArray[np.bool_] | None,
     part: Domain | None,
 ) -> list[dict[str, Any]]:
-    from taxtune.metrics import precision_recall
+    from taxtune.metrics import information_values, precision_recall
 
-    hp, hr = precision_recall(tree, predicted, list(rows.targets), off_tree=off)
+    tree, targets = information.taxonomy, list(rows.targets)
+    names = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
+    columns = [
+        *precision_recall(tree, predicted, targets, off_tree=off),
+        *information_values(information, predicted, targets, off_tree=off),
+    ]
     records: list[dict[str, Any]] = [
-        {
-            "row": row,
-            "target": "/".join(tree.path(target)),
-            "predicted": "/".join(tree.path(node)),
-            "hp": p,
-            "hr": r,
-        }
-        for row, target, node, p, r in zip(rows.rows, rows.targets, predicted, hp.tolist(), hr.tolist(), strict=True)
+        {"row": row, "target": "/".join(tree.path(target)), "predicted": "/".join(tree.path(node))}
+        | dict(zip(names, scores, strict=True))
+        for row, target, node, *scores in zip(
+            rows.rows, targets, predicted, *(column.tolist() for column in columns), strict=True
+        )
     ]
     if part is not None:
-        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(list(rows.targets)), off_tree=off)
+        hp, hr = precision_recall(part.full, part.on_full(predicted), part.on_full(targets), off_tree=off)
         for record, p, r in zip(records, hp.tolist(), hr.tolist(), strict=True):
             record |= {"full_hp": p, "full_hr": r}
     for record, placement in zip(records, placements, strict=False):
@@ -196,5 +238,28 @@ def _share(count: int, rows: Predictions) -> str:
 
 
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:
-    digits = 2 if key == "depth" else 3
+    digits = 2 if key in _TWO_DIGITS else 3
     return name, f"{value.estimate:.{digits}f}", f"{value.low:.{digits}f} – {value.high:.{digits}f}"
+
+
+def _print_targets(information: Information, targets: list[int]) -> None:
+    depth = float(information.taxonomy.depth[targets].mean())
+    bits = float(information.content[targets].mean())
+    print(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({information.counted})")
+
+
+def _print_ranks(ranks: list[RankIntervals]) -> None:
+    def share(value: Interval | None) -> tuple[str, str]:
+        return ("–", "") if value is None else _line("", "hp", value)[1:]
+
+    lines = [("rank", "said", "precision", "95 % interval", "to be said", "recall", "95 % interval")]
+    lines += [
+        (row.scores.rank, f"{row.scores.said:,}", *share(row.precision), f"{row.scores.due:,}", *share(row.recall))
+        for row in ranks
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print()
+    for name, *cells in lines:
+        print(
+            name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)), sep="  "
+        )

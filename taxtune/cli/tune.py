@@ -21,6 +21,8 @@ class ObjectiveName(StrEnum):
 
     HP = "hp"
     HF = "hf"
+    IHP = "ihp"
+    IHF = "ihf"
     ACCURACY = "accuracy"
     LAVE = "lave"
 

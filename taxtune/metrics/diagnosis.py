@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import check_nodes, flags, precision_recall
+from taxtune.metrics.ranks import rank_of
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -179,7 +180,7 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
             found.append(None)
             continue
         first = int(taxonomy.lineage[truth, common])
-        found.append(taxonomy.ranks[first] or f"level {common}")
+        found.append(rank_of(taxonomy, first))
     return found
 
 

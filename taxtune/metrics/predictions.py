@@ -17,7 +17,7 @@ from taxtune.tables import parse_table, read_text
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["EMPTY", "Predictions", "read_predictions", "read_records"]
+__all__ = ["EMPTY", "Predictions", "node_resolver", "problems_error", "read_predictions", "read_records"]
 
 #: What to do with an answer that is not there: refuse the file, place it on the root, or leave the row out and say so.
 EMPTY = ("error", "abstain", "leave-out")
@@ -83,7 +83,7 @@ def read_predictions(
     if {"answer", "predicted"} <= columns:
         notes = ("The column predicted is scored; the column answer beside it is not used.",)
     problems: list[tuple[int, str]] = []
-    resolve = _resolver(taxonomy, part)
+    resolve = node_resolver(taxonomy, part)
     rows: list[int] = []
     targets: list[int] = []
     predicted: list[int] = []
@@ -120,7 +120,13 @@ def read_predictions(
         rows.append(line)
         targets.append(target)
     if problems:
-        raise _listed(problems, file, len(records))
+        remedy = "Correct these rows or remove them."
+        if any(what == "answer is empty" for _, what in problems):
+            remedy += (
+                " For empty answers say what they mean: --empty abstain (the model said nothing) or --empty leave-out "
+                "(the call failed)."
+            )
+        raise problems_error(problems, file, len(records), remedy=remedy)
     if not rows and outside and part is not None:
         raise DataError(
             f"No target lies below {part.label!r}, so there is nothing to score.", file=file, remedy="Check the root."
@@ -197,8 +203,16 @@ def _json_lines(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
     return records
 
 
-def _resolver(taxonomy: Taxonomy, part: Domain | None) -> Callable[[str | tuple[str, ...]], int | str]:
-    """Returns a function from a reference to its node, `_OUTSIDE` or what is wrong with it, that looks each up once."""
+def node_resolver(taxonomy: Taxonomy, part: Domain | None) -> Callable[[str | tuple[str, ...]], int | str]:
+    """Returns a function that looks up what a label, alias or path refers to, each once.
+
+    Args:
+        taxonomy: The tree that nodes are looked up on.
+        part: What it is a part of, if it is one.
+
+    Returns:
+        The function; it returns the number of the node, -1 where it lies outside the part, or what is wrong.
+    """
     known: dict[str | tuple[str, ...], int | str] = {}
 
     def resolve(reference: str | tuple[str, ...]) -> int | str:
@@ -235,15 +249,17 @@ def _node(
     return found
 
 
-def _listed(problems: Sequence[tuple[int, str]], file: str, total: int) -> DataError:
+def problems_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:
+    """Returns one error that names what is wrong with the rows of a file, up to 20 of them.
+
+    Args:
+        problems: The line of each bad row, and what is wrong with it.
+        file: The file.
+        total: How many rows it has.
+        remedy: What to do.
+    """
     lines = [f"\n  row {line}: {what}" for line, what in problems[:_LISTED]]
     if len(problems) > _LISTED:
         lines.append(f"\n  and {len(problems) - _LISTED} more")
     rows = len({line for line, _ in problems})
-    remedy = "\nCorrect these rows or remove them."
-    if any(what == "answer is empty" for _, what in problems):
-        remedy += (
-            " For empty answers say what they mean: --empty abstain (the model said nothing) or --empty leave-out "
-            "(the call failed)."
-        )
-    return DataError(f"{rows} of {total} rows cannot be scored:{''.join(lines)}{remedy}", file=file)
+    return DataError(f"{rows} of {total} rows cannot be used:{''.join(lines)}\n{remedy}", file=file)

@@ -3,26 +3,33 @@
 The examples are resampled with replacement. An example's hP, hR, accuracy and depth depend on nothing but the lengths
 of its two paths and of what they share (`overlap`), so that even a large set holds few *distinct* examples. A bootstrap
 resample is a multinomial draw over those, which is the same distribution as drawing n row numbers and, for a million
-examples, some thousands of times less work. hF is computed from the resampled means, as in the paper's eq. 3.
+examples, some thousands of times less work. hF is computed from the resampled means, as in the paper's eq. 3. The
+information-weighted scores are treated in the same way, with bits in the place of lengths.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import overlap
+from taxtune.metrics.information import Information, information_values
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
+    "INFORMATION_METRICS",
     "METRICS",
     "Interval",
     "PairedDifference",
+    "bootstrap_information",
     "bootstrap_mean",
+    "bootstrap_ratios",
     "bootstrap_scores",
     "paired_bootstrap",
+    "paired_information",
     "paired_mean",
 ]
 
@@ -31,7 +38,11 @@ IntArray = NDArray[np.int64]
 
 #: The scores that have intervals, in the order in which they are shown.
 METRICS = ("hp", "hr", "hf", "accuracy", "depth")
+#: The information-weighted scores that have intervals, in the order in which they are shown.
+INFORMATION_METRICS = ("ihp", "ihr", "ihf", "remaining_uncertainty", "misinformation")
 
+# Where F stands among them, behind the precision and the recall that it is made of.
+_F = 2
 # Draws are made in chunks of about this many counts, to bound the memory at some tens of megabytes.
 _CHUNK = 2_000_000
 # Means that differ by less are equal: sums of the same numbers in another order differ in the last digits.
@@ -103,11 +114,41 @@ def bootstrap_scores(
     columns = overlap(taxonomy, predicted, target, off_tree=off_tree)
     _check_settings(columns[0].size, resamples, confidence)
     kinds, counts = _distinct(columns)
-    values = _values(*kinds)
-    means = _resampled_means(values, counts, resamples, seed)
-    low, high = _percentiles(_with_hf(means), confidence)
-    estimate = _with_hf((counts @ values / counts.sum())[np.newaxis])[0]
-    return {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(METRICS)}
+    return _bootstrapped(METRICS, _values(*kinds), counts, resamples, confidence, seed)
+
+
+def bootstrap_information(
+    information: Information,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Returns the information-weighted scores with percentile bootstrap intervals; see `bootstrap_scores`.
+
+    Args:
+        information: What the nodes weigh.
+        predicted: Node numbers, shape (n,), n ≥ 1.
+        target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,).
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the intervals, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Returns:
+        An interval for each of `INFORMATION_METRICS`.
+
+    Raises:
+        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
+            range.
+    """
+    values = np.stack(information_values(information, predicted, target, off_tree=off_tree), axis=1)
+    _check_settings(len(values), resamples, confidence)
+    kinds, counts = np.unique(values, axis=0, return_counts=True)
+    return _bootstrapped(INFORMATION_METRICS, kinds, counts, resamples, confidence, seed)
 
 
 def paired_bootstrap(
@@ -152,24 +193,85 @@ def paired_bootstrap(
     _check_settings(wanted.size, resamples, confidence)
     kinds, counts = _distinct((said_a, shared_a, said_b, shared_b, wanted))
     values_a, values_b = _values(kinds[0], kinds[1], kinds[4]), _values(kinds[2], kinds[3], kinds[4])
-    # One draw for both sets is what makes the comparison paired.
-    means = _resampled_means(np.concatenate([values_a, values_b], axis=1), counts, resamples, seed)
+    return _paired(METRICS, values_a, values_b, counts, resamples, confidence, seed)
+
+
+def paired_information(
+    information: Information,
+    predicted_a: ArrayLike,
+    predicted_b: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree_a: ArrayLike | None = None,
+    off_tree_b: ArrayLike | None = None,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, PairedDifference]:
+    """Returns the differences a minus b of the information-weighted scores; see `paired_bootstrap`.
+
+    Args:
+        information: What the nodes weigh.
+        predicted_a: Node numbers, shape (n,), n ≥ 1.
+        predicted_b: Node numbers of the other set for the same examples, shape (n,).
+        target: Node numbers, shape (n,).
+        off_tree_a: Which answers of the first set count as a child of the root that is never right, shape (n,).
+        off_tree_b: Which of the other set do.
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the intervals, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Returns:
+        A paired difference for each of `INFORMATION_METRICS`.
+
+    Raises:
+        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
+            range.
+    """
+    values_a = np.stack(information_values(information, predicted_a, target, off_tree=off_tree_a), axis=1)
+    values_b = np.stack(information_values(information, predicted_b, target, off_tree=off_tree_b), axis=1)
+    _check_settings(len(values_a), resamples, confidence)
+    kinds, counts = np.unique(np.concatenate([values_a, values_b], axis=1), axis=0, return_counts=True)
     width = values_a.shape[1]
-    differences = _with_hf(means[:, :width]) - _with_hf(means[:, width:])
-    low, high = _percentiles(differences, confidence)
-    total = counts.sum()
-    estimate = (_with_hf((counts @ values_a / total)[np.newaxis]) - _with_hf((counts @ values_b / total)[np.newaxis]))[
-        0
-    ]
-    differing = np.abs(values_a - values_b) > _TIE
-    # hF moves where hP or hR does; it stands between hR and accuracy in METRICS.
-    differing = np.insert(differing, METRICS.index("hf"), differing[:, 0] | differing[:, 1], axis=1)
-    moved = counts @ differing
-    result = {}
-    for i, name in enumerate(METRICS):
-        p_value = _p_value(differences[:, i], int(moved[i]))
-        result[name] = PairedDifference(float(estimate[i]), float(low[i]), float(high[i]), p_value)
-    return result
+    return _paired(INFORMATION_METRICS, kinds[:, :width], kinds[:, width:], counts, resamples, confidence, seed)
+
+
+def bootstrap_ratios(
+    parts: ArrayLike, wholes: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> list[Interval | None]:
+    """Returns quotients of sums, Σ parts / Σ wholes, with percentile bootstrap intervals, all on the same resamples.
+
+    Args:
+        parts: What is counted of each example for each quotient, shape (n, quotients), n ≥ 1.
+        wholes: Out of how many, same shape; at least as many.
+        resamples: Number of bootstrap resamples, at least 1.
+        confidence: Coverage of the intervals, between 0 and 1, both excluded.
+        seed: Seed of the resampling.
+
+    Returns:
+        An interval for each quotient, over the resamples in which it is defined; None where Σ wholes is 0.
+
+    Raises:
+        ValueError: If there are no examples, the shapes differ or a setting is out of range.
+    """
+    above, below = np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)
+    if above.ndim != 2 or above.shape != below.shape:
+        raise ValueError(f"parts have shape {above.shape}, wholes {below.shape}; both must be (n, quotients)")
+    _check_settings(len(above), resamples, confidence)
+    kinds, counts = np.unique(np.concatenate([above, below], axis=1), axis=0, return_counts=True)
+    means = _resampled_means(kinds, counts, resamples, seed)
+    width = above.shape[1]
+    found: list[Interval | None] = []
+    for i, (part, whole) in enumerate(zip(above.sum(axis=0), below.sum(axis=0), strict=True)):
+        if whole == 0:
+            found.append(None)
+            continue
+        drawn = means[:, width + i] > 0
+        ratios = means[drawn, i] / means[drawn, width + i]
+        # Where few examples count, no resample may have drawn one: then nothing is known of the spread.
+        low, high = _percentiles(ratios, confidence) if drawn.any() else (0.0, 1.0)
+        found.append(Interval(float(part / whole), float(low), float(high)))
+    return found
 
 
 def bootstrap_mean(values: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Interval:
@@ -264,11 +366,49 @@ def _resampled_means(values: FloatArray, counts: IntArray, resamples: int, seed:
     return means
 
 
-def _with_hf(means: FloatArray) -> FloatArray:
-    """Inserts hF between hR and accuracy: (hp, hr, accuracy, depth) becomes the order of `METRICS`."""
-    hp, hr = means[:, 0], means[:, 1]
-    # hP and hR are above 0 because the root is always shared.
-    return np.insert(means, METRICS.index("hf"), 2 * hp * hr / (hp + hr), axis=1)
+def _bootstrapped(
+    names: Sequence[str], values: FloatArray, counts: IntArray, resamples: int, confidence: float, seed: int
+) -> dict[str, Interval]:
+    """Returns an interval a name from the columns (precision, recall, ...) of each kind of example, F added."""
+    low, high = _percentiles(_with_f(_resampled_means(values, counts, resamples, seed)), confidence)
+    estimate = _with_f((counts @ values / counts.sum())[np.newaxis])[0]
+    return {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(names)}
+
+
+def _paired(
+    names: Sequence[str],
+    values_a: FloatArray,
+    values_b: FloatArray,
+    counts: IntArray,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[str, PairedDifference]:
+    """Returns a paired difference a name from the columns of each kind of example in both sets, F added."""
+    # One draw for both sets is what makes the comparison paired.
+    means = _resampled_means(np.concatenate([values_a, values_b], axis=1), counts, resamples, seed)
+    width = values_a.shape[1]
+    differences = _with_f(means[:, :width]) - _with_f(means[:, width:])
+    low, high = _percentiles(differences, confidence)
+    total = counts.sum()
+    estimate = (_with_f((counts @ values_a / total)[np.newaxis]) - _with_f((counts @ values_b / total)[np.newaxis]))[0]
+    differing = np.abs(values_a - values_b) > _TIE
+    # F moves where precision or recall does.
+    differing = np.insert(differing, _F, differing[:, 0] | differing[:, 1], axis=1)
+    moved = counts @ differing
+    return {
+        name: PairedDifference(
+            float(estimate[i]), float(low[i]), float(high[i]), _p_value(differences[:, i], int(moved[i]))
+        )
+        for i, name in enumerate(names)
+    }
+
+
+def _with_f(means: FloatArray) -> FloatArray:
+    """Inserts the harmonic mean of the first two columns, precision and recall, behind them; 0 where both are 0."""
+    total = means[:, 0] + means[:, 1]
+    twice = 2 * means[:, 0] * means[:, 1]
+    return np.insert(means, _F, np.divide(twice, total, out=np.zeros_like(total), where=total > 0), axis=1)
 
 
 def _percentiles(samples: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:

@@ -35,8 +35,16 @@ __all__ = [
 ]
 
 INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
-COLOURS = {"hp": "#0072b2", "accuracy": "#d55e00", "hf": "#009e73", "hr": "#cc79a7", "lave": "#e69f00"}
-MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "lave": "D"}
+COLOURS = {
+    "hp": "#0072b2",
+    "accuracy": "#d55e00",
+    "hf": "#009e73",
+    "hr": "#cc79a7",
+    "lave": "#e69f00",
+    "ihp": "#56b4e9",
+    "ihf": "#000000",
+}
+MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "lave": "D", "ihp": "h", "ihf": "P"}
 #: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and as many markers.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
 MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")

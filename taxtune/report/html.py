@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.metrics.statistics import PairedDifference
+from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report import wording
 from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
@@ -65,6 +65,8 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             headline=wording.headline(result),
             heldout=_heldout(result),
             score_parts=_score_parts(result),
+            ranks=_ranks(result),
+            target_bits=next((held.scores.target_bits for held in result.heldout), None),
             off_tree_as=next((held.off_tree_as for held in result.heldout), "child"),
             judged=any(held.scores.lave is not None for held in result.heldout),
             restricted=next((held.full for held in result.heldout if held.full is not None), None),
@@ -120,14 +122,40 @@ def _heldout(result: Result) -> list[dict[str, Any]]:
 def _score_parts(result: Result) -> list[dict[str, Any]]:
     """Returns the columns of a table of scores, parted where they would not stand side by side on a screen.
 
-    Those of a run that is restricted to a part of the taxonomy are on two trees, a table each.
+    The information-weighted ones have a table of their own, and so have, of a run that is restricted to a part of the
+    taxonomy, those on the whole of it.
     """
     rows = wording.score_rows(result.heldout[0]) if result.heldout else []
+    kinds = ["whole" if row.whole else "bits" if row.key in wording.INFORMATION else "main" for row in rows]
     parts = [
-        {"whole": whole, "columns": [(i, row.name) for i, row in enumerate(rows) if row.whole is whole]}
-        for whole in (False, True)
+        {"kind": kind, "columns": [(i, row.name) for i, row in enumerate(rows) if kinds[i] == kind]}
+        for kind in ("main", "bits", "whole")
     ]
     return [part for part in parts if part["columns"]]
+
+
+def _ranks(result: Result) -> list[dict[str, Any]]:
+    """Returns what is said at each rank with each template, and how much of it is right."""
+
+    def cell(share: Interval | None, count: int) -> dict[str, Any]:
+        ends = None if share is None else wording.interval(share)
+        return {"value": wording.number(None if share is None else share.estimate), "ends": ends, "count": count}
+
+    return [
+        {
+            "name": name,
+            "cells": [
+                shown
+                for row in found
+                for shown in (
+                    (None, None)
+                    if row is None
+                    else (cell(row.precision, row.scores.said), cell(row.recall, row.scores.due))
+                )
+            ],
+        }
+        for name, found in wording.rank_rows(result.heldout)
+    ]
 
 
 def _differences(result: Result) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from taxtune.metrics.statistics import PairedDifference
+from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.audited import audit_sentences
 from taxtune.report.wording import (
+    INFORMATION,
     Result,
     difference_rows,
     headline,
@@ -17,6 +18,7 @@ from taxtune.report.wording import (
     number,
     p_value,
     pair_name,
+    rank_rows,
     result_differences,
     result_runs,
     score_rows,
@@ -36,6 +38,7 @@ __all__ = [
     "heldout_table",
     "iterations_table",
     "print_result",
+    "ranks_table",
 ]
 
 
@@ -58,7 +61,7 @@ def differences_table(result: Result) -> Table:
     """Returns the paired differences of held-out scores: a row a score, a column a pair; bold where 0 is outside."""
     pairs = result_differences(result)
     table = _table()
-    table.add_column("score", no_wrap=True)
+    table.add_column("score")  # the numbers leave long names little room on a narrow terminal; they may wrap
     for pair in pairs:
         table.add_column(pair_name(pair).replace(" − ", "\n− "), justify="right", no_wrap=True)
     for key, name, found in difference_rows(result):
@@ -66,11 +69,32 @@ def differences_table(result: Result) -> Table:
     return table
 
 
+def ranks_table(result: Result) -> Table:
+    """Returns precision and recall at each rank of the held-out answers: two rows a rank, a column a template."""
+    table = _table()
+    table.add_column("rank", overflow="fold")
+    table.add_column("", no_wrap=True)
+    for held in result.heldout:
+        table.add_column(template_name(held.name), justify="right", no_wrap=True)
+    for name, found in rank_rows(result.heldout):
+        said = (_of(None, 0) if row is None else _of(row.precision, row.scores.said) for row in found)
+        due = (_of(None, 0) if row is None else _of(row.recall, row.scores.due) for row in found)
+        table.add_row(_escaped(visible(name)), "precision", *said)
+        table.add_row("", "recall", *due, end_section=True)
+    return table
+
+
 def iterations_table(run: TuneResult) -> Table:
-    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store."""
+    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store.
+
+    Of the information-weighted scores it shows the one tuned for, or else ihP, unless a judge's rating has its place: a
+    terminal is narrow, and the report has them all.
+    """
     table = _table()
     table.add_column("#", justify="right", no_wrap=True)
-    shown = metrics_of(run)
+    found = metrics_of(run)
+    kept = run.objective if run.objective in INFORMATION else None if "lave" in found else "ihp"
+    shown = {key: name for key, name in found.items() if key not in INFORMATION or key == kept}
     for name in shown.values():
         table.add_column(name.replace("off the ", "off the\n"), justify="right", no_wrap=True)
     table.add_column("note", min_width=10)  # the numbers leave it little room on a narrow terminal; it may wrap
@@ -106,6 +130,9 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     if result.heldout:
         _heading(console, f"Held-out split, {_images(result.heldout)}: score and 95 % interval")
         console.print(heldout_table(result))
+    if any(held.ranks for held in result.heldout):
+        _heading(console, "Precision (of answers that say it) and recall (of those that should) at each rank")
+        console.print(ranks_table(result))
     if result_differences(result):
         _heading(console, "Paired differences on the held-out images: 95 % interval and p value")
         console.print(differences_table(result))
@@ -143,6 +170,10 @@ def _change(value: PairedDifference | None, key: str) -> str:
     if value.low > 0 or value.high < 0:
         change = f"[bold]{change}[/bold]"
     return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
+
+
+def _of(share: Interval | None, count: int) -> str:
+    return number(None) if share is None else f"{number(share.estimate)} of {count:,}\n{interval(share)}"
 
 
 def _images(heldout: tuple[HeldoutResult, ...]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = [
+    "INFORMATION",
     "METRICS",
     "SHARES",
     "ScoreRow",
@@ -24,6 +26,7 @@ __all__ = [
     "p_value",
     "pair_name",
     "paired",
+    "rank_rows",
     "redact",
     "result_differences",
     "result_full_differences",
@@ -36,14 +39,24 @@ __all__ = [
 
 #: The scores in the order in which they are shown, with the names that they are shown by.
 METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
+#: The information-weighted scores.
+INFORMATION = {
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
+}
 #: The judge's mean rating, shown where a judge was asked.
 LAVE = {"lave": "LAVE"}
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_NAMES = {**METRICS, **LAVE, **SHARES}
+_NAMES = {**METRICS, **INFORMATION, **LAVE, **SHARES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hf": "hierarchical F (hF)",
+    "ihp": "information-weighted hierarchical precision (ihP)",
+    "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
     "lave": "the judge's mean rating (LAVE)",
 }
@@ -106,12 +119,18 @@ def redact(text: str) -> str:
 
 
 def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:
-    """Returns what a template's result or a run has: `METRICS`, LAVE where a judge was asked, and `SHARES`."""
+    """Returns what a template's result or a run has: `METRICS`, `INFORMATION`, LAVE where a judge was asked, `SHARES`.
+
+    Records of versions that lacked the information-weighted scores are without them.
+    """
     if isinstance(scored, TuneResult):
         asked = any(record.judged is not None for record in scored.iterations)
+        scores = [record.scores for record in scored.iterations if record.scores is not None]
     else:
         asked = scored.scores.lave is not None
-    return METRICS | (LAVE if asked else {}) | SHARES
+        scores = [scored.scores]
+    weighed = any(found.ihp is not None for found in scores)
+    return METRICS | (INFORMATION if weighed else {}) | (LAVE if asked else {}) | SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +166,14 @@ def score_rows(held: HeldoutResult) -> list[ScoreRow]:
             for key in _ROOTED
         ]
     return rows
+
+
+def rank_rows(heldout: Sequence[HeldoutResult]) -> list[tuple[str, list[RankIntervals | None]]]:
+    """Returns what is said at each rank with each template, the broadest rank first; None where nobody speaks of it."""
+    names = dict.fromkeys(row.scores.rank for held in heldout for row in held.ranks)
+    ordered = sorted(names, key=lambda name: name == OFF_TREE_RANK)
+    found = [{row.scores.rank: row for row in held.ranks} for held in heldout]
+    return [(name, [rows.get(name) for rows in found]) for name in ordered]
 
 
 def difference_rows(result: Result) -> list[tuple[str, str, dict[str, PairedDifference | None]]]:
@@ -265,4 +292,4 @@ def _bracket(value: PairedDifference) -> str:
 
 
 def _digits(metric: str) -> int:
-    return 2 if metric == "depth" else 3
+    return 2 if metric in ("depth", "remaining_uncertainty", "misinformation") else 3

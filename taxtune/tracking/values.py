@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from taxtune.report.wording import METRICS, SHARES, redact, score_rows
-from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TuneResult
+from taxtune.report.wording import INFORMATION, METRICS, SHARES, redact, score_rows
+from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
     "best_metrics",
@@ -21,6 +22,7 @@ __all__ = [
     "heldout_table",
     "indented",
     "iteration_metrics",
+    "metric_key",
     "plain",
     "result_metrics",
 ]
@@ -72,7 +74,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     usage = asdict(record.usage)
     costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     values: dict[str, float | None] = {
-        **({} if record.scores is None else {key: getattr(record.scores, key) for key in METRICS | SHARES}),
+        **({} if record.scores is None else _scores(record.scores)),
         **_judged(record),
         "value": record.value,
         "images": len(record.rows),
@@ -81,6 +83,19 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
         "cost_usd": sum(costs) if costs else None,
     }
     return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def _scores(scores: TemplateScores) -> dict[str, float | None]:
+    """Returns a template's scores by name, and its precision and recall at each rank."""
+    values: dict[str, float | None] = {key: getattr(scores, key) for key in METRICS | INFORMATION | SHARES}
+    for row in scores.ranks:
+        values |= {f"precision.{metric_key(row.rank)}": row.precision, f"recall.{metric_key(row.rank)}": row.recall}
+    return values
+
+
+def metric_key(text: str) -> str:
+    """Returns a text as a part of a metric's name; what MLflow does not take becomes a dash."""
+    return re.sub(r"[^\w. -]", "-", text)
 
 
 def _judged(record: IterationRecord) -> dict[str, float | None]:
@@ -111,6 +126,11 @@ def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
         values[name] = row.value
         if row.ends is not None:
             values[f"{name}.low"], values[f"{name}.high"] = row.ends.low, row.ends.high
+    for rank in held.ranks:
+        for key, found in (("precision", rank.precision), ("recall", rank.recall)):
+            if found is not None:
+                name = f"heldout.{held.name}.{key}.{metric_key(rank.scores.rank)}"
+                values |= {name: found.estimate, f"{name}.low": found.low, f"{name}.high": found.high}
     return values
 
 
@@ -136,7 +156,7 @@ def result_metrics(result: TuneResult) -> dict[str, float]:
     }
     winner = next((record for record in result.iterations if record.iteration == result.winner), None)
     if winner is not None and winner.scores is not None:
-        values |= {f"tuning.winner.{key}": getattr(winner.scores, key) for key in METRICS | SHARES}
+        values |= {f"tuning.winner.{key}": value for key, value in _scores(winner.scores).items() if value is not None}
     for held in result.heldout:
         values |= heldout_metrics(held)
     values |= difference_metrics("heldout.difference", result.differences)
@@ -153,6 +173,8 @@ def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
         "stage": "stage",
         "hP": "hp",
         "hR": "hr",
+        "ihP": "ihp",
+        "ihR": "ihr",
         "abstained": "abstained",
         "off the tree": "off_tree",
         "from store": "from_store",

@@ -10,6 +10,8 @@ import numpy as np
 
 from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
+from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
+from taxtune.metrics.ranks import rank_scores
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage
 from taxtune.tuning.template import render
@@ -64,6 +66,7 @@ class Evaluator:
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         judge: Rates the answers, for the objective "lave"; None asks no judge.
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
+        information: What the nodes weigh; by their share of leaves where left out.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Evaluator:
         use_images: bool = False,
         judge: AnswerJudge | None = None,
         off_tree: str = "child",
+        information: Information | None = None,
     ) -> None:
         self.taxonomy = taxonomy
         self.vlm = vlm
@@ -86,6 +90,7 @@ class Evaluator:
         self.use_images = use_images
         self.judge = judge
         self.off_tree = off_tree
+        self.information = information or leaf_information(taxonomy)
 
     def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
@@ -115,8 +120,13 @@ class Evaluator:
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
         off = np.array([placements[i].off_tree for i in answered], dtype=bool)
         as_child = off if self.off_tree == "child" else None
-        p, r = precision_recall(self.taxonomy, predicted, target, off_tree=as_child)
-        measured = {i: (float(p[j]), float(r[j])) for j, i in enumerate(answered)}
+        measured = np.stack(
+            [
+                *precision_recall(self.taxonomy, predicted, target, off_tree=as_child),
+                *information_values(self.information, predicted, target, off_tree=as_child)[:2],
+            ],
+            axis=1,
+        ).tolist()
         rated = self.judge.rate(texts, target.tolist()) if self.judge is not None else None
         place = {i: j for j, i in enumerate(answered)}
 
@@ -125,7 +135,7 @@ class Evaluator:
             truth = "/".join(self.taxonomy.path(example.target))
             if isinstance(reply, Answer):
                 placed = placements[i]
-                hp, hr = measured[i]
+                hp, hr, ihp, ihr = measured[place[i]]
                 rows.append(
                     ExampleRow(
                         example=example.id,
@@ -147,6 +157,8 @@ class Evaluator:
                         rationale=None if rated is None else rated.rationales[place[i]],
                         unrated=None if rated is None else rated.unrated[place[i]],
                         off_tree=placed.off_tree,
+                        ihp=ihp,
+                        ihr=ihr,
                     )
                 )
             else:
@@ -181,6 +193,8 @@ class Evaluator:
         if answered and (rated is None or rated.account.rated):
             scores = TemplateScores(
                 **score(self.taxonomy, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+                **information_scores(self.information, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+                ranks=tuple(rank_scores(self.taxonomy, predicted, target, off_tree=as_child)),
                 lave=None if rated is None else float(np.nanmean(rated.scores)),
                 abstained=float(np.mean([placements[i].abstained for i in answered])),
                 off_tree=float(off.mean()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,15 @@ from numpy.typing import NDArray
 from taxtune.data import Example
 from taxtune.errors import VLMError
 from taxtune.metrics.hierarchical import score
+from taxtune.metrics.information import Information, information_scores
+from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import (
     PairedDifference,
+    bootstrap_information,
     bootstrap_mean,
     bootstrap_scores,
     paired_bootstrap,
+    paired_information,
     paired_mean,
 )
 from taxtune.taxonomy import Domain, Taxonomy
@@ -100,24 +105,28 @@ def judge(
         )
         for name, e in evaluations.items()
     }
-    seed, part = session.recipe.seed, session.part
+    seed, part, information = session.recipe.seed, session.part, evaluator.information
     results = tuple(
         HeldoutResult(
             name=name,
             template=templates[name],
             scores=TemplateScores(
                 **score(session.taxonomy, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
+                **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
                 **{key: float(values.mean()) for key, values in found.means.items()},  # type: ignore[arg-type]
+                ranks=tuple(rank_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child)),
             ),
             intervals=bootstrap_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)
+            | bootstrap_information(information, found.nodes, target, off_tree=found.as_child, seed=seed)
             | {key: bootstrap_mean(values, seed=seed) for key, values in found.means.items()},
             rows=evaluations[name].rows,
             full=None if part is None else _on_full(part, found, target, seed),
             off_tree_as=evaluator.off_tree,
+            ranks=tuple(bootstrap_ranks(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)),
         )
         for name, found in placed.items()
     )
-    differences = _differences(session.taxonomy, placed, target, seed)
+    differences = _differences(session.taxonomy, placed, target, seed, information)
     for pair, values in differences.items():
         later, earlier = (placed[name].means for name in pair.split(" - "))
         values |= {key: paired_mean(later[key], earlier[key], seed=seed) for key in later}
@@ -165,19 +174,20 @@ def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int)
 
 
 def _differences(
-    taxonomy: Taxonomy, placed: Mapping[str, _Placed], target: NDArray[np.int64], seed: int
+    taxonomy: Taxonomy,
+    placed: Mapping[str, _Placed],
+    target: NDArray[np.int64],
+    seed: int,
+    information: Information | None = None,
 ) -> Differences:
+    found: Differences = {}
     names = list(placed)
-    return {
-        f"{later} - {earlier}": paired_bootstrap(
-            taxonomy,
-            placed[later].nodes,
-            placed[earlier].nodes,
-            target,
-            off_tree_a=placed[later].as_child,
-            off_tree_b=placed[earlier].as_child,
-            seed=seed,
-        )
-        for i, earlier in enumerate(names)
-        for later in names[i + 1 :]
-    }
+    for i, earlier in enumerate(names):
+        for later in names[i + 1 :]:
+            a, b = placed[later], placed[earlier]
+            changes: dict[str, Any] = {"off_tree_a": a.as_child, "off_tree_b": b.as_child, "seed": seed}
+            pair = f"{later} - {earlier}"
+            found[pair] = paired_bootstrap(taxonomy, a.nodes, b.nodes, target, **changes)
+            if information is not None:
+                found[pair] |= paired_information(information, a.nodes, b.nodes, target, **changes)
+    return found

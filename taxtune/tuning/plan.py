@@ -91,6 +91,7 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
     splits = attempt(lambda: session.splits) if examples is not None else None
     trivial = attempt(lambda: session.trivial) if splits is not None else None
     if splits is not None:
+        attempt(lambda: session.information)
         attempt(session.check_baseline)
     if taxonomy is not None:
         attempt(lambda: session.mapper)

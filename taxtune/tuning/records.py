@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 
 __all__ = [
@@ -32,11 +33,25 @@ class TemplateScores(HierarchicalScores):
             rated.
         abstained: Share of the answers that decline, deny or say nothing, in [0, 1]; they are on the root.
         off_tree: Share of the answers that assert something the tree lacks, in [0, 1], however they are scored.
+        ihp: Information-weighted hP, in [0, 1]; this and those below are None in records of versions that lacked them.
+        ihr: Information-weighted hR, in [0, 1].
+        ihf: Harmonic mean of the two.
+        remaining_uncertainty: Mean bits of the truth that are not said, at least 0.
+        misinformation: Mean bits said that are not true, at least 0.
+        target_bits: Mean information content of the targets, in bits: the scale of the two.
+        ranks: What is said at each rank and how much of it is right, the broadest rank first.
     """
 
     lave: float | None = None
     abstained: float = 0.0
     off_tree: float = 0.0
+    ihp: float | None = None
+    ihr: float | None = None
+    ihf: float | None = None
+    remaining_uncertainty: float | None = None
+    misinformation: float | None = None
+    target_bits: float | None = None
+    ranks: tuple[RankScores, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ class ExampleRow:
         unrated: Why there is no rating where a judge was asked, or None.
         off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
             of a child of the root that is never right, unless the run scores such answers as the root.
+        ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
+        ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
     """
 
     example: str
@@ -108,6 +125,8 @@ class ExampleRow:
     rationale: str | None = None
     unrated: str | None = None
     off_tree: bool = False
+    ihp: float | None = None
+    ihr: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +230,7 @@ class HeldoutResult:
         rows: One row an image.
         full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
+        ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
     """
 
     name: str
@@ -220,6 +240,7 @@ class HeldoutResult:
     rows: tuple[ExampleRow, ...]
     full: FullTreeScores | None = None
     off_tree_as: str = "child"
+    ranks: tuple[RankIntervals, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +249,8 @@ class TuneResult:
 
     Attributes:
         name: The recipe's name.
-        objective: "hp", "hf", "accuracy" or "lave".
-        hr_floor: Smallest mean hR on the tuning split that `hp` allows; None for other objectives.
+        objective: "hp", "hf", "ihp", "ihf", "accuracy" or "lave".
+        hr_floor: Smallest mean hR on the tuning split that "hp" and "ihp" allow; None for other objectives.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         winner: Number of the winning iteration.

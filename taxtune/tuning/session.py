@@ -15,7 +15,9 @@ import numpy as np
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError, TemplateError
+from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.hierarchical import score
+from taxtune.metrics.information import Information, information_scores
 from taxtune.recipe import (
     FieldGuideData,
     INat21Data,
@@ -170,6 +172,24 @@ class Session:
         scores = score(self.taxonomy, np.full_like(target, self.domain), target)
         return scores.hp, scores.hr
 
+    @cached_property
+    def information(self) -> Information:
+        """What the nodes weigh: by the share of leaves, or by the frequencies that the recipe gives.
+
+        Raises:
+            DataError: If the frequencies cannot be used.
+        """
+        settings = self.recipe.taxonomy
+        given = settings.frequencies
+        return make_information(
+            self.taxonomy,
+            given if given is None or given == TARGETS else self.recipe.path(given),
+            smoothing=settings.smoothing or 0.0,
+            targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
+            part=self.part,
+            on_note=self.on_note,
+        )
+
     def objective(self, kind: ObjectiveKind | None = None) -> Objective:
         """Returns the recipe's objective, or another kind of it on the same tuning split."""
         settings = self.recipe.objective
@@ -221,6 +241,8 @@ class Session:
     def goal(self, objective: Objective) -> Goal:
         """Returns what the proposer is told."""
         hp, hr = self.trivial
+        target = np.array([example.target for example in self.splits.tuning])
+        bits = information_scores(self.information, np.full_like(target, self.domain), target)
         prompt = self.recipe.prompt
         return Goal(
             objective=objective.kind,
@@ -232,6 +254,8 @@ class Session:
             ranks=list(prompt.ranks),
             tuning_images=len(self.splits.tuning),
             off_tree=self.off_tree,
+            trivial_ihp=bits.ihp,
+            trivial_ihr=bits.ihr,
         )
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -278,6 +302,7 @@ class Session:
             variables=self.variables,
             use_images=self.recipe.mapper.use_images,
             off_tree=self.off_tree,
+            information=self.information,
             judge=self.answer_judge if judged else None,
         )
 
@@ -317,6 +342,12 @@ class Session:
                     self.taxonomy.parents.tolist(),
                     [self.taxonomy.names(v)[1:] for v in range(len(self.taxonomy))],
                 ]
+            ),
+            # By the leaves they follow from the taxonomy.
+            **(
+                {}
+                if self.recipe.taxonomy.frequencies is None
+                else {"weights": _digest(self.information.weight.tolist())}
             ),
             "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
             "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),

@@ -112,6 +112,9 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "examples.md",
         "diagnosis.png",
         "diagnosis.svg",
+        "scores.csv",
+        "ranks.csv",
+        "ranks.png",
     } <= written
     again = run(str(file), "-t", str(tree), "--least", "1", "--json")
     assert again.stdout == done.stdout
@@ -268,7 +271,7 @@ def test_clades_that_nobody_asks_for_are_no_table(tree: Path, tmp_path: Path) ->
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("mallard", "Turdus merula")))
     tables = json.loads(run(str(file), "-t", str(tree), "--clades", "0", "--examples", "0", "--json").stdout)["tables"]
-    assert list(tables) == ["types"]
+    assert list(tables) == ["types", "scores", "ranks"]
 
 
 def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_path: Path) -> None:
@@ -356,3 +359,32 @@ def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> No
     assert types[:3] == ["abstained"] * 3
     assert types[3] == "too general"
     assert types[4:] == ["correct"] * 300
+
+
+def test_scores_in_bits_and_by_rank(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula"), ("no idea", "mallard")))
+    done = run(str(file), "-t", str(tree), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    scores = {record["score"]: record for record in result["tables"]["scores"]}
+    assert scores["ihP"]["mean"] == pytest.approx((1 + 0 + 1) / 3) == result["scores"]["ihp"]
+    assert scores["misinformation, bits"]["mean"] == pytest.approx(np.log2(3) / 3)
+    assert scores["hP"]["mean"] == pytest.approx((1 + 2 / 5 + 1) / 3)
+    assert result["answers"][1]["misinformation"] == pytest.approx(np.log2(3))
+    assert result["answers"][2]["remaining_uncertainty"] == pytest.approx(np.log2(3))
+    ranks = {record["rank"]: record for record in result["tables"]["ranks"]}
+    assert list(ranks) == ["class", "order", "family", "species"]
+    assert (ranks["species"]["said"], ranks["species"]["to be said"]) == (2, 3)
+    assert ranks["species"]["precision"] == 0.5
+    assert ranks["species"]["recall"] == pytest.approx(1 / 3)
+    assert result["information"]["p"] == "leaves"
+    counts = tmp_path / "counts.csv"
+    counts.write_text("node,count\nmallard,2\nTurdus merula,1\nTurdus migratorius,1\n")
+    done = run(str(file), "-t", str(tree), "--json", "--frequencies", str(counts))
+    result = json.loads(done.stdout)
+    assert result["answers"][1]["misinformation"] == pytest.approx(1)
+    assert result["settings"]["frequencies"] == str(counts)
+    counts.write_text("node,count\nmallards,2\n")
+    done = run(str(file), "-t", str(tree), "--frequencies", str(counts))
+    assert (done.returncode, "counts.csv: 1 of 1 rows cannot be used" in done.stderr) == (2, True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,18 @@ def test_scores_of_predicted_nodes(
     assert lines[3].split()[:2] == ["hF", "0.857"]
     assert lines[4].split()[:2] == ["accuracy", "0.333"]
     assert lines[5].split()[:2] == ["depth", "2.00"]
-    assert lines[6] == "3 examples"
+    # Five leaves, three of them birds: "bird" says log2(5/3) bits of the log2(5) of a mallard or a blackbird.
+    assert lines[6].split()[:2] == ["ihP", "1.000"]
+    assert lines[7].split()[:2] == ["ihR", "0.629"]  # (0.737 + 1.322 + 2.322) / 2.322 / 3
+    assert lines[8].split()[:2] == ["ihF", "0.772"]
+    assert lines[9].split()[:4] == ["remaining", "uncertainty,", "bits", "0.86"]
+    assert lines[10].split()[:3] == ["misinformation,", "bits", "0.00"]
+    assert lines[11] == "3 examples"
+    assert lines[12] == "targets: mean depth 3.00, mean information 2.32 bits (every leaf alike)"
+    assert " ".join(lines[14].split()) == "rank said precision 95 % interval to be said recall 95 % interval"
+    assert lines[15].split()[:3] == ["class", "3", "1.000"]
+    assert lines[16].split()[:3] == ["level", "2", "2"]  # ducks and thrushes have no rank
+    assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
 
 
 def test_json_holds_everything(
@@ -63,6 +75,81 @@ def test_json_holds_everything(
     assert [row["row"] for row in data["rows"]] == [1, 2]
     assert data["rows"][1]["predicted"] == "life/bird/duck"
     assert data["rows"][1]["hp"] == pytest.approx(2 / 3)
+    assert data["rows"][1]["ihp"] == pytest.approx(math.log2(5 / 3) / math.log2(5))
+    assert data["rows"][1]["misinformation"] == pytest.approx(math.log2(3))
+    assert data["rows"][1]["remaining_uncertainty"] == pytest.approx(math.log2(3))
+    assert data["scores"]["ihp"]["estimate"] == pytest.approx((1 + math.log2(5 / 3) / math.log2(5)) / 2)
+    assert data["targets"] == {"depth": 3, "bits": pytest.approx(math.log2(5))}
+    # The mean weight of bird, insect and plant.
+    aside = (math.log2(5 / 3) + 2 * math.log2(5)) / 3
+    assert data["information"] == {"p": "leaves", "smoothing": 0, "off_tree_bits": pytest.approx(aside)}
+    assert [(row["rank"], row["said"], row["due"], row["right"]) for row in data["ranks"]] == [
+        ("class", 2, 2, 2),
+        ("level 2", 1, 2, 0),
+        ("species", 0, 2, 0),
+    ]
+    assert data["ranks"][1]["precision"]["estimate"] == 0
+    assert data["ranks"][2]["precision"] is None
+    assert data["ranks"][2]["recall"] == {"estimate": 0, "low": 0, "high": 0}
+
+
+def test_frequencies_change_what_a_node_is_worth(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write(tmp_path, "predicted,target\nbird,mallard\nduck,blackbird\n")
+    counts = write(tmp_path, "node,count\nmallard,6\nblackbird,1\nAmerican robin,1\nlife/insect/robin,4\n", "n.csv")
+    score = ("score", "-t", taxonomy, rows, "--frequencies")
+    assert run_command(monkeypatch, *score, counts) == 2
+    err = capsys.readouterr().err
+    assert "n.csv: 2 of 11 nodes never occur" in err
+    assert "life/plant, life/plant/robin" in err
+    assert "smoothing of 1" in err
+    counts.write_text(counts.read_text() + "life/plant/robin,4\n")
+    assert run_command(monkeypatch, *score, counts, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["ihr"] for row in data["rows"]] == pytest.approx([1 / math.log2(16 / 6), 1 / 4])  # "bird" is a bit
+    assert data["information"]["p"] == str(counts)
+    assert run_command(monkeypatch, *score, "targets", "--smoothing", 0.5) == 0
+    assert "(by targets, smoothed by 0.5)" in capsys.readouterr().out
+    assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
+    assert "no such frequencies file" in capsys.readouterr().err
+    assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
+    assert "Smoothing goes with frequencies" in capsys.readouterr().err
+
+
+def test_frequencies_on_a_part_of_the_tree(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write(tmp_path, "predicted,target\nbird,mallard\n")
+    counts = write(tmp_path, "node,count\nmallard,2\nlife/insect/robin,4\n", "n.csv")
+    arguments = ("--root", "bird", "--frequencies", counts, "--smoothing", 1, "--json")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, *arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("1 rows of") == 1
+    data = json.loads(captured.out)
+    assert data["scores"]["remaining_uncertainty"]["estimate"] == pytest.approx(math.log2(5 / 3))
+    assert data["full_scores"]["remaining_uncertainty"]["estimate"] == pytest.approx(math.log2(5 / 3))
+    assert data["scores"]["ihr"]["estimate"] == 0
+    assert data["full_scores"]["ihr"]["estimate"] == pytest.approx(math.log2(11 / 5) / math.log2(11 / 3))
+
+
+def test_what_is_off_the_tree_is_wrong(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from taxtune.mapping import Mapper, Placement, Stage
+
+    def place(self: Mapper, answers: list[str]) -> list[Placement]:
+        return [Placement(a, 0, Stage.OFF_TREE if "bicycle" in a else Stage.ABSTAINED) for a in answers]
+
+    monkeypatch.setattr(Mapper, "place", place)
+    rows = write(tmp_path, "answer,target\na bicycle,mallard\nno idea,mallard\n")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [(row["hp"], row["ihp"]) for row in data["rows"]] == [(0.5, 0), (1, 1)]
+    assert data["rows"][0]["misinformation"] == data["information"]["off_tree_bits"]
+    assert data["rows"][1]["misinformation"] == 0
+    assert (data["ranks"][-1]["rank"], data["ranks"][-1]["said"]) == ("off the tree", 1)
+    assert data["ranks"][-1]["precision"]["estimate"] == 0
 
 
 def test_answers_are_placed_and_abstentions_counted(
@@ -91,7 +178,7 @@ def test_every_label_that_is_not_on_the_taxonomy_is_named(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "4 of 5 rows cannot be scored" in captured.err
+    assert "4 of 5 rows cannot be used" in captured.err
     assert "row 2: predicted: 'malard' is not on the taxonomy. Did you mean 'mallard'" in captured.err
     assert "row 3: target: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'" in captured.err
     assert "row 4: predicted is empty" in captured.err
@@ -198,18 +285,11 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown(
     rows = write(tmp_path, "predicted,target\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n")
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "birds") == 0
     shown = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
-    assert shown[1:10] == [
-        "hP on bird",
-        "hR on bird",
-        "hF on bird",
-        "accuracy",
-        "depth on bird",
-        "hP on life",
-        "hR on life",
-        "hF on life",
-        "depth on life",
-    ]
-    assert shown[10:] == ["2 examples", "1 row with a target outside bird left out: 4"]
+    bits = ["ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"]
+    names = ["hP", "hR", "hF", "accuracy", "depth", *bits]
+    assert shown[1:11] == [name if name == "accuracy" else f"{name} on bird" for name in names]
+    assert shown[11:20] == [f"{name} on life" for name in names if name != "accuracy"]
+    assert shown[20:22] == ["2 examples", "1 row with a target outside bird left out: 4"]
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["root"], data["n"], data["outside"]) == ("life/bird", 2, [4])

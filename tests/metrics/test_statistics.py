@@ -6,6 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taxtune.metrics import METRICS, bootstrap_scores, paired_bootstrap, score
+from taxtune.metrics.information import information_scores, leaf_information
+from taxtune.metrics.statistics import (
+    INFORMATION_METRICS,
+    bootstrap_information,
+    bootstrap_ratios,
+    paired_information,
+)
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
@@ -162,3 +169,51 @@ def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], setting
         bootstrap_scores(birds, predicted, predicted, **settings)
     with pytest.raises(ValueError, match=message):
         paired_bootstrap(birds, predicted, predicted, predicted, **settings)
+
+
+@settings(max_examples=40)
+@given(tree_and_nodes(rows=3), st.data())
+def test_information_is_estimated_resampled_and_compared(case: Case, data: st.DataObject) -> None:
+    tree, (a, b, target) = case
+    off_a, off_b = (data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab")
+    information = leaf_information(tree)
+    scores = [
+        information_scores(information, nodes, target, off_tree=off).as_dict()
+        for nodes, off in ((a, off_a), (b, off_b))
+    ]
+    intervals = bootstrap_information(information, a, target, off_tree=off_a, resamples=50)
+    paired = paired_information(information, a, b, target, off_tree_a=off_a, off_tree_b=off_b, resamples=50)
+    assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
+    for name in INFORMATION_METRICS:
+        assert intervals[name].estimate == pytest.approx(scores[0][name])
+        assert intervals[name].low <= intervals[name].high
+        assert paired[name].difference == pytest.approx(scores[0][name] - scores[1][name], abs=1e-9)
+        assert 0 < paired[name].p_value <= 1
+
+
+def test_intervals_of_information_agree_with_drawing_rows(birds: Taxonomy) -> None:
+    rng = np.random.default_rng(6)
+    predicted, target = rng.integers(0, 9, (2, 100))
+    information = leaf_information(birds)
+    intervals = bootstrap_information(information, predicted, target, resamples=4000)
+    drawn = []
+    for _ in range(2000):
+        rows = rng.integers(0, 100, 100)
+        scores = information_scores(information, predicted[rows], target[rows]).as_dict()
+        drawn.append([scores[name] for name in INFORMATION_METRICS])
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    assert [interval.low for interval in intervals.values()] == pytest.approx(low, abs=0.03)
+    assert [interval.high for interval in intervals.values()] == pytest.approx(high, abs=0.03)
+
+
+def test_quotients_of_sums() -> None:
+    parts, wholes = np.array([[1, 0], [0, 0], [2, 0]]), np.array([[1, 0], [1, 0], [2, 0]])
+    found, none = bootstrap_ratios(parts, wholes, resamples=500)
+    assert none is None
+    assert found is not None
+    assert found.estimate == 0.75
+    assert (found.low, found.high) == (0, 1)
+    with pytest.raises(ValueError, match="both must be"):
+        bootstrap_ratios(parts, wholes[:2])
+    with pytest.raises(ValueError, match="no examples"):
+        bootstrap_ratios(np.zeros((0, 1)), np.zeros((0, 1)))

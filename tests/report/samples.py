@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import (
     ComparisonResult,
@@ -33,6 +34,13 @@ def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores
         n=n,
         abstained=0.1,
         off_tree=0.05,
+        ihp=0.9 * hp,
+        ihr=0.6 * hr,
+        ihf=harmonic_mean(0.9 * hp, 0.6 * hr),
+        remaining_uncertainty=13.0 * (1 - 0.6 * hr),
+        misinformation=2.5 * (1 - hp),
+        target_bits=13.0,
+        ranks=(RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4)),
     )
 
 
@@ -59,6 +67,8 @@ def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = Tr
                 confidence=None if failed else 0.875,
                 hp=None if failed else shared / len(placed),
                 hr=None if failed else shared / len(PATH),
+                ihp=None if failed else (shared - 1) / max(1, len(placed) - 1),
+                ihr=None if failed else (shared - 1) / (len(PATH) - 1),
                 abstained=not failed and level == 0,
                 from_store=i % 3 == 0,
                 failure="timed out after 60 s" if failed else None,
@@ -165,6 +175,7 @@ def heldout(
 ) -> HeldoutResult:
     made = scores(hp, hr, accuracy, n)
     width = {"hp": 0.018, "hr": 0.024, "hf": 0.02, "accuracy": 0.068, "depth": 0.15}
+    width |= {"ihp": 0.03, "ihr": 0.04, "ihf": 0.03, "remaining_uncertainty": 0.4, "misinformation": 0.2}
     return HeldoutResult(
         name=name,
         template=template,
@@ -174,11 +185,18 @@ def heldout(
             for key, w in width.items()
         },
         rows=rows(n, seed),
+        ranks=tuple(
+            RankIntervals(
+                row, Interval(row.precision or 0, 0.1, 1.0), Interval(row.recall or 0, 0.1, 1.0) if row.due else None
+            )
+            for row in made.ranks
+        ),
     )
 
 
 def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDifference]:
     values = {"hp": hp, "hr": hr, "hf": (hp + hr) / 2, "accuracy": accuracy, "depth": hr * 3}
+    values |= {"ihp": 1.5 * hp, "ihr": 0.8 * hr, "ihf": hr / 2, "remaining_uncertainty": -hr, "misinformation": -hp}
     return {
         key: PairedDifference(v, v - 0.021, v + 0.02, 0.0004 if abs(v) > 0.02 else 0.31) for key, v in values.items()
     }

@@ -11,6 +11,7 @@ from PIL import Image
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval
 from taxtune.report import write_report
 from taxtune.report.drawing import COLOURS
@@ -122,12 +123,15 @@ def test_a_restricted_run_has_a_table_for_each_tree(differences: bool) -> None:
     reader.feed(page)
     shown = [(caption, rows) for caption, rows in reader.tables if "held-out" in caption or "same" in caption]
     shares = ["abstained", "off the tree"]
+    bits = ["ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"]
     assert [rows[0] for _, rows in shown] == [
         ["template", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves", *shares],
+        ["template", *bits],
         ["template", "hP on life", "hR on life", "hF on life", "depth on life"],
         *(
             [
                 ["difference", "hP on Aves", "hR on Aves", "hF on Aves", "accuracy", "depth on Aves", *shares],
+                ["difference", *bits],
                 ["difference", "hP on life", "hR on life", "hF on life", "depth on life"],
             ]
             if differences
@@ -135,10 +139,28 @@ def test_a_restricted_run_has_a_table_for_each_tree(differences: bool) -> None:
         ),
     ]
     assert shown[0][1][2][:2] == ["winner", "0.962"]
-    assert shown[1][1][2] == ["winner", "0.980", "0.800", "0.880", "4.00"]
-    assert "whole taxonomy, life" in shown[1][0]
+    assert shown[1][1][2][:2] == ["winner", "0.866"]
+    assert "13.00 bits on average" in shown[1][0]
+    assert shown[2][1][2] == ["winner", "0.980", "0.800", "0.880", "4.00"]
+    assert "whole taxonomy, life" in shown[2][0]
     if differences:
-        assert shown[3][1][1][1:4] == ["+0.011", "+0.022", "+0.017"]
+        assert shown[5][1][1][1:4] == ["+0.011", "+0.022", "+0.017"]
+
+
+def test_precision_and_recall_at_each_rank_have_a_table() -> None:
+    run = samples.tune(n=2)
+    off = RankIntervals(RankScores("off the tree", 4, 0, 0), Interval(0, 0, 0), None)
+    heldout = (replace(run.heldout[0], ranks=(off, *run.heldout[0].ranks)), run.heldout[1])
+    page = render_report(replace(run, heldout=heldout))
+    check(page)
+    reader = Tables()
+    reader.feed(page)
+    (table,) = [rows for caption, rows in reader.tables if "at each rank" in caption]
+    assert table[:2] == [["rank", "baseline", "winner"], ["precision", "recall", "precision", "recall"]]
+    assert [row[0] for row in table[2:]] == ["order", "<b>species", "off the tree"]
+    assert table[2][1].startswith("0.995 of 200")
+    # What is not said or not to be said has no number, and a template that has no such answer has no cell.
+    assert table[4][1:] == ["0.000 of 4", "– of 0", "–", "–"]
 
 
 def test_only_differences_whose_interval_leaves_out_0_are_bold() -> None:
@@ -146,7 +168,8 @@ def test_only_differences_whose_interval_leaves_out_0_are_bold() -> None:
     run = replace(samples.tune(n=2), differences=samples.differences(0.091, -0.105, -0.16))
     page = render_report(run)
     bold = {value: bool(style) for style, value in re.findall(r'<td( class="clear")?>([+−][\d.]+)<small>', page)}
-    assert bold == {"+0.091": True, "−0.105": True, "−0.007": False, "−0.160": True, "−0.32": True}
+    bits = {"+0.137": True, "−0.084": True, "−0.052": True, "+0.10": True, "−0.09": True}
+    assert bold == {"+0.091": True, "−0.105": True, "−0.007": False, "−0.160": True, "−0.32": True} | bits
 
 
 def test_it_needs_nothing_from_elsewhere_and_runs_nothing(page: str) -> None:

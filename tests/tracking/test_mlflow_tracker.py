@@ -316,7 +316,7 @@ def test_a_comparison_is_a_run_of_its_own_and_replaces_its_earlier_record(uri: s
                 )
             )["data"]
         )
-        == 3 * 7
+        == 3 * 12
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import ModelError, RecipeError, VLMError
-from taxtune.metrics.statistics import bootstrap_mean, paired_mean
+from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS, bootstrap_mean, paired_mean
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.tuning.compare import compare_objectives
@@ -96,7 +96,7 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
         assert held.scores.lave == pytest.approx(np.mean(values))
         assert held.intervals["lave"].low <= held.scores.lave <= held.intervals["lave"].high
         assert held.scores.hp > 0
-    assert set(result.differences) == {"hp", "hr", "hf", "accuracy", "depth", "lave", "abstained", "off_tree"}
+    assert set(result.differences) == {*METRICS, *INFORMATION_METRICS, "lave", "abstained", "off_tree"}
     assert resumed.iterations == result.iterations
     assert [held.scores for held in resumed.heldout] == [held.scores for held in result.heldout]
     page = (tmp_path / "out/report.html").read_text()

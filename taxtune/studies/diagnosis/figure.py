@@ -1,4 +1,4 @@
-"""The figure of `taxtune diagnose`: how often each type occurs and what it costs."""
+"""The figures of `taxtune diagnose`: how often each type occurs and what it costs, and precision and recall by rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from taxtune.studies.diagnosis.study import Diagnosis
 
-__all__ = ["draw_diagnosis"]
+__all__ = ["draw_diagnosis", "draw_ranks"]
+
+_LONGEST_RANK = 18
 
 
 def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
@@ -54,4 +56,44 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     losses.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     losses.set_xlabel("taken from the mean over all answers")
     losses.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
+    return figure
+
+
+def draw_ranks(diagnosis: Diagnosis) -> Figure:
+    """Draws precision and recall at each rank with their intervals, and how many answers say it beside it."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from taxtune.studies.output import cut
+
+    found = diagnosis.ranks
+    rows = np.arange(len(found))
+    figure = Figure(figsize=(6.8, 0.42 * len(found) + 1.4), layout="constrained")
+    axes = figure.subplots()
+    for offset, what, counted, key, marker in (
+        (-0.15, "precision", "said", "hp", "o"),
+        (0.15, "recall", "due", "hr", "v"),
+    ):
+        shown = [(row, getattr(rank, what)) for row, rank in zip(rows, found, strict=True)]
+        at = [(row, share) for row, share in shown if share is not None]
+        values = np.array([share.estimate for _, share in at])
+        ends = np.array([[share.low, share.high] for _, share in at]).reshape(-1, 2).T
+        axes.errorbar(
+            values,
+            [row + offset for row, _ in at],
+            xerr=np.clip(np.abs(ends - values), 0, None),
+            fmt=marker,
+            color=COLOURS[key],
+            elinewidth=1.4,
+            markersize=5,
+            label={"said": "precision: of what is said, right", "due": "recall: of what should be said, said"}[counted],
+        )
+    for edge in rows[:-1] + 0.5:
+        axes.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
+    names = [f"{cut(rank.scores.rank, _LONGEST_RANK)} ({rank.scores.said:,} said)" for rank in found]
+    axes.set_yticks(rows, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
     return figure

@@ -20,6 +20,9 @@ from taxtune.metrics.diagnosis import (
     wrong_from,
 )
 from taxtune.metrics.hierarchical import precision_recall, score
+from taxtune.metrics.information import Information, information_values, leaf_information
+from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
+from taxtune.metrics.statistics import INFORMATION_METRICS, Interval, bootstrap_information, bootstrap_scores
 from taxtune.studies.output import Cell, StudyReport, Table
 
 if TYPE_CHECKING:
@@ -50,6 +53,9 @@ class Diagnosis:
         abstained: Share of the answers that decline or say nothing.
         off_tree: Share of the answers that assert something that the tree lacks.
         as_child: Which answers are scored as a child of the root that is never right.
+        intervals: Every score with its 95 % bootstrap interval.
+        ranks: Precision and recall at each rank, the broadest first.
+        information: What the nodes weigh.
     """
 
     types: tuple[ErrorType, ...]
@@ -63,6 +69,9 @@ class Diagnosis:
     abstained: float
     off_tree: float
     as_child: tuple[bool, ...]
+    intervals: dict[str, Interval]
+    ranks: tuple[RankIntervals, ...]
+    information: Information
 
 
 def diagnose(
@@ -71,6 +80,7 @@ def diagnose(
     target: Sequence[int],
     *,
     as_child: Sequence[bool] | NDArray[np.bool_] | None = None,
+    information: Information | None = None,
     least: int = 5,
     clades: int = 10,
     resamples: int = 2000,
@@ -83,9 +93,10 @@ def diagnose(
         placements: Where each answer was placed; n of them, n ≥ 1.
         target: Their target nodes.
         as_child: Which are scored as a child of the root that is never right; left out, those that are off the tree.
+        information: What the nodes weigh; by their share of leaves where left out.
         least: Fewest answers of a clade that is listed.
         clades: How many clades to list at most.
-        resamples: Bootstrap resamples for the intervals of the costs.
+        resamples: Bootstrap resamples for the intervals.
         seed: Their seed.
 
     Raises:
@@ -104,6 +115,8 @@ def diagnose(
     )
     kinds, order = _refined(taxonomy, nodes, list(target), types)
     scores = score(taxonomy, nodes, list(target), off_tree=scored)
+    weights = information or leaf_information(taxonomy)
+    drawn: dict[str, Any] = {"off_tree": scored, "resamples": resamples, "seed": seed}
     return Diagnosis(
         types=tuple(types),
         kinds=tuple(kinds),
@@ -118,6 +131,10 @@ def diagnose(
         abstained=float(np.mean(silent)),
         off_tree=float(np.mean(off)),
         as_child=tuple(scored),
+        intervals=bootstrap_scores(taxonomy, nodes, list(target), **drawn)
+        | bootstrap_information(weights, nodes, list(target), **drawn),
+        ranks=tuple(bootstrap_ranks(taxonomy, nodes, list(target), **drawn)),
+        information=weights,
     )
 
 
@@ -169,9 +186,9 @@ def report_of(
         clades: Whether to show the clades.
         measured: What two measures say of each answer, where they were asked.
     """
-    from taxtune.studies.diagnosis.figure import draw_diagnosis
+    from taxtune.studies.diagnosis.figure import draw_diagnosis, draw_ranks
 
-    tables = [_types_table(diagnosis)]
+    tables = [_types_table(diagnosis), _scores_table(diagnosis, taxonomy, target), _ranks_table(diagnosis)]
     if clades:
         tables.append(_clades_table(diagnosis, taxonomy))
     if examples:
@@ -183,11 +200,13 @@ def report_of(
         title="What goes wrong, where, and what it costs",
         settings=settings,
         tables=tuple(tables),
-        figures={"diagnosis": lambda: draw_diagnosis(diagnosis)},
+        figures={"diagnosis": lambda: draw_diagnosis(diagnosis), "ranks": lambda: draw_ranks(diagnosis)},
         notes=tuple(notes),
         data={
             "scores": {"hp": diagnosis.hp, "hr": diagnosis.hr, "hf": diagnosis.hf, "n": diagnosis.n}
-            | {"abstained": diagnosis.abstained, "off_tree": diagnosis.off_tree},
+            | {"abstained": diagnosis.abstained, "off_tree": diagnosis.off_tree}
+            | {key: found.estimate for key, found in diagnosis.intervals.items() if key in INFORMATION_METRICS},
+            "information": diagnosis.information.as_dict(),
             "costs": [asdict(cost) for cost in diagnosis.costs],
             "answers": _records(diagnosis, taxonomy, placements, target, ids, measured),
         },
@@ -226,11 +245,50 @@ def _types_table(diagnosis: Diagnosis) -> Table:
     )
 
 
+def _scores_table(diagnosis: Diagnosis, taxonomy: Taxonomy, target: Sequence[int]) -> Table:
+    from taxtune.report.wording import interval, metric_name
+
+    weights = diagnosis.information
+    return Table(
+        "scores",
+        "All scores",
+        ("score", "mean", "95 % interval"),
+        tuple((metric_name(key), found.estimate, interval(found, key)) for key, found in diagnosis.intervals.items()),
+        notes=(
+            f"The targets are at depth {taxonomy.depth[list(target)].mean():.2f} and hold "
+            f"{weights.content[list(target)].mean():.2f} bits on average ({weights.counted}).",
+            "ihP and ihR: hP and hR with nodes that weigh what they add in information. Remaining uncertainty: bits of "
+            "the truth that are not said; misinformation: bits said that are wrong.",
+        ),
+    )
+
+
+def _ranks_table(diagnosis: Diagnosis) -> Table:
+    from taxtune.report.wording import interval
+
+    def cells(found: Interval | None) -> tuple[Cell, Cell]:
+        return (None, None) if found is None else (found.estimate, interval(found))
+
+    return Table(
+        "ranks",
+        "Precision and recall at each rank",
+        ("rank", "said", "precision", "precision interval", "to be said", "recall", "recall interval"),
+        tuple(
+            (row.scores.rank, row.scores.said, *cells(row.precision), row.scores.due, *cells(row.recall))
+            for row in diagnosis.ranks
+        ),
+        notes=(
+            "Precision: how often what is said at a rank is right. Recall: how often what should be said there is. An "
+            "answer says its node and all above it.",
+        ),
+    )
+
+
 def _clades_table(diagnosis: Diagnosis, taxonomy: Taxonomy) -> Table:
     rows = tuple(
         (
             _named(taxonomy, clade.node),
-            taxonomy.ranks[clade.node] or f"level {int(taxonomy.depth[clade.node])}",
+            rank_of(taxonomy, clade.node),
             clade.count,
             clade.hp,
             clade.hr,
@@ -319,6 +377,8 @@ def _records(
 ) -> list[dict[str, Any]]:
     nodes = [placement.node for placement in placements]
     hp, hr = precision_recall(taxonomy, nodes, list(target), off_tree=diagnosis.as_child)
+    bits = information_values(diagnosis.information, nodes, list(target), off_tree=diagnosis.as_child)
+    named = dict(zip(("ihp", "ihr", "remaining_uncertainty", "misinformation"), bits, strict=True))
     return [
         {
             "id": ids[i],
@@ -329,6 +389,7 @@ def _records(
             "type": diagnosis.kinds[i],
             "hp": float(hp[i]),
             "hr": float(hr[i]),
+            **{key: float(values[i]) for key, values in named.items()},
             **({} if measured is None else {"measured": str(measured[i])}),
         }
         for i, placement in enumerate(placements)

@@ -10,7 +10,7 @@ from taxtune.errors import ProposerError
 
 __all__ = ["Check", "Goal", "Objective", "Proposal", "ProposalFailed", "Proposer", "Trial"]
 
-Objective = Literal["hp", "hf", "accuracy", "lave"]
+Objective = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
 
 Check = Callable[[str], None]
 """Raises `TemplateError` with a reason where a template is not acceptable."""
@@ -28,6 +28,9 @@ class Trial:
         hr: Hierarchical recall on the tuning split, in [0, 1]; None unless complete.
         hf: Harmonic mean of the two, in [0, 1]; None unless complete.
         accuracy: Share of images placed on exactly the target, in [0, 1]; None unless complete.
+        ihp: Information-weighted hP on the tuning split, in [0, 1]; None unless complete.
+        ihr: Information-weighted hR on the tuning split, in [0, 1]; None unless complete.
+        ihf: Harmonic mean of the two, in [0, 1]; None unless complete.
         lave: Mean rating of a judge, in [0, 1]; None unless the objective is "lave".
         abstained: Share of answers that decline or say nothing, in [0, 1]; None unless complete.
         off_tree: Share of answers that assert something the tree lacks, in [0, 1]; None unless complete.
@@ -45,6 +48,9 @@ class Trial:
     hr: float | None = None
     hf: float | None = None
     accuracy: float | None = None
+    ihp: float | None = None
+    ihr: float | None = None
+    ihf: float | None = None
     lave: float | None = None
     abstained: float | None = None
     off_tree: float | None = None
@@ -60,8 +66,8 @@ class Goal:
     """What is being tuned for.
 
     Attributes:
-        objective: "hp", "hf", "accuracy" or "lave".
-        hr_floor: Smallest mean hR that "hp" allows; None where there is none.
+        objective: "hp", "hf", "ihp", "ihf", "accuracy" or "lave".
+        hr_floor: Smallest mean hR that "hp" and "ihp" allow; None where there is none.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         domain: What the images show, e.g. "bird"; also the trivial answer.
@@ -69,6 +75,8 @@ class Goal:
         ranks: Ranks below the domain's root, broadest first.
         tuning_images: Number of images in the tuning split.
         off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
+        trivial_ihp: Information-weighted hP of always answering the domain's root on the tuning split.
+        trivial_ihr: Information-weighted hR of always answering the domain's root on the tuning split.
     """
 
     objective: Objective
@@ -80,6 +88,8 @@ class Goal:
     ranks: list[str]
     tuning_images: int
     off_tree: str = "child"
+    trivial_ihp: float = 1.0
+    trivial_ihr: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ProposerError
+from taxtune.metrics.information import information_values, leaf_information
 from taxtune.resources import prompts_dir
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers import Goal, Trial
 from taxtune.tuning.proposers.messages import Messages
 
@@ -68,6 +71,51 @@ def test_only_the_scores_of_the_objective_are_shown():
     assert "hF 0.720 (hP 0.900, hR 0.600)" in user
     assert "harmonic" in system
     assert "does not count" not in system
+
+
+def test_the_scores_in_bits_are_told_with_right_numbers():
+    """The example's ihP and ihR are those that taxtune computes on the example's tree."""
+    kinds = {
+        "string instrument": ["violin", "viola", "cello", "double bass"],
+        "wind instrument": ["flute", "oboe", "clarinet", "bassoon"],
+    }
+    labels, parents = ["thing", "instrument"], [-1, 0]
+    for kind, members in kinds.items():
+        labels.append(kind)
+        parents.append(1)
+        at = len(labels) - 1
+        labels += members
+        parents += [at] * len(members)
+    tree = Taxonomy(labels, parents)
+    weights = leaf_information(tree)
+    violin = tree.resolve("violin")
+    assert weights.weight[tree.ancestors(violin)].tolist() == [0, 0, 1, 2]
+    text = (prompts_dir() / "proposer" / "example_bits.j2").read_text(encoding="utf-8")
+    for answer in ("violin", "string instrument", "cello", "flute", "instrument"):
+        told = text[text.lower().index(f'"{answer}"', text.index("The answer")) :]
+        found = re.findall(r"ih[PR] (\d)(?:/(\d))?", told)[:2]
+        ihp, ihr, _, _ = information_values(weights, [tree.resolve(answer)], [violin])
+        assert [int(part) / int(whole or 1) for part, whole in found] == pytest.approx([ihp[0], ihr[0]])
+    off = information_values(weights, [0], [violin], off_tree=[True])
+    assert (off[0][0], off[1][0]) == (0, 0)
+
+
+def test_objectives_in_bits_show_their_scores():
+    history = [trial(0, 0.9, ihp=0.8, ihr=0.4, ihf=0.533)]
+    goal = replace(GOAL, objective="ihp", trivial_ihp=1.0, trivial_ihr=0.125)
+    system, user = first(history, goal)
+    assert "ihP 0.800, ihR 0.400, hR 0.600" in user
+    assert "does not count" not in user
+    assert 'answering just "bird" gives ihP 1.000 and ihR 0.125' in system
+    assert "hR is below 0.510" in system
+    assert "wrong altogether" in system
+    _, user = first([replace(history[0], feasible=False)], goal)
+    assert "hR 0.600 (does not count: hR is too low)" in user
+    system, user = first(history, replace(goal, objective="ihf", hr_floor=None, off_tree="root"))
+    assert "ihF 0.533 (ihP 0.800, ihR 0.400)" in user
+    assert "harmonic" in system
+    assert "counts as one that says nothing" in system
+    assert "does not count" not in system + user
 
 
 def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():

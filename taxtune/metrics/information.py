@@ -1,0 +1,328 @@
+"""Information-weighted precision, recall and F, misinformation and remaining uncertainty, in bits.
+
+hP and hR count the nodes of a path, so that on a deep tree "an animal" is nearly as much as a species, and a wrong
+species costs one node of many. Here a node weighs what it tells. Let p(v) be the probability that an example belongs to
+v or below it. The *information content* of v (Resnik 1995, §2) and what v adds to that of its parent, its *information
+accretion* (Clark and Radivojac 2013, §2.1), are
+
+    IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)) = −log2 p(v | parent(v)),        w(root) = 0,
+
+so that IC(v) is the sum of w over anc(v). An only child of a node without examples of its own adds nothing. With
+T = anc(truth) and P = anc(answer), and their deepest common node c, all scores of an answer follow from three numbers:
+
+    ihP = Σ w(T ∩ P) / Σ w(P) = IC(c) / IC(answer)       ihR = Σ w(T ∩ P) / Σ w(T) = IC(c) / IC(truth)
+    remaining uncertainty ru = Σ w(T − P) = IC(truth) − IC(c)       (Clark and Radivojac 2013, §2.2)
+    misinformation        mi = Σ w(P − T) = IC(answer) − IC(c)
+
+ihP and ihR are the weighted precision and recall of the protein function challenges (CAFA) with a tree in the place of
+the Gene Ontology; IC(c) is Resnik's similarity, and the harmonic mean of an answer's two values is Lin's (1998). ihF is
+taken as hF is: the harmonic mean of the two *means*.
+
+Two quotients are 0/0, and both are 1, as hP is for an answer at the root: ihP of an answer that says nothing (at the
+root, or on the only way down from it) has nothing wrong in it; ihR of a truth of no information leaves nothing unsaid.
+
+An answer off the tree (see `taxtune.metrics.hierarchical`) is a child of the root that is never right. Its ihP and ihR
+are 0 whatever it weighs, since the root weighs nothing; for its misinformation it weighs what a child of the root does
+on average (see `off_tree_weight`), so that nonsense is never free.
+
+Resnik, P. (1995): Using information content to evaluate semantic similarity in a taxonomy. IJCAI.
+Clark, W. T. and Radivojac, P. (2013): Information-theoretic evaluation of predicted ontological annotations.
+Bioinformatics 29, i53-i61.
+Lin, D. (1998): An information-theoretic definition of similarity. ICML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taxtune.errors import DataError
+from taxtune.metrics.hierarchical import check_nodes, flags, harmonic_mean
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = [
+    "Information",
+    "InformationScores",
+    "frequency_information",
+    "information_scores",
+    "information_values",
+    "leaf_information",
+    "off_tree_weight",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NAMED = 3
+
+
+class Information:
+    """What each node of a tree weighs.
+
+    Args:
+        taxonomy: The tree.
+        weight: What each node adds to its parent, shape (nodes,), finite and at least 0; in bits, and 0 for the root,
+            where it is information. (With weights of 1 throughout, the root included, ihP and ihR are hP and hR.)
+        off_tree: What an answer off the tree weighs; above 0.
+        source: What p(v) is, in words or as a file's name, for records: "leaves", "targets", "counts.csv".
+        smoothing: What was added to each leaf's frequency.
+
+    Raises:
+        ValueError: If the weights have another shape, or one is negative or not finite.
+    """
+
+    def __init__(
+        self, taxonomy: Taxonomy, weight: ArrayLike, *, off_tree: float, source: str = "given", smoothing: float = 0.0
+    ) -> None:
+        self.taxonomy = taxonomy
+        #: What each node adds, shape (nodes,).
+        self.weight: FloatArray = np.array(weight, dtype=np.float64)
+        if self.weight.shape != (len(taxonomy),):
+            raise ValueError(f"{len(taxonomy)} nodes, but weights of shape {self.weight.shape}")
+        if not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
+            raise ValueError("weights must be finite and not negative")
+        if not (np.isfinite(off_tree) and off_tree > 0):
+            raise ValueError(f"the weight of an answer off the tree must be above 0, not {off_tree}")
+        self.off_tree = float(off_tree)
+        self.source = source
+        self.smoothing = smoothing
+        #: The sum of the weights over each node's ancestors and itself, shape (nodes,): IC(v), in bits.
+        self.content: FloatArray = self.weight.copy()
+        for nodes in _levels(taxonomy):
+            self.content[nodes] += self.content[taxonomy.parents[nodes]]
+        for array in (self.weight, self.content):
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Information({self.taxonomy!r}, source={self.source!r})"
+
+    def as_dict(self) -> dict[str, str | float]:
+        """Returns what the weights are made from, for records."""
+        return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
+
+    @property
+    def counted(self) -> str:
+        """By what p(v) is counted, for people: "every leaf alike", "by counts.csv, smoothed by 1"."""
+        if self.source == "leaves":
+            return "every leaf alike"
+        return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
+
+    def overlap(
+        self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Returns what all scores are made of: how much is said, how much of it is shared, and how much is true.
+
+        Args:
+            predicted: Node numbers, shape (n,).
+            target: Node numbers, shape (n,).
+            off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+
+        Returns:
+            Three arrays of shape (n,), in bits, at least 0: IC of the answer, of the deepest common node and of the
+            truth.
+
+        Raises:
+            ValueError: If the shapes differ or a number is no node of the tree.
+        """
+        tree = self.taxonomy
+        predicted, target = check_nodes(tree, predicted, target)
+        off = flags(off_tree, predicted.size)
+        common = np.where(off, tree.root, tree.lca(predicted, target))
+        said = np.where(off, self.content[tree.root] + self.off_tree, self.content[predicted])
+        return said, self.content[common], self.content[target]
+
+
+@dataclass(frozen=True, slots=True)
+class InformationScores:
+    """Information-weighted scores of a set of examples.
+
+    Attributes:
+        ihp: Mean over examples of the share of the bits said that are right, in [0, 1].
+        ihr: Mean over examples of the share of the truth's bits that are said, in [0, 1].
+        ihf: Harmonic mean of the two *means*, in [0, 1].
+        remaining_uncertainty: Mean bits of the truth that are not said, at least 0; smaller is better.
+        misinformation: Mean bits said that are not true, at least 0; smaller is better.
+        target_bits: Mean information content of the targets: what there is to be said, in bits.
+    """
+
+    ihp: float
+    ihr: float
+    ihf: float
+    remaining_uncertainty: float
+    misinformation: float
+    target_bits: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Returns the scores by name."""
+        return asdict(self)
+
+
+def leaf_information(taxonomy: Taxonomy) -> Information:
+    """Returns the information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
+
+    It needs nothing but the tree. w(v) depends on v and its parent alone, so that a node weighs the same on a tree and
+    on a part of it.
+
+    Args:
+        taxonomy: The tree.
+    """
+    return _from_masses(taxonomy, _subtree_sums(taxonomy, _leaf_mask(taxonomy)), "leaves")
+
+
+def frequency_information(
+    taxonomy: Taxonomy,
+    frequencies: ArrayLike,
+    *,
+    smoothing: float = 0.0,
+    source: str = "frequencies",
+) -> Information:
+    """Returns the information of nodes from how often each occurs.
+
+    p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2: an occurrence of a
+    node is one of every node above it). Occurrences of an inner node add to its own subtree and to no child's.
+
+    Where no occurrence lies at or below a node, it would have infinite information. Additive smoothing (Laplace) adds
+    the same number to every leaf, seen or not, so that a group that was not seen weighs by how many leaves it has.
+
+    Args:
+        taxonomy: The tree.
+        frequencies: How often each node itself occurs, shape (nodes,), finite and at least 0, not all 0: counts, or
+            shares.
+        smoothing: What is added to each leaf's frequency, at least 0.
+        source: What the frequencies are or the file that they are from, for records and messages.
+
+    Raises:
+        DataError: If a node has no occurrences at or below it and there is no smoothing, or nothing occurs at all.
+        ValueError: If the shape differs, or a number is negative or not finite.
+    """
+    given = np.array(frequencies, dtype=np.float64)
+    if given.shape != (len(taxonomy),):
+        raise ValueError(f"{len(taxonomy)} nodes, but frequencies of shape {given.shape}")
+    if not (np.isfinite(given).all() and (given >= 0).all()):
+        raise ValueError("frequencies must be finite and not negative")
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise ValueError(f"smoothing must be at least 0, not {smoothing}")
+    if not given.any():
+        raise DataError("All frequencies are 0, so that no node is more likely than another.", file=source)
+    masses = _subtree_sums(taxonomy, given + smoothing * _leaf_mask(taxonomy))
+    unseen = np.flatnonzero(masses == 0)
+    if unseen.size:
+        names = ", ".join("/".join(taxonomy.path(node)) for node in unseen[:_NAMED].tolist())
+        more = f" and {unseen.size - _NAMED:,} more" if unseen.size > _NAMED else ""
+        raise DataError(
+            f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so that naming them would be worth infinitely "
+            f"many bits: {names}{more}.",
+            file=source,
+            remedy="Give their frequencies, or smooth: a smoothing of 1 counts every leaf once more than it occurs.",
+        )
+    return _from_masses(taxonomy, masses, source, smoothing)
+
+
+def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
+    """Returns what an answer off the tree weighs: the mean weight of the children of the root.
+
+    Such an answer is scored as one more child of the root, and nothing is known of it by which it could be told from
+    the others. Where the root has one child, which weighs nothing, the children of the first node with several stand in
+    for it. On a tree that never branches nothing weighs anything, and an answer off it is 1 bit: it is on the tree, or
+    it is not.
+
+    Args:
+        taxonomy: The tree.
+        weight: What each node adds to its parent, shape (nodes,).
+
+    Returns:
+        The weight, above 0.
+    """
+    given = np.asarray(weight, dtype=np.float64)
+    node = taxonomy.root
+    while len(children := taxonomy.children(node)):
+        if given[children].any():
+            return float(given[children].mean())
+        node = int(children[0])
+    return 1.0
+
+
+def information_values(
+    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Returns per-example ihP, ihR, remaining uncertainty and misinformation.
+
+    Args:
+        information: What the nodes weigh.
+        predicted: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+
+    Returns:
+        Four arrays of shape (n,): two shares in [0, 1], 1 where there is nothing to divide by, and two numbers of bits,
+        at least 0.
+
+    Raises:
+        ValueError: If the shapes differ or a number is no node of the tree.
+    """
+    said, shared, true = information.overlap(predicted, target, off_tree=off_tree)
+    return _share(shared, said), _share(shared, true), true - shared, said - shared
+
+
+def information_scores(
+    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> InformationScores:
+    """Returns the information-weighted scores of a set of placed examples.
+
+    Args:
+        information: What the nodes weigh.
+        predicted: Node numbers, shape (n,), n ≥ 1.
+        target: Node numbers, shape (n,).
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+
+    Raises:
+        ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
+    """
+    precision, recall, remaining, wrong = information_values(information, predicted, target, off_tree=off_tree)
+    if precision.size == 0:
+        raise ValueError("there are no examples to score")
+    ihp, ihr = float(precision.mean()), float(recall.mean())
+    return InformationScores(
+        ihp=ihp,
+        ihr=ihr,
+        ihf=harmonic_mean(ihp, ihr),
+        remaining_uncertainty=float(remaining.mean()),
+        misinformation=float(wrong.mean()),
+        target_bits=float(information.content[np.asarray(target)].mean()),
+    )
+
+
+def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.divide(part, whole, out=np.ones_like(whole), where=whole > 0)
+
+
+def _levels(taxonomy: Taxonomy) -> Sequence[IntArray]:
+    """Returns the nodes of each depth below the root, the shallowest first."""
+    order = np.argsort(taxonomy.depth, kind="stable")
+    ends = np.searchsorted(taxonomy.depth[order], np.arange(1, taxonomy.height + 2))
+    return [order[start:stop] for start, stop in pairwise(ends)]
+
+
+def _leaf_mask(taxonomy: Taxonomy) -> FloatArray:
+    mask = np.zeros(len(taxonomy))
+    mask[taxonomy.leaves] = 1
+    return mask
+
+
+def _subtree_sums(taxonomy: Taxonomy, values: FloatArray) -> FloatArray:
+    sums = values.copy()
+    for nodes in reversed(_levels(taxonomy)):
+        np.add.at(sums, taxonomy.parents[nodes], sums[nodes])
+    return sums
+
+
+def _from_masses(taxonomy: Taxonomy, masses: FloatArray, source: str, smoothing: float = 0.0) -> Information:
+    weight = np.zeros(len(taxonomy))
+    # The quotient of equal masses is exactly 1: an only child weighs exactly nothing.
+    weight[1:] = np.log2(masses[taxonomy.parents[1:]] / masses[1:])
+    off_tree = off_tree_weight(taxonomy, weight)
+    return Information(taxonomy, weight, off_tree=off_tree, source=source, smoothing=smoothing)

@@ -1,0 +1,166 @@
+"""The information-weighted scores as objectives and as records: toy runs from the recipe to the report."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.metrics.information import information_scores
+from taxtune.metrics.ranks import RankScores
+from taxtune.metrics.statistics import INFORMATION_METRICS
+from taxtune.report.html import render_report
+from taxtune.report.tables import print_result
+from taxtune.tracking.values import heldout_metrics, iteration_metrics, result_metrics
+from taxtune.tuning.history import History
+from taxtune.tuning.listeners import FilesListener
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.plan import make_plan
+from taxtune.tuning.records import TemplateScores, TuneResult
+from tests.tuning.toy import BicycleMapper, Cyclist, make_session
+
+
+def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
+    session = make_session(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
+    if cyclist:
+        session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
+    return Tuner(session, tmp_path / "out", listeners=[FilesListener()]).run()
+
+
+def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> None:
+    result = tune(tmp_path, "objective.kind=ihp")
+    assert result.objective == "ihp"
+    assert result.hr_floor == pytest.approx(1 / 3 + 0.01)
+    session = make_session(tmp_path / "in", tmp_path / "other")
+    for record in result.iterations:
+        scores = record.scores
+        assert scores is not None
+        # What is recorded is what the rows give; both levels of the tree are a bit.
+        rows = [row for row in record.rows if row.node is not None]
+        expected = information_scores(session.information, [r.node for r in rows], [r.target for r in rows])
+        assert {key: getattr(scores, key) for key in expected.as_dict()} == pytest.approx(expected.as_dict())
+        assert scores.target_bits == 2
+        assert scores.ihp == pytest.approx(sum(row.ihp or 0 for row in rows) / len(rows))
+        assert scores.ihr == pytest.approx(sum(row.ihr or 0 for row in rows) / len(rows))
+        assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
+        assert scores.ranks[0].due == scores.ranks[1].due == 8
+        assert record.value == pytest.approx(
+            scores.ihp + 1e-6 * scores.ihr if record.feasible else scores.hr - result.hr_floor
+        )
+        logged = iteration_metrics(record)
+        assert logged["ihp"] == scores.ihp
+        assert logged["misinformation"] == scores.misinformation
+        assert logged["recall.level 2"] == scores.ranks[1].recall
+    winner = result.iterations[result.winner]
+    assert winner.value == max(record.value for record in result.iterations if record.value is not None)
+    # In the files, and read back from them.
+    lines = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    assert [line["scores"]["ihp"] for line in lines] == [r.scores.ihp for r in result.iterations if r.scores]
+    assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "said": 8, "due": 8, "right": 8}
+    assert lines[0]["rows"][0]["ihr"] is not None
+    resumed = make_session(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
+    history = History(tmp_path / "out", "toy", resumed.identity(resumed.objective()), resume=True)
+    again = history.records()
+    history.close()
+    assert [record.scores for record in again] == [record.scores for record in result.iterations]
+    # On the held-out images: with intervals, paired differences, and the ranks with intervals.
+    for held in result.heldout:
+        assert set(INFORMATION_METRICS) <= set(held.intervals)
+        assert held.intervals["ihp"].low <= held.scores.ihp <= held.intervals["ihp"].high
+        assert [row.scores.rank for row in held.ranks] == ["level 1", "level 2"]
+        assert heldout_metrics(held)[f"heldout.{held.name}.precision.level 1.low"] == held.ranks[0].precision.low
+    assert set(INFORMATION_METRICS) <= set(result.differences)
+    assert result_metrics(result)["tuning.winner.ihp"] == winner.scores.ihp
+
+
+def test_what_people_see_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    result = tune(tmp_path, "objective.kind=ihf", cyclist=True)
+    console = Console(width=200)
+    print_result(console, result)
+    shown = capsys.readouterr().out
+    for name in ("ihP", "ihR", "ihF", "misinformation", "remaining uncertainty"):
+        assert name in shown
+    assert "recall (of those that should) at each rank" in shown
+    assert "the template tuned for ihF" in shown or "information-weighted hierarchical F (ihF)" in shown
+    page = render_report(result)
+    for held in result.heldout:
+        for row in held.ranks:
+            cells = re.findall(rf"<th scope=\"row\">{row.scores.rank}</th>(.*?)</tr>", page, re.S)
+            assert any(f"{row.scores.said}" in cell for cell in cells)
+    assert "off the tree" in page
+    assert "misinformation" in page
+
+
+def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
+    overrides = ("taxonomy.frequencies=counts.csv",)
+    session = make_session(tmp_path / "in", tmp_path / "out", overrides=overrides)
+    counts = tmp_path / "in" / "counts.csv"
+    counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
+    assert session.information.content[session.taxonomy.resolve("crimson")] == 3
+    assert session.evaluator(None).information is session.information
+    goal = session.goal(session.objective("ihp"))
+    assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
+    # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
+    identity = session.identity(session.objective())
+    assert "weights" in identity
+    counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
+    changed = make_session(tmp_path / "in", tmp_path / "out", overrides=overrides)
+    counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
+    assert changed.identity(changed.objective())["weights"] != identity["weights"]
+    plain = make_session(tmp_path / "in", tmp_path / "out")
+    assert "weights" not in plain.identity(plain.objective())
+    by_targets = make_session(
+        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
+    )
+    assert by_targets.information.as_dict()["p"] == "targets"
+    assert by_targets.information.smoothing == 1
+
+
+def test_frequencies_that_cannot_be_used_are_said_before_a_run(tmp_path: Path) -> None:
+    session = make_session(
+        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=counts.csv", "tracking.mlflow=false")
+    )
+    (tmp_path / "in" / "counts.csv").write_text("node,count\nscarlet,6\n")
+    assert any("never occur" in problem for problem in make_plan(session).problems)
+    with pytest.raises(DataError, match="never occur"):
+        Tuner(session, tmp_path / "out").run()
+    assert not (tmp_path / "out" / "history.db").exists()
+
+
+def scores(ihp: float | None, ihr: float, hr: float = 0.6) -> TemplateScores:
+    return TemplateScores(0.9, hr, 0.72, 0.5, 3.0, 20, ihp=ihp, ihr=ihr, ihf=0.5)
+
+
+def test_ihp_orders_by_floor_then_ihp_then_ihr() -> None:
+    objective = Objective.make("ihp", hr_floor=None, trivial_hr=0.5)
+    assert objective.hr_floor == pytest.approx(0.51)
+    trivial = scores(1.0, 0.0, hr=0.5)
+    assert not objective.feasible(trivial)
+    values = [objective.value(found) for found in (trivial, scores(0.7, 0.9), scores(0.8, 0.2), scores(0.8, 0.3))]
+    assert values == sorted(values)
+    assert values[0] < 0
+    assert Objective.make("ihf", hr_floor=0.7, trivial_hr=0.5) == Objective("ihf")
+    assert Objective("ihf").value(scores(0.8, 0.3)) == 0.5
+
+
+def test_records_without_the_scores_are_not_ordered_by_them() -> None:
+    old = TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20)
+    for kind in ("ihp", "ihf"):
+        with pytest.raises(ValueError, match="information-weighted"):
+            Objective.make(kind, hr_floor=None, trivial_hr=0.5).value(old)
+
+
+def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:
+    from taxtune.tracking.values import _scores
+
+    found = _scores(
+        TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20, ranks=(RankScores("sub/genus", said=0, due=4, right=0),))
+    )
+    assert found["precision.sub-genus"] is None
+    assert found["recall.sub-genus"] == 0
