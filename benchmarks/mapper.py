@@ -1,10 +1,14 @@
 """How good and how fast the mapper is.
 
     python benchmarks/mapper.py --taxonomy inat2021-categories.csv --placed placed.jsonl --sentence MODEL
+    python benchmarks/mapper.py --trees trees/ --placed placed_other_domains.jsonl --texts 0
+    python benchmarks/mapper.py --taxonomy inat2021-categories.csv --answers answers.jsonl --texts 0
 
-prints (1) the time for one answer, once its similarity row is known, of the indexed `paper-listing` preset against a
-plain transcription of the paper's Algorithm 1, and whether both agree on 500 texts; (2) with `--placed`, hF, exact and
-acceptable placements of the default preset, the paper's listing and a sentence encoder, in all and by style. Without
+The first prints the time for one answer, once its similarity row is known, of the indexed `paper-listing` preset against
+a plain transcription of the paper's Algorithm 1, and whether both agree on 500 texts. `--placed` prints hF, exact and
+acceptable placements, wrong abstentions and placements on another branch, of the default preset with WordNet and
+without, of the paper's listing and of a sentence encoder, in all and by tree or style. `--answers` prints how long a
+process takes to its first placement, how many follow, and the memory that 100,000 of them take. Without
 `--taxonomy` it takes a made tree of iNat21's shape.
 """
 
@@ -14,18 +18,22 @@ import argparse
 import itertools
 import json
 import random
+import subprocess
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.mapping import Mapper, MapperConfig, Placement
 from taxtune.mapping.normalize import plain
-from taxtune.metrics.hierarchical import score
+from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.wordnet import find_wordnet
 
 # Nodes at each depth of iNat21, the root first.
 LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
@@ -118,7 +126,7 @@ class PlainListing:
 def texts_for(taxonomy: Taxonomy, placed: Path | None, count: int, seed: int) -> list[str]:
     """Returns `count` answers: real ones first, then names of the tree, whole, inside a sentence, cut or misspelt."""
     rng = random.Random(seed)
-    texts = [row["answer"] for row in read_rows(placed)] if placed else []
+    texts: list[str] = [row["answer"] for row in read_rows(placed)] if placed else []
     while len(texts) < count:
         name = rng.choice(taxonomy.names(rng.randrange(len(taxonomy))))
         cut = rng.randrange(len(name))
@@ -138,7 +146,7 @@ def texts_for(taxonomy: Taxonomy, placed: Path | None, count: int, seed: int) ->
     return texts[:count]
 
 
-def read_rows(path: Path) -> list[dict[str, object]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -172,63 +180,121 @@ def compare_with_listing(taxonomy: Taxonomy, texts: Sequence[str], timed: int) -
     print(f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}")
 
 
-def quality(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], sentence: str | None) -> None:
-    settings = [("default, lexical", "lexical", "default"), ("paper-listing, lexical", "lexical", "paper-listing")]
+def quality(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sentence: str | None) -> None:
+    """Prints how the presets place answers that people have placed; each row's `tree` names its tree."""
+    wordnet = find_wordnet()
+    settings: list[tuple[str, str, MapperConfig]] = [("default", "lexical", MapperConfig(wordnet=False))]
+    if wordnet is not None:
+        settings.insert(0, (f"default, {wordnet.source}", "lexical", MapperConfig()))
     if sentence:
-        settings += [("default, sentence", f"sentence:{sentence}", "default")]
-        settings += [("paper-listing, sentence", f"sentence:{sentence}", "paper-listing")]
-    answers = [str(row["answer"]) for row in rows]
-    results = {}
-    for title, similarity, preset in settings:
-        mapper = Mapper(taxonomy, similarity, MapperConfig(preset=preset))
-        mapper.place(answers[:1])
-        start = time.perf_counter()
-        results[title] = mapper.place(answers)
-        print(f"{title}: {(time.perf_counter() - start) / len(answers) * 1e3:.1f} ms an answer, similarity included")
-    print(f"\n{'':24} {'n':>5} " + " ".join(f"{title:>38}" for title in results))
-    print(f"{'':24} {'':>5} " + " ".join(f"{'hF  exact  acceptable  abstained':>38}" for _ in results))
-    for style, chosen in by_style(rows):
-        cells = [table_cell(taxonomy, [rows[i] for i in chosen], [p[i] for i in chosen]) for p in results.values()]
-        print(f"{style:24} {len(chosen):5} " + " ".join(f"{cell:>38}" for cell in cells))
+        settings += [("default, sentence", f"sentence:{sentence}", MapperConfig(wordnet=False))]
+    settings += [("paper-listing", "lexical", MapperConfig(preset="paper-listing"))]
+    if sentence:
+        settings += [("paper-listing, sentence", f"sentence:{sentence}", MapperConfig(preset="paper-listing"))]
+    results: dict[str, list[Placement]] = {}
+    for title, similarity, config in settings:
+        mappers = {name: Mapper(tree, similarity, config) for name, tree in trees.items()}
+        results[title] = [mappers[row["tree"]].place_one(str(row["answer"])) for row in rows]
+    header = "hF  exact  acceptable  abstains wrongly  other branch"
+    print(f"\n{'':24} {'n':>5} " + " ".join(f"{title:>54}" for title in results))
+    print(f"{'':24} {'':>5} " + " ".join(f"{header:>54}" for _ in results))
+    for group, chosen in groups_of(rows):
+        cells = [table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen]) for p in results.values()]
+        print(f"{group:24} {len(chosen):5} " + " ".join(f"{cell:>54}" for cell in cells))
 
 
-def by_style(rows: Sequence[dict[str, object]]) -> Iterator[tuple[str, list[int]]]:
+def groups_of(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[int]]]:
     yield "all", list(range(len(rows)))
-    styles: dict[str, list[int]] = defaultdict(list)
+    groups: dict[str, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
-        styles[str(row.get("style", "?"))].append(i)
-    yield from sorted(styles.items(), key=lambda item: -len(item[1]))
+        groups[str(row.get("style") or row["tree"])].append(i)
+    yield from sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
-def table_cell(taxonomy: Taxonomy, rows: Sequence[dict[str, object]], placements: Sequence[Placement]) -> str:
-    target = [0 if row["node"] is None else taxonomy.resolve(str(row["node"]).split("/")) for row in rows]
-    acceptable = [
-        placement.node == node or placement.node in {taxonomy.resolve(path.split("/")) for path in row["also"]}  # type: ignore[attr-defined]
-        for placement, node, row in zip(placements, target, rows, strict=True)
-    ]
-    scores = score(taxonomy, [placement.node for placement in placements], target)
-    abstained = sum(placement.abstained for placement in placements)
-    return f"{scores.hf:.3f}  {scores.accuracy:5.1%}  {np.mean(acceptable):10.1%}  {abstained:9}"
+def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], placements: Sequence[Placement]) -> str:
+    pairs = []
+    acceptable = abstained = elsewhere = 0
+    for row, placement in zip(rows, placements, strict=True):
+        tree = trees[row["tree"]]
+        wanted = [tree.root if path is None else tree.resolve(as_path(path)) for path in (row["node"], *row["also"])]
+        node = placement.node
+        acceptable += node in wanted
+        abstained += node == tree.root not in wanted
+        elsewhere += node != tree.root and not any(
+            tree.is_ancestor(v, node) or tree.is_ancestor(node, v) for v in wanted
+        )
+        shared = int(tree.shared(node, wanted[0]))
+        pairs.append((shared / (tree.depth[node] + 1), shared / (tree.depth[wanted[0]] + 1), node == wanted[0]))
+    hp, hr, exact = np.mean(np.array(pairs), axis=0)
+    return f"{harmonic_mean(hp, hr):.3f}  {exact:5.1%}  {acceptable / len(rows):10.1%}  {abstained:16}  {elsewhere:12}"
+
+
+def as_path(path: str | Sequence[str]) -> list[str]:
+    return path.split("/") if isinstance(path, str) else list(path)
+
+
+def speed(taxonomy: str, answers: Path) -> None:
+    """Prints what the placement of many answers takes, in a process of its own each."""
+    script = """
+import json, resource, sys, time
+from taxtune.mapping import Mapper
+from taxtune.taxonomy import read_taxonomy
+tree, texts = read_taxonomy(sys.argv[1]), [json.loads(line)["answer"] for line in open(sys.argv[2], encoding="utf-8")]
+start = time.perf_counter()
+mapper = Mapper(tree)
+mapper.place_one(texts[0])
+first = time.perf_counter() - start
+start = time.perf_counter()
+mapper.place(texts)
+once = time.perf_counter() - start
+start = time.perf_counter()
+mapper.place(texts)
+again = time.perf_counter() - start
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.perf_counter()
+many = [f"{text} {i}" if i % 2 else text for i, text in zip(range(100_000), texts * (100_000 // len(texts) + 1))]
+mapper.place(many)
+print(json.dumps([first, len(texts), once, again, len(set(many)), time.perf_counter() - start, before / 1024,
+                  resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+    for title in ("first process", "second process"):
+        out = subprocess.run(
+            [sys.executable, "-c", script, taxonomy, str(answers)], capture_output=True, text=True, check=True
+        ).stdout
+        first, n, once, again, distinct, many, before, after = json.loads(out)
+        print(f"{title}: first placement {first:.2f} s; {n:,} answers {once:.2f} s, again {again:.2f} s")
+        print(f"  100,000 answers, {distinct:,} distinct: {many:.1f} s; peak memory {before:,.0f} -> {after:,.0f} MiB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/mapper.md")
-    parser.add_argument("--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style)")
+    parser.add_argument("--trees", type=Path, help="the folder of the trees that the column tree of --placed names")
+    parser.add_argument(
+        "--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style or tree)"
+    )
+    parser.add_argument("--answers", type=Path, help="JSONL of answers to time on --taxonomy")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
     parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the listing")
     parser.add_argument("--timed", type=int, default=500, help="texts that the plain transcription places too")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    if arguments.placed and not arguments.taxonomy:
-        parser.error("--placed needs the --taxonomy that the answers were placed on")
+    if (arguments.placed and not (arguments.taxonomy or arguments.trees)) or (
+        arguments.answers and not arguments.taxonomy
+    ):
+        parser.error("--placed needs --taxonomy or --trees, --answers needs --taxonomy")
     taxonomy = read_taxonomy(arguments.taxonomy) if arguments.taxonomy else made_tree(arguments.seed)
     if arguments.texts:
         texts = texts_for(taxonomy, arguments.placed, arguments.texts, arguments.seed)
         compare_with_listing(taxonomy, texts, arguments.timed)
     if arguments.placed:
-        print()
-        quality(taxonomy, read_rows(arguments.placed), arguments.sentence)
+        rows = [{"tree": "", **row} for row in read_rows(arguments.placed)]
+        trees = {"": taxonomy} | {
+            name: read_taxonomy(arguments.trees / name) for name in {row["tree"] for row in rows} if name
+        }
+        quality(trees, rows, arguments.sentence)
+    if arguments.answers:
+        speed(arguments.taxonomy, arguments.answers)
 
 
 if __name__ == "__main__":

@@ -98,17 +98,17 @@ def test_the_folder_is_not_written_to(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.chmod(0o755)
 
 
-def test_nltks_folder_comes_before_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_systems_folder_comes_before_nltks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_wordnet(tmp_path / "nltk_data" / "corpora" / "wordnet", SENSES)
     monkeypatch.setattr(module, "_SYSTEM", write_wordnet(tmp_path / "system", SENSES[:1]))
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
-    found = find_wordnet()
-    assert found is not None
-    assert found.synsets("cat")
-    monkeypatch.setattr(nltk.data, "path", [])
     system = find_wordnet()
     assert system is not None
     assert (bool(system.synsets("thing")), system.synsets("cat")) == (True, ())
+    monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
+    found = find_wordnet()
+    assert found is not None
+    assert found.synsets("cat")
 
 
 def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +117,12 @@ def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpora.mkdir(parents=True)
     shutil.make_archive(str(corpora / "wordnet"), "zip", tmp_path / "files", "wordnet")
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
+    monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
     found = find_wordnet()
     assert found is not None
+    assert found.has("cat")
+    assert not found.has("dog")
+    assert found.version == "3.0"
     assert [sense.gloss for sense in found.synsets("cats")] == ["a small hunter", "a tracked vehicle"]
 
 

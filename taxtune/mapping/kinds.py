@@ -55,7 +55,8 @@ class Kinds:
         text = " ".join(words)
         if len(words) == 1 or not self.wordnet.has(text, "n"):
             return False
-        above = {s for sense in self.wordnet.synsets(text) for s in self.wordnet.ancestors(sense) - {sense}}
+        senses = self.wordnet.synsets(text)
+        above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
         nouns = {lemma.lower().split()[-1] for synset in above for lemma in synset.lemmas}
         return words[-1] not in nouns
 

@@ -179,7 +179,7 @@ class Lexicon:
         if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in SAYS_NOTHING):
             return None
         nodes = set(self.index.heads.get("".join(words), ()))
-        if not nodes or (len(nodes) == len(words) == 1 and not self.shares_heads):
+        if not nodes:
             return None
         return self.lifted(self.common(nodes))
 
@@ -246,11 +246,11 @@ class Lexicon:
         """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician"."""
         return self.kinds is not None and any(map(self.kinds.is_person, words))
 
-    def kind(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what WordNet says the longest run of last words is a kind of that is on the tree."""
+    def kind(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
+        """Returns what WordNet says the longest run of last words, or the whole, is a kind of that is on the tree."""
         if self.kinds is None or words[-1] in SAYS_NOTHING:
             return ()
-        for start in range(max(0, len(words) - MAX_HEAD), len(words)):
+        for start in range(max(0, len(words) - MAX_HEAD), 1 if whole else len(words)):
             node = self.kinds.of(" ".join(words[start:]))
             if node is not None:
                 return (node,)

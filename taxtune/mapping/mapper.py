@@ -195,10 +195,8 @@ class Mapper:
         for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
-                if lexicon.is_noun(phrase):
-                    continue  # "jigsaw puzzle" on a tree of tools
-                if len(phrase) == 1 and lexicon.support(phrase) != 1:
-                    continue
+                if len(phrase) == 1 or lexicon.is_noun(phrase):
+                    continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
                 for gram in _telling_grams(phrase, n):
                     nodes.update(self._nodes_by_gram.get(gram, ()))
             common = lexicon.lifted(lexicon.common(nodes)) if nodes else 0

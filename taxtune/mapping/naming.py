@@ -106,7 +106,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     if lexicon.is_foreign(keys):
         return None
     if lexicon.is_apart(keys):
-        kind = _kind(lexicon, words)
+        kind = _kind(lexicon, words, whole=True)
         if kind is None or not lexicon.latin:  # the noun of a living thing's name says more than WordNet does
             return kind
     for read in (_mended_name, _latin):
@@ -132,9 +132,9 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     return None
 
 
-def _kind(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+def _kind(lexicon: Lexicon, words: Sequence[Word], *, whole: bool = False) -> Mention | None:
     """Reads "pistol" where WordNet says that it is a handgun."""
-    nodes = lexicon.kind([word.key for word in words])
+    nodes = lexicon.kind([word.key for word in words], whole=whole)
     return Mention(nodes, Strength.HEAD, words[-1].key, broad=True, inferred=True) if nodes else None
 
 
@@ -198,9 +198,11 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
     if of:
-        if before := _suffix(lexicon, words[:of]):
-            return before  # "robin of Europe", "vase of sunflowers"; "photo" in "photo of a robin" names nothing
-        words, _ = _trim(lexicon, tuple(words[of + 1 :]))
+        before = _suffix(lexicon, words[:of])  # "robin of Europe", "vase of sunflowers"
+        if before is not None and before.strength is not Strength.PART:
+            return before
+        words, _ = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
+        return _suffix(lexicon, words) or before
     keys = [word.key for word in words]
     if not keys:
         return None
@@ -250,9 +252,11 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
     if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
+    shared = lexicon.support(suffix) > 1
+    if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
+        return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
     head = lexicon.head(suffix)
-    strength = Strength.HEAD if lexicon.support(suffix) > 1 else Strength.PART
-    return Mention((head,), strength, "".join(suffix), broad=True) if head else None
+    return Mention((head,), Strength.HEAD if shared else Strength.PART, "".join(suffix), broad=True) if head else None
 
 
 def is_participle(word: Word) -> bool:

@@ -100,8 +100,8 @@ def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     first, second = captured.out.splitlines()
     assert first.split("\t")[0::3] == ["mallard", "wild duck"]
     assert first.split("\t")[2] == "life / bird / duck / mallard"
-    assert second.split("\t")[:2] == ["life", "abstained"]
-    assert "1 of them abstentions" in captured.err
+    assert second.split("\t")[:2] == ["life", "off_tree"]
+    assert "1 off the tree" in captured.err
     assert run(monkeypatch, "-t", taxonomy, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}') == 0
     assert run(monkeypatch, "-t", taxonomy, stdin=b"") == 0
 
@@ -172,4 +172,4 @@ def test_a_root_restricts_where_answers_are_placed(
     with pytest.raises(SystemExit, match="0"):
         main()
     placed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(p["path"], p["abstained"]) for p in placed] == [(["bird", "duck"], False), (["bird"], True)]
+    assert [(p["path"], p["off_tree"]) for p in placed] == [(["bird", "duck"], False), (["bird"], True)]

@@ -72,7 +72,7 @@ def test_places_random_words_as_the_transcription_does(benchmark: ModuleType) ->
 def test_the_quirks_of_the_listing_are_kept(nature: Taxonomy) -> None:
     literal = Mapper(nature, config=MapperConfig(preset="paper-listing"))
     assert nature.labels[literal.place_one("elephant").node] == "Formicidae"  # "ant" as a raw substring
-    assert Mapper(nature).place_one("elephant").abstained
+    assert Mapper(nature).place_one("elephant").off_tree
     # Ten leaves of one depth vote; walked from the offset farthest from them, the root wins.
     row = np.zeros(len(nature), dtype=np.float32)
     leaves = [v for v in nature.leaves.tolist() if nature.depth[v] == 6][:10]

@@ -312,7 +312,6 @@ VEHICLES = Taxonomy(
         ("Chevrolet Suburban", "Chevrolet"),
         ("Airbus A320neo", "A320"),
         ("DC-2", "Douglas"),
-        ("supercar", "car"),
         ("a bicycle", "-"),
     ],
 )
@@ -392,7 +391,7 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
     (file,) = tmp_path.iterdir()
     file.write_text("{", encoding="utf-8")  # damaged: learnt anew
     assert Mapper(made("odd one"), cache_dir=tmp_path).place_one("an odd one") == first
-    assert Mapper(made("other one"), cache_dir=tmp_path).place_one("an odd one").node != first.node
+    assert Mapper(made("strange one"), cache_dir=tmp_path).place_one("a strange one").node == first.node
     assert len(list(tmp_path.iterdir())) == 2
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert Mapper(made("odd one"), cache_dir=tmp_path / "file").place_one("an odd one") == first  # nowhere to keep it
@@ -538,6 +537,5 @@ TREES = (
     "willow",
     "cedar",
     "palm",
-    "magnolia",
     "cherry",
 )
