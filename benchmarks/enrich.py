@@ -13,6 +13,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from taxtune.authoring.enrich import DEFAULT_SOURCES, SOURCES, enrich
@@ -58,7 +59,7 @@ def main() -> None:
 def _enriched(tree: Taxonomy, sources: Sequence[str], config: MapperConfig) -> tuple[int, Taxonomy]:
     if not sources:
         return 0, tree
-    found = enrich(tree, Mapper(tree, config=config), sources, wordnet=find_wordnet())
+    found = enrich(tree, Mapper(tree, config=replace(config, wordnet=False)), sources, wordnet=find_wordnet())
     more, counts = apply_proposals(tree, found.proposals)
     return counts["alias"] + counts["lead"], more
 

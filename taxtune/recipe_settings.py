@@ -191,6 +191,7 @@ class MapperSettings(Settings):
     thr_topk: Number = Field(0.0015, ge=0)
     thr_vote: StrictInt = Field(4, ge=1)
     use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
+    wordnet: bool = Field(True, description="Look words that the tree lacks up in WordNet, where that is installed.")
     off_tree: Literal["child", "root"] = Field(
         "child",
         description="How an answer is scored that asserts something the tree lacks: as a child of the root that is "

@@ -314,7 +314,8 @@ def _run_mapper(settings: Mapping[str, Any], given: tuple[str | None, str | None
             value=sorted(unknown),
             remedy="Audit it with the version that it was made with.",
         )
-    config = MapperConfig(**values)
+    # The identity says which WordNet was used, the settings whether one is.
+    config = MapperConfig(**{**values, "wordnet": bool(values.get("wordnet"))})
 
     def make(tree: Taxonomy, cache_dir: Path | None = None) -> Mapper:
         return Mapper(tree, similarity, config, cache_dir=cache_dir)

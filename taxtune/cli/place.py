@@ -60,13 +60,15 @@ def place(
     if root is not None:
         tree = restrict(tree, root).tree
     keep_work([similarity])
-    placements = Mapper(tree, similarity, config).place(answers) if answers else []
+    mapper = Mapper(tree, similarity, config)
+    placements = mapper.place(answers)
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained = sum(placement.abstained for placement in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     off = sum(placement.off_tree for placement in placements)
-    print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree", file=sys.stderr)
+    looked_up = f"; words looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:

@@ -146,7 +146,9 @@ def enrich(
         for said in model.check():
             note(said)
         store = reply_store(cache_dir)
-    mapper = Mapper(tree, similarity, MapperConfig(preset=preset), device=device, cache_dir=cache_dir)
+    # Without WordNet: names that only it leads to are worth having on the tree.
+    config = MapperConfig(preset=preset, wordnet=False)
+    mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
     with bars() as tell:
         found = gather(
             tree, mapper, sources, wordnet=wordnet, llm=model, store=store, most_kinds=most_kinds, on_progress=tell

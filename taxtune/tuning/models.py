@@ -71,7 +71,13 @@ def mapper_config(recipe: Recipe) -> MapperConfig:
 
     s = recipe.mapper
     return MapperConfig(
-        preset=s.preset, k=s.k, thr_top2=s.thr_top2, thr_topk=s.thr_topk, thr_vote=s.thr_vote, off_tree=s.off_tree
+        preset=s.preset,
+        k=s.k,
+        thr_top2=s.thr_top2,
+        thr_topk=s.thr_topk,
+        thr_vote=s.thr_vote,
+        wordnet=s.wordnet,
+        off_tree=s.off_tree,
     )
 
 

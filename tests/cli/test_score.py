@@ -319,7 +319,7 @@ def test_answers_are_placed_within_the_domain(
     rows = write(tmp_path, "answer,target\na wild duck,mallard\na plant,mallard\n")
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
     placed = [(row["predicted"], row["hp"], row["full_hp"]) for row in json.loads(capsys.readouterr().out)["rows"]]
-    assert placed == [("bird/duck/mallard", 1.0, 1.0), ("bird", 1.0, 1.0)]
+    assert placed == [("bird/duck/mallard", 1.0, 1.0), ("bird", 0.5, 0.5)]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ def test_proposals_are_written_reviewed_and_applied(
     assert "proposals to review are in" in said.err
     assert said.out.splitlines()[0].split() == ["source", "new", "names", "found", "already", "proposed", "ambiguous"]
     rows = list(csv.DictReader(proposals.open()))
-    assert {"node": "food/noodle dish", "alias": "noodle", "kind": "lead", "source": "short"}.items() <= rows[1].items()
     assert "sinker" in {row["alias"] for row in rows}
     # Without --out the proposals are what is printed.
     assert run_command(monkeypatch, *command) == 0
@@ -57,7 +56,6 @@ def test_proposals_are_written_reviewed_and_applied(
     counts = json.loads(capsys.readouterr().out)
     assert (counts["added"], counts["marked"]) == (len(rows) - 1, 1)
     taxonomy = read_taxonomy(better)
-    assert taxonomy.leads[taxonomy.resolve("noodle dish")] == ("noodle",)
     assert "sinker" in taxonomy.aliases[taxonomy.resolve("doughnut")]
     assert taxonomy.ranks == read_taxonomy(tree).ranks
     assert run_command(monkeypatch, "taxonomy", "enrich", tree, "--apply", proposals, "--marked") == 0

@@ -79,12 +79,12 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: P
     arguments = ("careful.csv", "more.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
     assert "more (more.csv): 2 rows that another lacks" in study.refused(*arguments)
     found = study.json(*arguments, "--root", "thrush")
-    # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and abstains.
+    # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and off the tree.
     assert [(row["answers"], row["missing"], row["abstained"]) for row in found["tables"]["scores"]] == [
         (1, 1, 0),
-        (2, 0, 1),
+        (2, 0, 0),
     ]
-    assert [(row["hP"], row["hR"]) for row in found["tables"]["scores"]] == [(1.0, 0.5), (1.0, (1 + 1 / 2) / 2)]
+    assert [(row["hP"], row["hR"]) for row in found["tables"]["scores"]] == [(1.0, 0.5), (0.75, (1 + 1 / 2) / 2)]
     assert [(row["file"], row["row"], row["id"]) for row in found["excluded"]] == [
         ("careful.csv", 3, "2"),
         ("more.csv", 3, "2"),
