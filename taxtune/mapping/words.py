@@ -173,9 +173,9 @@ PICTURE = _nouns(
     "image photo photograph picture drawing illustration painting scene background foreground surface texture pattern "
     "color shape detail detailed angle view closeup close up camera focus light lighting shadow setting context "
     "quality resolution blurry unclear visible center middle left right top bottom front back side edge part feature "
-    "object subject thing item else something anything nothing someone person people human man woman men women boy girl "
-    "child hand individual question answer label category content information possible general specific certain "
-    "different various several similar typical wavy smooth rough round square oblong circular symmetrical margin "
+    "object subject thing item else something anything nothing someone person people human man woman men women boy "
+    "girl child hand individual question answer label category content information possible general specific certain "
+    "different various several similar typical "
     "main appearance presence number lot bunch pair set piece group body case kind type sort example instance amount "
     "sign evidence rear end location place area environment nature name model"
 )
