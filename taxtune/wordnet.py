@@ -199,6 +199,16 @@ class WordNet:
             self._above[synset.name] = tuple(dict.fromkeys(map(self._wrapped, above)))
         return self._above[synset.name]
 
+    def related(self, synset: Synset) -> tuple[Synset, ...]:
+        """Returns the nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
+        found = [form.synset() for lemma in self._lemmas_of(synset) for form in lemma.derivationally_related_forms()]
+        verbs = [lemma for other in found if other.pos() == "v" for lemma in other.lemmas()]
+        found += [form.synset() for lemma in verbs for form in lemma.derivationally_related_forms()]
+        return tuple(dict.fromkeys(self._wrapped(other) for other in found if other.pos() == "n"))
+
+    def _lemmas_of(self, synset: Synset) -> Any:
+        return self.reader.synset(synset.name).lemmas()
+
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))

@@ -69,10 +69,11 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
     found: list[_Found] = []
     unnamed: dict[int, dict[tuple[str, ...], str]] = {}  # what is asserted and not on the tree, by sentence
-    declined = False
+    declined = refused = False
     before = 0
     for line in unwrapped.lines:
         reading = read_line(line, lexicon)
+        refused = refused or reading.refused
         declined = declined or reading.refused or reading.denied
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
@@ -82,12 +83,14 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
                 opens = position == 0 or parts[position - 1].sentence != part.sentence
                 found.append(_Found(mention, link, part.role, sentence, opens))
-            elif part.role is Role.ASSERTED and _says_something(lexicon, part):
+            elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
     denied = {v for item in found if item.role is Role.DENIED for v in item.mention.nodes}
-    chosen = _chosen(found, unnamed)[:_MAX_MENTIONS]
-    if chosen and not (declined and chosen[0].role is Role.CONTEXT):
+    chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item.mention.nodes)]
+    context = bool(chosen) and chosen[0].role is Role.CONTEXT
+    faint = all(item.mention.strength is Strength.PART for item in chosen)
+    if chosen and not (declined and context) and not (refused and faint):
         mentions = [(_undenied(lexicon, item.mention, denied), item.link) for item in chosen]
         node, several = resolve(lexicon.taxonomy, mentions)
         whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
@@ -126,13 +129,16 @@ def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
     return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
 
 
-def _says_something(lexicon: Lexicon, phrase: Phrase) -> bool:
-    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting"."""
+def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
+    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting".
+
+    What is the whole of an answer does, if it is more than words about pictures.
+    """
     one = phrase.words[0].lower in ONE
     for position, word in enumerate(phrase.words):
         verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
-        if not verb and word.key not in SAYS_NOTHING and not word.text.isdigit():
-            return not lexicon.is_person(phrase.keys)
+        if (whole or not verb) and word.key not in SAYS_NOTHING and not word.text.isdigit():
+            return whole or not lexicon.is_person(phrase.keys)
     return False
 
 

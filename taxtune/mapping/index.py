@@ -27,7 +27,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 2
+_VERSION = 3
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -55,7 +55,8 @@ class NameIndex:
         exact: Names, their words joined, so that "sea gull" and "seagull" are one key.
         heads: Last words of names, joined; a node stands there as often as it has such names.
         shortened: Names without what their ancestors' names say already: "747" of "Boeing 747" below Boeing.
-        clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich".
+        clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of
+            "Gothic architecture" below "medieval architecture".
         fronts: What names that begin with an ancestor's go on with: "BMW Z4" of "BMW Z4 Convertible 2012".
         series: What stands before a number: "DC" of "DC-3".
         stems: The stems of names.
@@ -214,6 +215,8 @@ class _Learner:
         """Indexes a node's names without the words that say again what its ancestors' names say."""
         above = self.taxonomy.ancestors(node)[:-1].tolist()
         known = {words for v in above for words in (*self._names[v], *self._parts_of(v))}
+        begun = {words[:n] for words in known for n in range(1, len(words))}  # "Nikon", of "Nikon DSLR"
+        label = self._names[int(self.taxonomy.parents[node])][0] if node else ()
         of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
         for words in self._parts_of(node):
             self._tables["shortened"][" ".join(words)][node] += 1
@@ -221,7 +224,11 @@ class _Learner:
             for stop in range(1, len(words)):
                 if has_digit(words[stop]):
                     self._tables["series"][" ".join(words[:stop])][node] += 1
-            fronted = [n for n in range(1, len(words)) if words[:n] in known]
+            fronted = [
+                n
+                for n in range(1, len(words))
+                if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))
+            ]
             if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
                 rest = words[fronted[-1] :]
                 self._tables["shortened"][" ".join(rest)][node] += 1
@@ -231,7 +238,7 @@ class _Learner:
                     self._tables["fronts"][" ".join(words[:stop])][node] += 1
             if len(words) > 1 and words[-1:] in of_root:
                 self._tables["shortened"][" ".join(words[:-1])][node] += 1
-            elif len(words) > 2 and words[-1:] in known:
+            elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
                 self._tables["clipped"][" ".join(words[:-1])][node] += 1
 
     def _parts_of(self, node: int) -> list[tuple[str, ...]]:

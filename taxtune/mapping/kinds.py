@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from taxtune.mapping.index import kept, without_article
-from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.normalize import fold_word, fold_words
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -57,7 +57,7 @@ class Kinds:
             return False
         senses = self.wordnet.synsets(text)
         above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
-        nouns = {lemma.lower().split()[-1] for synset in above for lemma in synset.lemmas}
+        nouns = {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
         return words[-1] not in nouns
 
     def is_person(self, word: str) -> bool:
@@ -80,6 +80,10 @@ class Kinds:
                 sense = above[0]
                 if sense.name in self._nodes:
                     return self._nodes[sense.name]
+        for sense in self._senses(text)[:1]:  # who or what does it: a surfer, of surfing
+            for related in self.wordnet.related(sense):
+                if related.name in self._nodes:
+                    return self._nodes[related.name]
         return None
 
     def _noun(self, text: str) -> Sequence[Synset]:

@@ -243,8 +243,9 @@ class Lexicon:
         return self.kinds is not None and self.kinds.knows(word)
 
     def is_person(self, words: Sequence[str]) -> bool:
-        """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician"."""
-        return self.kinds is not None and any(map(self.kinds.is_person, words))
+        """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician standing"."""
+        known = [word for word in words if self.kinds is not None and self.kinds.wordnet.has(word, "n")]
+        return self.kinds is not None and bool(known) and self.kinds.is_person(known[-1])
 
     def kind(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
         """Returns what WordNet says the longest run of last words, or the whole, is a kind of that is on the tree."""
@@ -334,9 +335,12 @@ class Lexicon:
         """Tells whether words are together a noun of WordNet that does not name a kind of its last word: "hot dog"."""
         return self.kinds is not None and self.kinds.is_apart(words)
 
-    def is_noun(self, words: Sequence[str]) -> bool:
-        """Tells whether several words are together a noun of WordNet, which then names no more than its last word."""
-        return self.kinds is not None and len(words) > 1 and self.kinds.wordnet.has(" ".join(words), "n")
+    def ends_in_noun(self, words: Sequence[str]) -> bool:
+        """Tells whether several last words are one noun of WordNet: a "jigsaw puzzle" is nothing that a jigsaw is."""
+        if self.kinds is None:
+            return False
+        starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
+        return any(self.kinds.wordnet.has(" ".join(words[start:]), "n") for start in starts)
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.

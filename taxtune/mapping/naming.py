@@ -115,13 +115,15 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     last = len(words)
     if one and last > 1 and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
         last -= 1  # "a skua flies": behind "a" the noun is singular
-    first = last if lexicon.is_noun(keys) else 1
+    first = last if lexicon.ends_in_noun(keys[:last]) else 1
     for stop in range(last, first - 1, -1):
         cut = True
+        if stop < last and words[stop - 1].key in LIKENESS:
+            continue  # a "plum-coloured dress" is no plum
         if stop < len(words) and words[stop].glued:
             mention = _series(lexicon, words[:stop], words[stop])
         else:
-            cut = not all(word.key in SAYS_NOTHING or is_participle(word) for word in words[stop:])
+            cut = not all(word.key in SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop]) or (None if cut else _kind(lexicon, words[:stop]))
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
@@ -237,14 +239,15 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return None
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
-    bare = all(w.key in SAYS_NOTHING or w.text.isdigit() or is_participle(w) for w in words[:start])
+    bare = all(_describes(words, i) for i in range(start))
+    alone = all(key in DESCRIBING or key in FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
         nodes = lexicon.shortened(suffix) or lexicon.front(suffix)
-    strength = Strength.WHOLE if nodes and bare else Strength.HEAD
-    if len(nodes) == 1 and not bare and _has_sisters(lexicon, suffix, nodes[0]):
+    strength = Strength.WHOLE if nodes and alone else Strength.HEAD
+    if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
         return Mention(nodes, strength, "".join(suffix))
@@ -257,6 +260,13 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
     head = lexicon.head(suffix)
     return Mention((head,), Strength.HEAD if shared else Strength.PART, "".join(suffix), broad=True) if head else None
+
+
+def _describes(words: Sequence[Word], i: int) -> bool:
+    """Tells whether a word before a noun only describes it: "old", "2", "grilled", both words of "stir-fried"."""
+    word = words[i]
+    before = i + 1 < len(words) and words[i + 1].glued and is_participle(words[i + 1])
+    return word.key in SAYS_NOTHING or word.text.isdigit() or is_participle(word) or before
 
 
 def is_participle(word: Word) -> bool:

@@ -9,9 +9,9 @@ from taxtune.wordnet import WordNet
 THINGS = Taxonomy(
     [
         "object", "weapon", "handgun", "musical instrument", "accordion", "clothing", "footwear", "airplane", "fruit",
-        "tool", "jigsaw", "animal", "dog", "pig", "car",
+        "tool", "jigsaw", "animal", "dog", "pig", "car", "surfing", "nail",
     ],
-    [-1, 0, 1, 0, 3, 0, 5, 0, 0, 0, 9, 0, 11, 11, 0],
+    [-1, 0, 1, 0, 3, 0, 5, 0, 0, 0, 9, 0, 11, 11, 0, 0, 0],
 )  # fmt: skip
 
 
@@ -29,6 +29,10 @@ THINGS = Taxonomy(
         ("jigsaw puzzle", "object"),
         ("hot dog", "object"),
         ("guinea pig", "animal"),
+        # what somebody does, or is done with
+        ("surfers", "surfing"),
+        # a noun of several words is not cut in two
+        ("a bottle of red nail polish", "object"),
         # closed compounds
         ("supercar", "car"),
         # what is no kind of anything here

@@ -341,6 +341,29 @@ def test_words_that_the_tree_makes_redundant_may_be_missing(answer: str, expecte
     assert label(Mapper(DISHES), answer) == expected
 
 
+STYLES = Taxonomy(
+    ["style", "medieval architecture", "Gothic architecture", "Romanesque architecture", "fruit", "plum", "beet"],
+    [-1, 0, 1, 1, 0, 4, 4],
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("a Gothic cathedral", "Gothic architecture"),
+        ("Answer: A) Romanesque", "Romanesque architecture"),
+        ("a plum-coloured dress", "-"),
+        ("a bowl of plums", "plum"),
+        ("a crate filled with freshly picked beets", "beet"),
+        ('{"category": "fruit", "item": "plum", "reason": "not a beet"}', "plum"),
+        ("Sorry, this is too blurry, there is no fruit that I could name.", "-"),
+        ("Standing", "-"),
+    ],
+)
+def test_phrases_of_any_domain(answer: str, expected: str) -> None:
+    assert label(Mapper(STYLES), answer) == expected
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_broader_word_behind_a_name_keeps_its_node(mapper: Mapper, data: st.DataObject) -> None:
