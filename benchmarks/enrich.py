@@ -29,8 +29,9 @@ def main() -> None:
     parser.add_argument("placed", type=Path, nargs="+")
     parser.add_argument("--source", action="append", choices=[s for s in SOURCES if s != "llm"])
     parser.add_argument("--preset", default="default")
+    parser.add_argument("--no-wordnet", action="store_true", help="place without WordNet, whatever the names came from")
     options = parser.parse_args()
-    config = MapperConfig(preset=options.preset)
+    config = MapperConfig(preset=options.preset, wordnet=not options.no_wordnet)
     rows = [json.loads(line) for file in options.placed for line in file.read_text().splitlines() if line.strip()]
     trees = {name: read_taxonomy(options.trees / name) for name in sorted({row["tree"] for row in rows})}
     single = options.source or [source for source in SOURCES if source != "llm"]

@@ -27,7 +27,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 3
+_VERSION = 4
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -236,6 +236,11 @@ class _Learner:
                     self._tables["fronts"][" ".join(rest[:stop])][node] += 1
                 for stop in range(fronted[-1] + 1, len(words)):
                     self._tables["fronts"][" ".join(words[:stop])][node] += 1
+            if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+                for name in known - set(self._names[0]):
+                    self._tables["shortened"][" ".join((*name, *words))][node] += 1
+                    for stop in range(1, len(words)):
+                        self._tables["fronts"][" ".join((*name, *words[:stop]))][node] += 1
             if len(words) > 1 and words[-1:] in of_root:
                 self._tables["shortened"][" ".join(words[:-1])][node] += 1
             elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):

@@ -44,6 +44,8 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
+#: So few names that end in a word do not tell its meaning.
+_FEW = 3
 #: An epithet of at most this many species is rare.
 _RARE_EPITHET = 3
 
@@ -222,20 +224,23 @@ class Lexicon:
         return best
 
     def compound(self, word: str) -> int | None:
-        """Returns what the ending of an unknown closed compound means: "leafbird" is a bird, a "supercar" a car.
+        """Returns what an unknown closed compound of two known words means: a "supercar" is a car."""
+        for length in range(len(word) - 3, 2, -1):
+            first, last = word[:-length], word[-length:]
+            if (first in self._vocabulary or self.is_english(first)) and (named := self.exact((last,))):
+                return self.common(named)
+        return None
 
-        Endings are learnt from the last words of all names; one counts when at least eight nodes have it. A word that
-        parts into two known ones is a compound of them.
+    def ending(self, word: str) -> int | None:
+        """Returns what the last letters of an unknown word mean: "leafbird" is a bird.
+
+        Endings are learnt from the last words of all names; one counts when at least eight nodes have it.
         """
         for length in range(min(MAX_ENDING, len(word) - 3), MIN_ENDING, -1):
             ending = word[-length:]
             nodes = set(self.index.endings.get(ending, ()))
             if nodes and ending not in SAYS_NOTHING and self.knows_english(ending):
                 return self.common(nodes)
-        for length in range(len(word) - 3, 2, -1):
-            first, last = word[:-length], word[-length:]
-            if (first in self._vocabulary or self.is_english(first)) and (named := self.exact((last,))):
-                return self.common(named)
         return None
 
     def is_english(self, word: str) -> bool:
@@ -246,6 +251,15 @@ class Lexicon:
         """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician standing"."""
         known = [word for word in words if self.kinds is not None and self.kinds.wordnet.has(word, "n")]
         return self.kinds is not None and bool(known) and self.kinds.is_person(known[-1])
+
+    def is_elsewhere(self, words: Sequence[str]) -> bool:
+        """Tells whether WordNet knows words as a noun, and as a kind of nothing on the tree: "a dog" among dishes.
+
+        What many names of living things end in is believed before WordNet, whose rarer senses are not thought of.
+        """
+        if self.kinds is None or (len(words) == 1 and self.latin and self.support(words) > _FEW):
+            return False
+        return self.kinds.wordnet.has(" ".join(words), "n") and self.kinds.of(" ".join(words)) is None
 
     def kind(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
         """Returns what WordNet says the longest run of last words, or the whole, is a kind of that is on the tree."""

@@ -195,7 +195,8 @@ class Mapper:
         for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
             nodes: set[int] = set()
             for phrase in phrases:
-                if len(phrase) == 1 or lexicon.ends_in_noun(phrase):
+                telling = [word for word in phrase if word not in SAYS_NOTHING]
+                if len(telling) < 2 or lexicon.ends_in_noun(phrase):
                     continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
                 for gram in _telling_grams(phrase, n):
                     nodes.update(self._nodes_by_gram.get(gram, ()))

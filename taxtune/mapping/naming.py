@@ -124,7 +124,11 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
             mention = _series(lexicon, words[:stop], words[stop])
         else:
             cut = not all(word.key in SAYS_NOTHING or is_participle(word) for word in words[stop:last])
-            mention = _suffix(lexicon, words[:stop]) or (None if cut else _kind(lexicon, words[:stop]))
+            mention = _suffix(lexicon, words[:stop])
+            if mention is not None and mention.broad and lexicon.is_elsewhere(keys[:stop]):
+                mention = None  # "a dog" where one dish is called a hot dog
+            if mention is None and not cut:
+                mention = _kind(lexicon, words[:stop])
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
@@ -323,12 +327,13 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author: "Quercus alba L."
-        return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True)
+        return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
     species = lexicon.epithet(keys)
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if not genera and lexicon.latin and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
+    unknown = lexicon.latin and not lexicon.knows(keys[0])
+    if unknown and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
         return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
@@ -371,8 +376,10 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     last = words[-1].key
     if last in SAYS_NOTHING or lexicon.knows(last):
         return None
+    if node := lexicon.compound(last):
+        return Mention((node,), Strength.PART, last, broad=True)
     mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
-    node = lexicon.compound(last)
+    node = lexicon.ending(last)
     return Mention((node,), Strength.PART, last, broad=True) if node else None

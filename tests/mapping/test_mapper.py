@@ -420,6 +420,27 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
     assert Mapper(made("odd one"), cache_dir=tmp_path / "file").place_one("an odd one") == first  # nowhere to keep it
 
 
+DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("half", "least"), [("first", 0.82), ("second", 0.77)])
+def test_domains_in_the_repository(half: str, least: float) -> None:
+    """Without WordNet, and far above the paper's listing in the same run."""
+    rows = rows_of(DOMAINS / f"{half}.jsonl")
+    trees = {name: read_taxonomy(DOMAINS / "trees" / name) for name in {row["tree"] for row in rows}}
+    share = {}
+    for preset in ("default", "paper-listing"):
+        mappers = {name: Mapper(tree, config=MapperConfig(preset=preset)) for name, tree in trees.items()}
+        right = []
+        for row in rows:
+            got = trees[row["tree"]].path(mappers[row["tree"]].place_one(row["answer"]).node)
+            right.append(got in [got[:1] if v is None else tuple(v.split("/")) for v in (row["node"], *row["also"])])
+        share[preset] = np.mean(right)
+    assert share["default"] >= least
+    assert share["default"] >= share["paper-listing"] + 0.1
+
+
 # -- real data, where it is at hand ------------------------------------------------------------------------------------
 
 
