@@ -113,7 +113,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         if mention := read(lexicon, words):
             return mention
     last = len(words)
-    if one and last > 1 and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
+    if one and last > 1 and "of" not in keys and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
         last -= 1  # "a skua flies": behind "a" the noun is singular
     first = last if lexicon.ends_in_noun(keys[:last]) else 1
     for stop in range(last, first - 1, -1):
@@ -255,9 +255,10 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
         return Mention(nodes, strength, "".join(suffix))
-    if bare and (nodes := lexicon.clipped(suffix) or lexicon.inflected(suffix)):
+    participle = is_participle(words[-1])  # what is "parked" is no park
+    if bare and (nodes := lexicon.clipped(suffix) or (() if participle else lexicon.inflected(suffix))):
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
-    if is_participle(words[-1]) and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
+    if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
     shared = lexicon.support(suffix) > 1
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):

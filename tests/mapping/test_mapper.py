@@ -331,6 +331,7 @@ DISHES = Taxonomy(
     [
         ("noodles", "noodle dish"),
         ("a bowl of stir-fried noodles with vegetables", "noodle dish"),
+        ("a platter of noodles", "noodle dish"),
         ("white rice topped with stew", "rice dish"),
         ("a grilled cheese", "grilled cheese sandwich"),
         ("a cabin in the woods", "houses, cabins, and farms"),
