@@ -27,7 +27,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 4
+_VERSION = 5
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -40,6 +40,7 @@ _CODED_SHARE = 0.01
 _SHARED_HEADS = 0.5
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
+_ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
 _STEMMER = snowballstemmer.stemmer("english")
 
 #: A node with a whole name: its number, the words of the name joined by spaces, whether it is a Latin label above
@@ -141,7 +142,7 @@ class _Learner:
         self._vocabulary: set[str] = set()
         self._leaves = set(taxonomy.leaves.tolist())
         self._latin = "genus" in taxonomy.ranks
-        self._names = [[without_article(fold_words(name)) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
+        self._names = [[fold_words(name) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
 
     def content(self) -> dict[str, Any]:
         """Returns all tables as plain values, the same each time."""
@@ -173,9 +174,10 @@ class _Learner:
             is_label = position == 0
             latin = is_label and self._latin and rank != "species" and len(words) == 1
             preferred = is_label or (position == 1 and name != label)
-            entries = self._exact["".join(words)]
-            if all(entry[0] != node for entry in entries):
-                entries.append((node, " ".join(words), latin, preferred))
+            for called in dict.fromkeys((words, without_article(name))):
+                entries = self._exact["".join(called)]
+                if all(entry[0] != node for entry in entries):
+                    entries.append((node, " ".join(called), latin, preferred))
             self._vocabulary.update(words)
             if not (is_label and self._latin):
                 self._tables["stems"][" ".join(map(stem, words))][node] += 1
@@ -283,6 +285,6 @@ def has_digit(word: str) -> bool:
     return any(character.isdigit() for character in word)
 
 
-def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words of a name without its article: "The Gem" is a gem."""
-    return words[1:] if len(words) > 1 and words[0] in ("the", "a", "an") else words
+def without_article(name: str) -> tuple[str, ...]:
+    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12."""
+    return fold_words(_ARTICLE.sub("", name))

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from taxtune.mapping.index import kept, without_article
-from taxtune.mapping.normalize import fold_word, fold_words
+from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -60,6 +61,18 @@ class Kinds:
         nouns = {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
         return words[-1] not in nouns
 
+    def is_elsewhere(self, text: str, *, strictly: bool) -> bool:
+        """Tells whether a noun is a kind of nothing on the tree.
+
+        Args:
+            text: The noun.
+            strictly: Ask as well that its first senses are in parts of WordNet that the tree is not about.
+        """
+        senses = self._noun(text)[:_MAX_SENSES]
+        if not senses or self.of(text) is not None:
+            return False
+        return not strictly or not any(sense.lexname in self._learnt["about"] for sense in senses)
+
     def is_person(self, word: str) -> bool:
         """Tells whether a word is first of all somebody: "a cowboy"."""
         senses = self._noun(word)
@@ -87,8 +100,10 @@ class Kinds:
         return None
 
     def _noun(self, text: str) -> Sequence[Synset]:
-        known = len(text) >= _MIN_PART and not text.isdigit() and self.wordnet.has(text, "n")
-        return self.wordnet.synsets(text) if known else ()
+        if len(text) < _MIN_PART or text.isdigit():
+            return ()
+        written = next((t for t in (text, text.replace(" ", "-")) if self.wordnet.has(t, "n")), None)
+        return self.wordnet.synsets(written) if written is not None else ()
 
     def _senses(self, text: str) -> Sequence[Synset]:
         if found := self._noun(text):
@@ -102,21 +117,26 @@ class Kinds:
                 return found
         return ()
 
-    @cached_property
+    @property
     def _nodes(self) -> dict[str, int]:
         """The node of each sense that a name on the tree has, by the sense's name."""
+        nodes: dict[str, int] = self._learnt["nodes"]
+        return nodes
+
+    @cached_property
+    def _learnt(self) -> dict[str, Any]:
         what = f"{self.wordnet.place} {self.wordnet.source}"
         return kept(self.taxonomy, what, self._cache_dir, self._learn)
 
-    def _learn(self) -> dict[str, int]:
+    def _learn(self) -> dict[str, Any]:
         names = {
-            v: [" ".join(without_article(fold_words(name))) for name in self.taxonomy.names(v)]
+            v: [text for name in self.taxonomy.names(v) for text in (_written(name), " ".join(without_article(name)))]
             for v in range(1, len(self.taxonomy))
         }
         for text, called in self._shortened.items():
             if len(set(called)) == 1:
                 names.get(called[0], []).append(text)
-        senses = {v: [s for name in group for s in self._noun(name)] for v, group in names.items()}
+        senses = {v: [*dict.fromkeys(s for name in group for s in self._noun(name))] for v, group in names.items()}
         first = Counter(found[0].lexname for found in senses.values() if found)
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}
@@ -127,4 +147,8 @@ class Kinds:
             for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
                 known = nodes.get(sense)
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
-        return {sense.name: node for sense, node in nodes.items() if node}
+        return {"nodes": {sense.name: node for sense, node in nodes.items() if node}, "about": sorted(about)}
+
+
+def _written(name: str) -> str:
+    return " ".join(name.lower().replace("_", " ").split())

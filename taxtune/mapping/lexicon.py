@@ -259,7 +259,7 @@ class Lexicon:
         """
         if self.kinds is None or (len(words) == 1 and self.latin and self.support(words) > _FEW):
             return False
-        return self.kinds.wordnet.has(" ".join(words), "n") and self.kinds.of(" ".join(words)) is None
+        return self.kinds.is_elsewhere(" ".join(words), strictly=self.latin)
 
     def kind(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
         """Returns what WordNet says the longest run of last words, or the whole, is a kind of that is on the tree."""

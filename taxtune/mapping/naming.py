@@ -107,7 +107,8 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         return None
     if lexicon.is_apart(keys):
         kind = _kind(lexicon, words, whole=True)
-        if kind is None or not lexicon.latin:  # the noun of a living thing's name says more than WordNet does
+        # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
+        if not lexicon.latin or (kind is None and lexicon.is_elsewhere(keys)):
             return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):

@@ -46,6 +46,19 @@ def test_words_that_the_tree_lacks(wordnet: WordNet, answer: str, expected: str)
     assert (placement.stage is Stage.KIND) == (expected not in ("object", "car"))
 
 
+def test_what_ends_one_name_need_not_be_meant(wordnet: WordNet) -> None:
+    dishes = Taxonomy(["food", "sandwich", "hot dog", "side dish", "cheese plate"], [-1, 0, 1, 0, 3])
+    mapper = Mapper(dishes)
+    assert [mapper.place_one(answer).stage for answer in ("a dog", "a plate")] == [Stage.OFF_TREE] * 2
+    assert dishes.labels[mapper.place_one("a hot dog").node] == "hot dog"
+
+
+def test_hyphens_and_plural_labels_are_found(wordnet: WordNet) -> None:
+    pets = Taxonomy(["pet", "dog", "Galliformes"], [-1, 0, 0])
+    assert pets.labels[Mapper(pets).place_one("a shih tzu").node] == "dog"
+    assert pets.labels[Mapper(pets).place_one("tympanuchus").node] == "Galliformes"
+
+
 def test_names_on_the_tree_come_first(wordnet: WordNet) -> None:
     tree = Taxonomy(["thing", "weapon", "handgun", "tool", "pistol"], [-1, 0, 1, 0, 3])
     assert tree.labels[Mapper(tree).place_one("pistol").node] == "pistol"

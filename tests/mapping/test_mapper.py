@@ -319,6 +319,13 @@ def test_names_that_begin_with_their_parents(answer: str, expected: str) -> None
     assert label(Mapper(VEHICLES), answer) == expected
 
 
+@pytest.mark.parametrize("name", ["A-10", "An-12", "The The", "F-16"])
+def test_labels_that_begin_like_articles(name: str) -> None:
+    planes = Taxonomy(["thing", "plane", "A-10", "An-12", "F-16", "band", "The The"], [-1, 0, 1, 1, 1, 0, 5])
+    assert label(Mapper(planes), name) == name
+    assert label(Mapper(planes), f"It is the {name}.") == name
+
+
 DISHES = Taxonomy(
     ["dish", "noodle dish", "ramen", "rice dish", "sandwich", "grilled cheese sandwich", "houses, cabins, and farms"],
     [-1, 0, 1, 0, 0, 4, 0],
