@@ -27,7 +27,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 5
+_VERSION = 6
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".

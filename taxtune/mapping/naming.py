@@ -21,6 +21,8 @@ __all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 #: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
 #: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
 _BARE_SHARE, _MODIFIED_SHARE = 0.1, 0.3
+#: Of a longer run of words without a break only the end is read.
+_MAX_PHRASE = 24
 _LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on", "e", "es")
 
 
@@ -62,7 +64,7 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns what a phrase names, or None where it names nothing on the tree."""
-    given = tuple(part for word in phrase.words for part in _codes(lexicon, word))
+    given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
     words, after = _trim(lexicon, given)
     keys = [word.key for word in words]
     describes = all(key in DESCRIBING or key in FILLER for key in keys)

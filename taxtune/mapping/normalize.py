@@ -27,7 +27,7 @@ _SPELLINGS = (
     ("grey", "gray"), ("colour", "color"), ("sulphur", "sulfur"), ("moustach", "mustach"), ("centre", "center"),
     ("fibre", "fiber"), ("sabre", "saber"), ("armour", "armor"), ("harbour", "harbor"), ("favour", "favor"),
     ("mould", "mold"), ("plough", "plow"), ("ochre", "ocher"), ("jewell", "jewel"), ("leafed", "leaved"),
-    ("speckeld", "speckled"), ("lilly", "lily"), ("spectre", "specter"),
+    ("spectre", "specter"),
 )  # fmt: skip
 
 

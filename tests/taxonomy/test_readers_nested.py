@@ -506,6 +506,7 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
         (gzip.compress(b""), "is empty"),
         (gzip.compress(b"taxonID,parentNameUsageID,scientificName\n1,,A\n"), "'darwin-core'.*Unpack the file"),
     ],
+    ids=["broken", "cut short", "a bomb", "empty", "another format"],
 )
 def test_bad_packed_files_say_that_they_are_packed(data: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "tree.csv.gz").write_bytes(data)
