@@ -323,6 +323,8 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
 
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads "Digitalis lutea" (unknown epithet), "V. cornuta", "Rosa-sinensis"."""
+    if not lexicon.latin:
+        return None
     keys = [word.key for word in words]
     if len(keys) == 2 and len(words[0].text) == 1:
         found = lexicon.abbreviated(keys[0], keys[1])
@@ -336,8 +338,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    unknown = lexicon.latin and not lexicon.knows(keys[0])
-    if unknown and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
+    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
         return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):

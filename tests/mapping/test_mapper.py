@@ -324,6 +324,7 @@ def test_labels_that_begin_like_articles(name: str) -> None:
     planes = Taxonomy(["thing", "plane", "A-10", "An-12", "F-16", "band", "The The"], [-1, 0, 1, 1, 1, 0, 5])
     assert label(Mapper(planes), name) == name
     assert label(Mapper(planes), f"It is the {name}.") == name
+    assert label(Mapper(planes), "A-12") != "An-12"
 
 
 DISHES = Taxonomy(
