@@ -103,8 +103,9 @@ class Placement:
         node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
         stage: What decided.
         evidence: The part of the answer that decided, as it stands there; "" for an abstention.
-        confidence: How far a guess is to be believed, in [0, 1]: the similarity of the answer to the node, the highest
-            over its names. None where the answer's own words decide and nothing is guessed.
+        confidence: How far a guess is to be believed, in [0, 1]: for "vote" and "similarity" the similarity of the
+            answer to the node, the highest over its names; for "kind" and "ngram" how often such placements were not
+            wrong. None where the answer's own words decide and nothing is guessed.
     """
 
     answer: str
