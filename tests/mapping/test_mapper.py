@@ -568,6 +568,42 @@ def test_a_word_added_to_real_names(life: Taxonomy, word: str) -> None:
     assert np.mean(kept) >= 0.95
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("with_wordnet", [True, False])
+def test_traps_on_a_large_tree(life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
+    if with_wordnet:
+        request.getfixturevalue("wordnet")
+    mapper = Mapper(life)
+    expected = {
+        "a dog laying on a blanket": "Canis familiaris",
+        "a dog laying in the grass": "Canis familiaris",
+        "a red fox asleep": "Vulpes vulpes",
+        "a skua flies over the ocean": "Stercorarius",
+        "a butterfly rests on a flower": "Lepidoptera",
+        "american robin bird": "Turdus migratorius",
+        "White Peacock butterfly": "Anartia jatrophae",
+        "white fir cones": "Abies concolor",
+        "tyrannus ludovicianus": "Tyrannus",
+        "Tyrannus ludovicianus": "Tyrannus",
+        "aythya nycticorax": "Aythya",
+        "Quercus alba L.": "Quercus alba",
+        "The bird in the picture belongs to the species Turdus migratorius.": "Turdus migratorius",
+        "a swan, or some other duck": "Anatidae",
+        "not a plant but an anemone": "Actiniaria",
+        "titmice": "Baeolophus",
+        "USER: A) Turdus merula B) Geothlypis trichas ASSISTANT: The answer is: B) Geothlypis trichas": (
+            "Geothlypis trichas"
+        ),
+        "hard to tell from this angle": "life",
+        "supercar": "life",
+        "a bicycle": "life",
+    }
+    if with_wordnet:
+        expected |= {"Oedipus rex": "life", "a baseball cap": "life", "a bird feeder": "life"}
+    placed = mapper.place(list(expected))
+    assert {p.answer: life.labels[p.node] for p in placed} == expected
+
+
 GROUP = {
     "butterfly": "Lepidoptera",
     "moth": "Lepidoptera",
