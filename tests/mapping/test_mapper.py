@@ -327,6 +327,30 @@ def test_labels_that_begin_like_articles(name: str) -> None:
     assert label(Mapper(planes), "A-12") != "An-12"
 
 
+FINDINGS = Taxonomy(
+    ["thing", "chest x-ray", "no finding", "bird", "skua", "insect", "fly", "food", "cheese product"],
+    [-1, 0, 0, 0, 3, 0, 5, 0, 7],
+    aliases=[(), (), ("normal",), (), (), (), (), (), ()],
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        # behind "a" the noun is singular, so that "flies" is a verb though flies are on the tree
+        ("a skua flies over the ocean", "skua"),
+        ("two flies on a wall", "fly"),
+        # what a thing is said to be replaces it
+        ("The chest X-ray appears to be normal.", "no finding"),
+        # a refusal is none the less one for a word that ends some name
+        ("Sorry, the product is not readable, so I cannot name it.", "-"),
+        ("a product", "food"),
+    ],
+)
+def test_verbs_predicates_and_refusals(answer: str, expected: str) -> None:
+    assert label(Mapper(FINDINGS), answer) == expected
+
+
 DISHES = Taxonomy(
     ["dish", "noodle dish", "ramen", "rice dish", "sandwich", "grilled cheese sandwich", "houses, cabins, and farms"],
     [-1, 0, 1, 0, 0, 4, 0],
