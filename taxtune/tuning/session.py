@@ -121,9 +121,9 @@ class Session:
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
         return load_examples(
-            kind,
             source,
             self.taxonomy,
+            kind=kind,
             images=images,
             image_column=columns[0],
             label_column=columns[1],
