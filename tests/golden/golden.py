@@ -78,8 +78,7 @@ class Golden:
         before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
         held = {}
         for number, command in enumerate(commands, 1):
-            said = self.run(command, code)
-            held[f"printed-{number}{'.json' if '--json' in command.split() else '.txt'}"] = said
+            held[f"printed-{number}{suffix(command)}"] = self.run(command, code)
         for path in sorted(self.folder.rglob("*")):
             inside = path.relative_to(self.folder)
             if not path.is_file() or path.suffix not in HELD or NOT_HELD in inside.parts:
@@ -126,6 +125,12 @@ def load(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
 
 
+def suffix(command: str) -> str:
+    """Returns the ending of the golden file that holds what a command prints."""
+    words = command.split()
+    return ".txt" if "--json" not in words else ".jsonl" if words[0] == "place" else ".json"
+
+
 def parsed(name: str, text: str) -> Any:
     """Returns what a file says: what is in the JSON, a list of JSON lines or of rows, a text's lines."""
     name = name.removesuffix(".gz")
@@ -142,7 +147,7 @@ def written(name: str, content: Any) -> str:
     """Returns the text of a golden file: the inverse of `parsed`."""
     name = name.removesuffix(".gz")
     if name.endswith(".json"):
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        return laid_out(content) + "\n"
     if name.endswith(".jsonl"):
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in content)
     if name.endswith((".csv", ".tsv")):
@@ -150,6 +155,19 @@ def written(name: str, content: Any) -> str:
         csv.writer(stream, delimiter="\t" if name.endswith(".tsv") else ",", lineterminator="\n").writerows(content)
         return stream.getvalue()
     return "".join(f"{line}\n" for line in content)
+
+
+def laid_out(value: Any, margin: str = "\n") -> str:
+    """Returns JSON with a line for each innermost list or object, so that a row of a table is a line of a diff."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    if not any(isinstance(item, dict | list) and item for item in inner):
+        return json.dumps(value, ensure_ascii=False)
+    keys = (
+        [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+    )
+    lines = (f"{margin} {key}{laid_out(item, margin + ' ')}" for key, item in zip(keys, inner, strict=True))
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}{','.join(lines)}{margin}{end}"
 
 
 def differences(golden: Any, now: Any, where: str) -> list[str]:
