@@ -28,7 +28,7 @@ __all__ = ["EXACT_ARCS", "Broken", "Component", "Method", "break_cycles", "solve
 #: In components with more arcs than this no whole numbers are asked for.
 EXACT_ARCS = 400
 _STEPS = 60
-_ROUNDINGS = 200
+_ROUNDINGS, _ROUNDED_ARCS = 200, 400_000
 _SOLVER_NODES = 100  # of its search tree, a step
 _SEARCHED = 30_000_000  # arcs times starts of searches for cycles, a component
 _STARTS = 256
@@ -199,7 +199,7 @@ def solve(component: Component, *, lose: bool = False) -> tuple[tuple[int, ...],
         value = np.rint(found) if whole else found.clip(0, 1)
         best = min(best, *_rounded(component, value, lose=lose), key=program.price)
     lot = np.random.default_rng(int(component.lots.sum() * 2**32))
-    for number in range(_ROUNDINGS):
+    for number in range(min(_ROUNDINGS, _ROUNDED_ARCS // m)):
         if program.price(best)[:2] == (at_least, 0):
             break
         # Near the solution and, every other time, near the best that it was rounded to.
@@ -341,8 +341,9 @@ def _rounded(component: Component, value: FloatArray, *, lose: bool) -> list[tup
 
 def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, ...]:
     n = len(component)
-    stays = 1 - value + 1e-6 * component.lots
-    waiting = np.bincount(component.child, weights=stays, minlength=n).tolist()
+    weights = 1 - value + 1e-6 * component.lots
+    waiting: list[float] = np.bincount(component.child, weights=weights, minlength=n).tolist()
+    stays: list[float] = weights.tolist()
     out = _children(component, range(len(value)))
     position = [-1] * n
     heap = [(waiting[node], node) for node in range(n) if free or component.entries[node]]
@@ -362,12 +363,15 @@ def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, 
     backward = np.flatnonzero(at[component.parent] > at[component.child])
     # Arcs that close no cycle with what stays come back, one after the other.
     gone = set(backward.tolist())
-    out = _children(component, np.setdiff1d(np.arange(len(value)), backward))
-    for arc in sorted(gone, key=lambda arc: (-value[arc] < -0.5, -component.lots[arc], arc)):
+    out = _children(component, np.setdiff1d(np.arange(len(value)), backward).tolist())
+    # Only what came back leads to earlier places, so that no way to a place goes beyond it and the last such arc's.
+    last = 0
+    for arc in sorted(gone, key=lambda arc: (value[arc] > 0.5, -component.lots[arc], arc)):
         parent, child = int(component.parent[arc]), int(component.child[arc])
-        if not _leads(out, child, parent):
+        if not _leads(out, child, parent, position, max(last, position[parent])):
             out[parent].append((child, arc))
             gone.discard(arc)
+            last = max(last, position[parent])
     return tuple(sorted(gone))
 
 
@@ -376,17 +380,18 @@ def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int,
     table: list[list[tuple[int, int]]] = [[] for _ in range(len(component))]
     parent, child = component.parent.tolist(), component.child.tolist()
     for arc in arcs:
-        table[parent[arc]].append((child[arc], int(arc)))
+        table[parent[arc]].append((child[arc], arc))
     return table
 
 
-def _leads(out: list[list[tuple[int, int]]], start: int, end: int) -> bool:
+def _leads(out: list[list[tuple[int, int]]], start: int, end: int, position: list[int], last: int) -> bool:
+    """Tells whether a way leads from one node to another over nodes that are placed no later than some place."""
     seen, stack = {start}, [start]
     while stack:
         for child, _ in out[stack.pop()]:
             if child == end:
                 return True
-            if child not in seen:
+            if child not in seen and position[child] <= last:
                 seen.add(child)
                 stack.append(child)
     return False
