@@ -363,16 +363,54 @@ def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, 
     backward = np.flatnonzero(at[component.parent] > at[component.child])
     # Arcs that close no cycle with what stays come back, one after the other.
     gone = set(backward.tolist())
-    out = _children(component, np.setdiff1d(np.arange(len(value)), backward).tolist())
-    # Only what came back leads to earlier places, so that no way to a place goes beyond it and the last such arc's.
-    last = 0
+    stay = np.setdiff1d(np.arange(len(value)), backward)
+    below = [[node for node, _ in some] for some in _children(component, stay.tolist())]
+    above: list[list[int]] = [[] for _ in range(n)]
+    for parent, some in enumerate(below):
+        for child in some:
+            above[child].append(parent)
     for arc in sorted(gone, key=lambda arc: (value[arc] > 0.5, -component.lots[arc], arc)):
-        parent, child = int(component.parent[arc]), int(component.child[arc])
-        if not _leads(out, child, parent, position, max(last, position[parent])):
-            out[parent].append((child, arc))
+        if _take_back(below, above, position, int(component.parent[arc]), int(component.child[arc])):
             gone.discard(arc)
-            last = max(last, position[parent])
     return tuple(sorted(gone))
+
+
+def _take_back(below: list[list[int]], above: list[list[int]], position: list[int], parent: int, child: int) -> bool:
+    """Takes back an arc that closes no cycle, and reorders the nodes to fit it (Pearce and Kelly, 2007).
+
+    Args:
+        below: The children of each node by the arcs that stay.
+        above: Its parents.
+        position: The place of each node in an order in which the arcs that stay run forward.
+        parent: Where the arc starts.
+        child: Where it ends.
+
+    Returns:
+        Whether it was taken back.
+    """
+    low, high = position[child], position[parent]
+    ahead, behind = {child}, {parent}
+    stack = [child] if low < high else []
+    while stack:
+        for node in below[stack.pop()]:
+            if node == parent:
+                return False
+            if node not in ahead and position[node] < high:
+                ahead.add(node)
+                stack.append(node)
+    if low < high:
+        stack = [parent]
+        while stack:
+            for node in above[stack.pop()]:
+                if node not in behind and position[node] > low:
+                    behind.add(node)
+                    stack.append(node)
+        nodes = sorted(behind, key=position.__getitem__) + sorted(ahead, key=position.__getitem__)
+        for node, place in zip(nodes, sorted(position[node] for node in nodes), strict=True):
+            position[node] = place
+    below[parent].append(child)
+    above[child].append(parent)
+    return True
 
 
 def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int, int]]]:
@@ -382,19 +420,6 @@ def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int,
     for arc in arcs:
         table[parent[arc]].append((child[arc], arc))
     return table
-
-
-def _leads(out: list[list[tuple[int, int]]], start: int, end: int, position: list[int], last: int) -> bool:
-    """Tells whether a way leads from one node to another over nodes that are placed no later than some place."""
-    seen, stack = {start}, [start]
-    while stack:
-        for child, _ in out[stack.pop()]:
-            if child == end:
-                return True
-            if child not in seen and position[child] <= last:
-                seen.add(child)
-                stack.append(child)
-    return False
 
 
 def _reached(component: Component, dropped: tuple[int, ...]) -> BoolArray:
