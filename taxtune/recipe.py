@@ -73,11 +73,11 @@ class Recipe(Settings):
         description: For people.
         seed: Seeds the splits, the proposer and the bootstrap.
         iterations: Templates to try after the baseline.
-        max_missing: Largest share of images without an answer, or for 'lave' without a rating, before an iteration is
-            void.
+        max_missing: Largest share of images without an answer, or without a value of what the objective measures, before
+            an iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
-        judge: The language model that rates answers, for the objective 'lave'.
+        judge: The language model that rates answers, for objectives that ask one.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
@@ -115,9 +115,13 @@ class Recipe(Settings):
         return self
 
     @model_validator(mode="after")
-    def _lave_needs_a_judge(self) -> Recipe:
-        if self.objective.kind == "lave" and self.judge is None:
-            raise ValueError("objective.kind 'lave' needs a judge: judge: {model: openai/gpt-4o-mini}")
+    def _ratings_need_a_judge(self) -> Recipe:
+        from taxtune.tuning.objective import asks_a_model
+
+        if self.judge is None and asks_a_model(self.objective.kind):
+            raise ValueError(
+                f"objective.kind {self.objective.kind!r} needs a judge: judge: {{model: openai/gpt-4o-mini}}"
+            )
         return self
 
     def path(self, text: str) -> Path:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator
 
+from taxtune.errors import TaxtuneError
+
 __all__ = [
     "BASELINE",
     "ApiVLMSettings",
@@ -31,7 +33,6 @@ __all__ = [
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
-ObjectiveKind = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
 
 
 def _no_bool(value: object) -> object:
@@ -209,7 +210,11 @@ class MapperSettings(Settings):
 class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
-    kind: ObjectiveKind = "hp"
+    kind: str = Field(
+        "hp",
+        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or what an "
+        "installed package adds.",
+    )
     hr_floor: Number | None = Field(
         None,
         ge=0,
@@ -217,9 +222,20 @@ class ObjectiveSettings(Settings):
         description="Smallest mean hR that 'hp' and 'ihp' accept; left out: just above the trivial root answer.",
     )
 
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        from taxtune.tuning.objective import check_objective
+
+        try:
+            check_objective(value)
+        except TaxtuneError as error:
+            raise ValueError(f"is no objective. {error.remedy}") from None
+        return value
+
 
 class JudgeSettings(Settings):
-    """The language model that rates answers for the objective 'lave' (paper 4)."""
+    """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4)."""
 
     model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
     api_base: str | None = None

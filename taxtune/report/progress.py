@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from taxtune.report.wording import SHARES, metric_name, number, visible
+from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
 from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Progress:
         Args:
             total_iterations: Iterations after the baseline.
             images: Images asked an iteration.
-            name: The objective, "hp", "hf" or "accuracy": what "best" means.
+            name: The objective: what "best" means.
             done: Records of an earlier, interrupted run, the baseline's among them.
         """
         self._objective = name
@@ -137,16 +137,20 @@ class Progress:
             body = f"{record.state}: {visible(record.reason or 'no reason given')}"
         else:
             shown = dict.fromkeys(("hp", "hr", self._objective, *SHARES))
-            body = "  ".join(f"{metric_name(key)} {number(getattr(record.scores, key))}" for key in shown)
+            body = "  ".join(f"{metric_name(key)} {number(value)}" for key in shown if (value := score_of(record.scores, key)) is not None)
             if not record.feasible:
                 body += "  (hR too low)"
         parts = [head, body]
         if self._best is not None and self._best.scores is not None:
-            value = number(getattr(self._best.scores, self._objective))
+            value = number(score_of(self._best.scores, self._objective) if self._shows_objective() else self._best.value)
             floor = "" if self._best.feasible else ", hR too low"
             parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
         return "  |  ".join(parts)
+
+    def _shows_objective(self) -> bool:
+        """Tells whether the objective is one of the scores, and no function of them."""
+        return self._best is not None and score_of(self._best.scores, self._objective) is not None
 
     def _left(self) -> str:
         done = self._seen - self._first

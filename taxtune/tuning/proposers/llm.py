@@ -8,9 +8,10 @@ from pathlib import Path
 
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.llm.chat import Chat
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.records import IterationRecord
 from taxtune.vlm.api_errors import without_credentials
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
@@ -22,7 +23,7 @@ _REPLIES = 3
 _SHOWN = 4_000  # characters of a bad reply that are sent back
 
 
-class LLMProposer:
+class LLMProposer(Proposer):
     """Asks a chat model for the next template.
 
     The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
@@ -104,7 +105,7 @@ class LLMProposer:
         """
         self._chat.check()
 
-    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:
