@@ -257,7 +257,7 @@ class Parts:
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
         from taxtune.metrics.base import MeasureSettings
-        from taxtune.models import ModelSettings
+        from taxtune.models import ModelSettings, RetryPolicy
 
         recipe, s = self.recipe, self.recipe.judge
         if s is None:
@@ -271,13 +271,13 @@ class Parts:
         if kind == "local" and local and (path := recipe.path(local)).is_dir():
             model = f"local:{path}"  # a model on this machine is a path of the recipe
         settings = ModelSettings(
+            task="text-generation",
             max_tokens=s.max_tokens,
             api_base=s.api_base,
             api_key=self._key(s.api_key_env, "judge.api_key_env"),
-            temperature=s.temperature,
+            temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
             concurrency=s.concurrency,
-            timeout=s.timeout,
-            max_retries=s.max_retries,
+            retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
             device=s.device,
             dtype=s.dtype,
             batch_size=s.batch_size,
@@ -299,7 +299,7 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             VLMError: If a setting is out of range.
         """
-        from taxtune.models import ModelSettings, make_model
+        from taxtune.models import ModelSettings, RetryPolicy, make_model
 
         if self.vlm is not None:
             return self.vlm
@@ -326,8 +326,7 @@ class Parts:
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
                 temperature=s.temperature,
-                timeout=s.timeout,
-                max_retries=s.max_retries,
+                retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
                 on_note=self.note,
             ),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import VLMError
-from taxtune.vlm.checkpoint import _cached_weights, find_checkpoint
+from taxtune.errors import ModelError
+from taxtune.models.checkpoint import _cached_weights, find_checkpoint
 
 Checkpoints = Callable[[str], Path]
 
@@ -48,32 +48,32 @@ def test_a_note_beside_the_weights_does_not_change_the_revision(checkpoints: Che
     ],
 )
 def test_names_of_nothing_are_refused(name: str, message: str) -> None:
-    with pytest.raises(VLMError, match=message):
+    with pytest.raises(ModelError, match=message):
         find_checkpoint(name)
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(VLMError, match=r"no config\.json"):
+    with pytest.raises(ModelError, match=r"no config\.json"):
         find_checkpoint(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(VLMError, match="configuration"):
+    with pytest.raises(ModelError, match="configuration"):
         find_checkpoint(str(tmp_path))
 
 
 def test_a_folder_without_weights_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
     shutil.copy(checkpoints("llava") / "config.json", tmp_path)
-    with pytest.raises(VLMError, match="no weights"):
+    with pytest.raises(ModelError, match="no weights"):
         find_checkpoint(str(tmp_path))
 
 
 def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(VLMError, match="of the type 'bert'"):
+    with pytest.raises(ModelError, match="of the type 'bert'"):
         find_checkpoint(str(tmp_path))
 
 
 def test_a_folder_takes_no_revision(checkpoints: Checkpoints) -> None:
-    with pytest.raises(VLMError, match="no revisions"):
+    with pytest.raises(ModelError, match="no revisions"):
         find_checkpoint(str(checkpoints("llava")), "main")
 
 
@@ -89,15 +89,14 @@ _ASK_THE_HUB = """
 import sys
 from pathlib import Path
 from taxtune.data import content_hash
-from taxtune.vlm import Question
-from taxtune.vlm.local import LocalVLM
-from taxtune.errors import VLMError
+from taxtune.models import ModelSettings, Request, make_model
+from taxtune.errors import ModelError
 image = Path(sys.argv[2])
-vlm = LocalVLM(sys.argv[1], revision=sys.argv[3] or None, max_new_tokens=3)
+vlm = make_model("local:" + sys.argv[1], ModelSettings(revision=sys.argv[3] or None, max_tokens=3))
 try:
     print(vlm.identity["model"], vlm.identity["revision"], vlm.check())
-    print(type(vlm.answer([Question("Bird?", image, content_hash(image))])[0]).__name__)
-except VLMError as error:
+    print(type(vlm.answer([Request("Bird?", image, content_hash(image))])[0]).__name__)
+except ModelError as error:
     print(error)
 """
 

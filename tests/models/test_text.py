@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.llm import LLM, LLMSettings, make_llm
-from taxtune.llm.local import LocalLLM
-from taxtune.vlm.base import Answer, Failure
+from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, make_model
+from taxtune.models.text import LocalLLM
 from tests.tiny_models import make_checkpoint, make_text_checkpoint
 
+TEXT = ModelSettings(task="text-generation")
 PROMPTS = ["Is it?", "Does the answer agree with the label? " * 3, "قطة 🐱?", "Yes or no."]
 
 
@@ -25,25 +26,31 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(folder: Path, **settings: object) -> LocalLLM:
-    llm = make_llm(f"local:{folder}", LLMSettings(**{"max_tokens": 12, "device": "cpu", **settings}))  # type: ignore[arg-type]
+    llm = make_model(
+        f"local:{folder}", ModelSettings(**{"task": "text-generation", "max_tokens": 12, "device": "cpu", **settings})
+    )  # type: ignore[arg-type]
     assert isinstance(llm, LocalLLM)
     return llm
 
 
-def texts(replies: list[Answer | Failure]) -> list[str]:
+def reply(llm: Model, prompts: Sequence[str]) -> list[Reply]:
+    return llm.answer([Request(prompt) for prompt in prompts])
+
+
+def texts(replies: list[Reply]) -> list[str]:
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies if isinstance(reply, Answer)]
 
 
 def test_a_batch_replies_as_each_prompt_alone(folder: Path) -> None:
     llm = make(folder, batch_size=4)
-    assert isinstance(llm, LLM)
-    together = llm.reply(PROMPTS)
-    assert texts(together) == [texts(llm.reply([prompt]))[0] for prompt in PROMPTS]
+    assert isinstance(llm, Model)
+    together = reply(llm, PROMPTS)
+    assert texts(together) == [texts(reply(llm, [prompt]))[0] for prompt in PROMPTS]
     assert len(set(texts(together))) > 1, "the prompt does not matter"
-    for reply in together:
-        assert isinstance(reply, Answer)
-        assert 1 <= reply.completion_tokens <= 12
+    for one in together:
+        assert isinstance(one, Answer)
+        assert 1 <= one.completion_tokens <= 12
 
 
 def test_it_replies_as_transformers_does(llama: Path) -> None:
@@ -65,13 +72,13 @@ def test_it_replies_as_transformers_does(llama: Path) -> None:
     expected = tokenizer.decode(
         ids[0, len(tokenizer(text, add_special_tokens=False)["input_ids"]) :], skip_special_tokens=True
     )
-    assert texts(make(llama).reply([PROMPTS[0]])) == [expected.strip()]
+    assert texts(reply(make(llama), [PROMPTS[0]])) == [expected.strip()]
 
 
 def test_the_batch_is_halved_where_memory_runs_out(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    expected = texts(make(llama).reply(PROMPTS))
+    expected = texts(reply(make(llama), PROMPTS))
     llm = make(llama, batch_size=4)
     network, sizes = llm._network, []
     generate = network.generate
@@ -84,7 +91,7 @@ def test_the_batch_is_halved_where_memory_runs_out(llama: Path, monkeypatch: pyt
         return generate(**arguments)
 
     monkeypatch.setattr(network, "generate", small)
-    assert texts(llm.reply(PROMPTS)) == expected
+    assert texts(reply(llm, PROMPTS)) == expected
     assert sizes == [4, 2, 1, 1, 1, 1]
     assert llm.batch_size == 1
 
@@ -93,15 +100,15 @@ def test_the_batch_is_halved_where_memory_runs_out(llama: Path, monkeypatch: pyt
 
     monkeypatch.setattr(network, "generate", none)
     with pytest.raises(ModelError, match=r"does not fit into the memory.*with a single prompt"):
-        llm.reply(PROMPTS[:1])
+        reply(llm, PROMPTS[:1])
 
 
 def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama: Path) -> None:
-    long, short = make(llama).reply(["x" * 1_000_000, "x"])
+    long, short = reply(make(llama), ["x" * 1_000_000, "x"])
     assert isinstance(short, Answer)
     assert isinstance(long, Failure)
     assert "tokens" in long.reason
-    assert "2,036 beside its reply" in long.reason
+    assert "2,036 beside its answer" in long.reason
     assert not long.retryable
 
 
@@ -149,9 +156,9 @@ def test_absent_weights_say_which_and_how_to_get_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelError, match=r"Llama-3\.2-3B-Instruct.*hf download meta-llama/Llama-3\.2-3B-Instruct"):
-        make_llm("local").check()
+        make_model("local", TEXT).check()
     with pytest.raises(ModelError, match="does not exist"):
-        make_llm("local:./nowhere").check()
+        make_model("local:./nowhere", TEXT).check()
 
 
 def test_a_gated_model_says_where_to_accept_the_licence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +170,7 @@ def test_a_gated_model_says_where_to_accept_the_licence(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", gated)
     with pytest.raises(ModelError, match=r"licence.*https://huggingface\.co/meta-llama/Llama-3\.2-3B-Instruct"):
-        make_llm("local").check()
+        make_model("local", TEXT).check()
 
 
 def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
@@ -171,26 +178,23 @@ def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
 
     CLIPConfig().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"'clip'.*does not read and write text"):
-        make_llm(f"local:{tmp_path}").check()
+        make_model(f"local:{tmp_path}", TEXT).check()
 
 
 @pytest.mark.parametrize("settings", [{"max_tokens": 0}, {"batch_size": 0}, {"dtype": "int8"}])
 def test_settings_out_of_range(settings: dict[str, object]) -> None:
     with pytest.raises(ModelError):
-        make_llm("local", LLMSettings(**settings))  # type: ignore[arg-type]
+        ModelSettings(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("spec", ["", " ", "local:"])
 def test_no_model(spec: str) -> None:
     with pytest.raises(ModelError, match="No model"):
-        make_llm(spec)
+        make_model(spec, TEXT)
 
 
 def test_the_vision_language_model_takes_no_text_model_and_the_other_way_round(tmp_path: Path, llama: Path) -> None:
-    from taxtune.errors import VLMError
-    from taxtune.vlm.local import LocalVLM
-
-    with pytest.raises(VLMError, match="does not take an image"):
-        LocalVLM(str(llama)).check()
+    with pytest.raises(ModelError, match="does not take an image"):
+        make_model(f"local:{llama}").check()
     with pytest.raises(ModelError, match="does not read and write text"):
-        make_llm(f"local:{make_checkpoint('qwen2_5_vl', tmp_path)}").check()
+        make_model(f"local:{make_checkpoint('qwen2_5_vl', tmp_path)}", TEXT).check()

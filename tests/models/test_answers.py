@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.vlm import Answer, AnswerStore, Identity, Question
-from taxtune.vlm.answers import answer_key
+from taxtune.models import Answer, AnswerStore, Identity, Request
+from taxtune.models.answers import answer_key
 
 IDENTITY: Identity = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
-QUESTION = Question("What bird?", Path("a.jpg"), "f" * 64)
+REQUEST = Request("What bird?", Path("a.jpg"), "f" * 64)
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def store(tmp_path: Path) -> AnswerStore:
 
 def test_an_answer_comes_back_as_it_was_and_marked_as_cached(store: AnswerStore) -> None:
     answer = Answer("A: a robin 🐦.", False, 12, 5, 0.002, 1.5)
-    store.put(IDENTITY, [(QUESTION, answer)])
-    assert store.get(IDENTITY, [QUESTION]) == [replace(answer, cached=True)]
+    store.put(IDENTITY, [(REQUEST, answer)])
+    assert store.get(IDENTITY, [REQUEST]) == [replace(answer, cached=True)]
     assert len(store) == 1
 
 
 def test_an_empty_text_and_an_unknown_cost_are_kept(store: AnswerStore) -> None:
-    store.put(IDENTITY, [(QUESTION, Answer(""))])
-    assert store.get(IDENTITY, [QUESTION]) == [Answer("", cached=True)]
+    store.put(IDENTITY, [(REQUEST, Answer(""))])
+    assert store.get(IDENTITY, [REQUEST]) == [Answer("", cached=True)]
 
 
 @pytest.mark.parametrize(
@@ -41,48 +41,48 @@ def test_an_empty_text_and_an_unknown_cost_are_kept(store: AnswerStore) -> None:
     [("model", "n"), ("revision", "abd"), ("dtype", "bfloat16"), ("temperature", 0.5), ("system_prompt", "Be brief.")],
 )
 def test_anything_in_the_identity_changes_the_key(store: AnswerStore, name: str, value: str | float) -> None:
-    store.put(IDENTITY, [(QUESTION, Answer("x"))])
-    assert store.get({**IDENTITY, name: value}, [QUESTION]) == [None]
+    store.put(IDENTITY, [(REQUEST, Answer("x"))])
+    assert store.get({**IDENTITY, name: value}, [REQUEST]) == [None]
 
 
 def test_prompt_and_content_change_the_key_and_the_file_name_does_not(store: AnswerStore) -> None:
-    store.put(IDENTITY, [(QUESTION, Answer("x"))])
+    store.put(IDENTITY, [(REQUEST, Answer("x"))])
     others = [
-        replace(QUESTION, prompt="What bird? "),
-        replace(QUESTION, image_sha256="e" * 64),
-        replace(QUESTION, image=Path("elsewhere/b.png")),
+        replace(REQUEST, prompt="What bird? "),
+        replace(REQUEST, image_sha256="e" * 64),
+        replace(REQUEST, image=Path("elsewhere/b.png")),
     ]
     assert [a and a.text for a in store.get(IDENTITY, others)] == [None, None, "x"]
 
 
 def test_the_schema_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = answer_key(IDENTITY, QUESTION)
-    monkeypatch.setattr("taxtune.vlm.answers.SCHEMA_VERSION", 99)
-    assert answer_key(IDENTITY, QUESTION) != before
+    before = answer_key(IDENTITY, REQUEST)
+    monkeypatch.setattr("taxtune.models.answers.SCHEMA_VERSION", 99)
+    assert answer_key(IDENTITY, REQUEST) != before
 
 
 def test_the_key_does_not_depend_on_the_order_of_the_identity() -> None:
-    assert answer_key(dict(reversed(IDENTITY.items())), QUESTION) == answer_key(IDENTITY, QUESTION)
+    assert answer_key(dict(reversed(IDENTITY.items())), REQUEST) == answer_key(IDENTITY, REQUEST)
 
 
 def test_the_first_of_two_answers_stays(store: AnswerStore) -> None:
-    store.put(IDENTITY, [(QUESTION, Answer("first"))])
-    store.put(IDENTITY, [(QUESTION, Answer("second"))])
-    (kept,) = store.get(IDENTITY, [QUESTION])
+    store.put(IDENTITY, [(REQUEST, Answer("first"))])
+    store.put(IDENTITY, [(REQUEST, Answer("second"))])
+    (kept,) = store.get(IDENTITY, [REQUEST])
     assert kept is not None
     assert kept.text == "first"
 
 
 def test_half_a_surrogate_pair_does_not_break_the_batch(store: AnswerStore) -> None:
-    store.put(IDENTITY, [(replace(QUESTION, prompt="\ud83d"), Answer("a \ud83d bird")), (QUESTION, Answer("x"))])
-    assert [a and a.text for a in store.get(IDENTITY, [replace(QUESTION, prompt="\ud83d"), QUESTION])] == [
+    store.put(IDENTITY, [(replace(REQUEST, prompt="\ud83d"), Answer("a \ud83d bird")), (REQUEST, Answer("x"))])
+    assert [a and a.text for a in store.get(IDENTITY, [replace(REQUEST, prompt="\ud83d"), REQUEST])] == [
         "a ? bird",
         "x",
     ]
 
 
 def test_more_questions_than_one_query_takes(store: AnswerStore) -> None:
-    questions = [replace(QUESTION, prompt=str(i)) for i in range(1_203)]
+    questions = [replace(REQUEST, prompt=str(i)) for i in range(1_203)]
     store.put(IDENTITY, [(q, Answer(q.prompt)) for q in questions[::2]])
     found = store.get(IDENTITY, questions)
     assert [a and a.text for a in found] == [q.prompt if i % 2 == 0 else None for i, q in enumerate(questions)]
@@ -91,14 +91,14 @@ def test_more_questions_than_one_query_takes(store: AnswerStore) -> None:
 def test_a_batch_is_kept_whole_or_not_at_all(store: AnswerStore) -> None:
     bad = Answer("y", prompt_tokens=2**70)  # more than SQLite's integers hold
     with pytest.raises((DataError, OverflowError)):
-        store.put(IDENTITY, [(QUESTION, Answer("x")), (replace(QUESTION, prompt="b"), bad)])
+        store.put(IDENTITY, [(REQUEST, Answer("x")), (replace(REQUEST, prompt="b"), bad)])
     assert len(store) == 0
-    store.put(IDENTITY, [(QUESTION, Answer("x"))])
+    store.put(IDENTITY, [(REQUEST, Answer("x"))])
     assert len(store) == 1
 
 
 def test_it_is_synced_and_readable_with_other_tools(store: AnswerStore) -> None:
-    store.put(IDENTITY, [(QUESTION, Answer("x", prompt_tokens=3))])
+    store.put(IDENTITY, [(REQUEST, Answer("x", prompt_tokens=3))])
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
     row = sqlite3.connect(store.path).execute("SELECT model, prompt, answer, prompt_tokens FROM answers").fetchone()
@@ -116,12 +116,12 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 def test_a_damaged_page_is_named(tmp_path: Path) -> None:
     file = tmp_path / "answers.db"
     with AnswerStore(file) as store:
-        store.put(IDENTITY, [(replace(QUESTION, prompt=str(i)), Answer("x" * 200)) for i in range(100)])
+        store.put(IDENTITY, [(replace(REQUEST, prompt=str(i)), Answer("x" * 200)) for i in range(100)])
     data = bytearray(file.read_bytes())
     data[4096 : 4096 * 6] = os.urandom(4096 * 5)
     file.write_bytes(data)
     with AnswerStore(file) as store, pytest.raises(DataError, match="damaged"):
-        store.get(IDENTITY, [replace(QUESTION, prompt=str(i)) for i in range(100)])
+        store.get(IDENTITY, [replace(REQUEST, prompt=str(i)) for i in range(100)])
 
 
 def test_another_programs_table_is_refused(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_another_programs_table_is_refused(tmp_path: Path) -> None:
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "new.db"
     with AnswerStore(file) as store:
-        store.put(IDENTITY, [(QUESTION, Answer("x"))])
+        store.put(IDENTITY, [(REQUEST, Answer("x"))])
         store._db.execute("PRAGMA user_version = 7")
     with pytest.raises(DataError, match="another version"):
         AnswerStore(file)
@@ -150,17 +150,17 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_named(store: AnswerStore) -> None:
     store._db.execute("PRAGMA max_page_count = 4")
     with pytest.raises(DataError, match="The disk is full"):
-        store.put(IDENTITY, [(replace(QUESTION, prompt=str(i)), Answer("x" * 5_000)) for i in range(20)])
+        store.put(IDENTITY, [(replace(REQUEST, prompt=str(i)), Answer("x" * 5_000)) for i in range(20)])
 
 
 _WRITER = """
 import sys
 from pathlib import Path
-from taxtune.vlm import Answer, AnswerStore, Question
+from taxtune.models import Answer, AnswerStore, Request
 name = sys.argv[2]
 with AnswerStore(sys.argv[1]) as store:
     for i in range(int(sys.argv[3])):
-        store.put({"model": "m"}, [(Question(f"{name} {i} {j}", Path("a"), "f"), Answer("x" * 50)) for j in range(5)])
+        store.put({"model": "m"}, [(Request(f"{name} {i} {j}", Path("a"), "f"), Answer("x" * 50)) for j in range(5)])
         print(i, flush=True)
 """
 
@@ -177,7 +177,7 @@ def test_a_store_that_never_got_an_answer_leaves_no_file(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
     with AnswerStore(file) as first:
         AnswerStore(file).close()
-        first.put(IDENTITY, [(QUESTION, Answer("x"))])
+        first.put(IDENTITY, [(REQUEST, Answer("x"))])
     AnswerStore(file).close()
     with AnswerStore(file) as again:
         assert len(again) == 1, "neither a second store nor a later one removes what is in use or has answers"

@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.data import content_hash, load_image
-from taxtune.errors import VLMError
-from taxtune.vlm import VLM, Answer, Failure, Question
-from taxtune.vlm.local import LocalVLM
+from taxtune.data import content_hash
+from taxtune.errors import ModelError
+from taxtune.models import Answer, Failure, Model, ModelSettings, Request
+from taxtune.models.vision import LocalVLM
 from tests.tiny_models import FAMILIES, make_checkpoint
 
 Checkpoints = Callable[[str], Path]
-Ask = Callable[[str, Path], Question]
+Ask = Callable[[str, Path], Request]
 
 PROMPTS = ["What is this?", "Name the bird in the picture, or only its family where you are unsure.", "Bird?"]
+
+
+def local(folder: Path, **settings: Any) -> LocalVLM:
+    return local(folder, ModelSettings(**settings))
 
 
 def text(reply: object) -> str:
@@ -34,7 +38,7 @@ def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
 
     def get(family: str) -> LocalVLM:
         if family not in made:
-            made[family] = LocalVLM(str(checkpoints(family)), batch_size=8, max_new_tokens=10, device="cpu")
+            made[family] = local(checkpoints(family), batch_size=8, max_tokens=10, device="cpu")
         return made[family]
 
     return get
@@ -43,31 +47,31 @@ def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
 def next_logits(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> np.ndarray[Any, Any]:
     import torch
 
-    inputs = vlm._process([(prompt, load_image(image)) for prompt, image in pairs])
+    inputs = vlm._collate([vlm._prepare(Request(prompt, image)) for prompt, image in pairs])
     with torch.inference_mode():
         return vlm._network(**inputs).logits[:, -1].float().numpy()
 
 
-def test_it_is_a_vlm(models: Callable[[str], LocalVLM]) -> None:
-    assert isinstance(models("mllama"), VLM)
+def test_it_is_a_model(models: Callable[[str], LocalVLM]) -> None:
+    assert isinstance(models("mllama"), Model)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_gives_what_each_question_gives_alone(
-    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
 ) -> None:
     vlm = models(family)
     pairs = [(prompt, image) for image in pictures for prompt in PROMPTS[:2]]
     together = next_logits(vlm, pairs)
     alone = np.concatenate([next_logits(vlm, [pair]) for pair in pairs])
     np.testing.assert_allclose(together, alone, atol=2e-4, rtol=1e-3)
-    questions = [question(*pair) for pair in pairs]
+    questions = [request_for(*pair) for pair in pairs]
     assert [text(r) for r in vlm.answer(questions)] == [text(vlm.answer([q])[0]) for q in questions]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_image_and_prompt_both_matter(
-    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
 ) -> None:
     vlm = models(family)
     grid = next_logits(vlm, [(p, i) for p in PROMPTS for i in pictures]).reshape(len(PROMPTS), len(pictures), -1)
@@ -81,10 +85,10 @@ def test_image_and_prompt_both_matter(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_are_counted_and_only_the_answer_is_decoded(
-    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
 ) -> None:
     vlm = models(family)
-    short, long = vlm.answer([question("Bird?", pictures[0]), question("Bird? " * 20, pictures[0])])
+    short, long = vlm.answer([request_for("Bird?", pictures[0]), request_for("Bird? " * 20, pictures[0])])
     assert isinstance(short, Answer)
     assert isinstance(long, Answer)
     # One token a byte: 5 bytes against 120, whatever the padding.
@@ -97,12 +101,12 @@ def test_tokens_are_counted_and_only_the_answer_is_decoded(
     assert not short.cached
 
 
-def test_what_follows_the_end_is_not_counted(checkpoints: Checkpoints, pictures: list[Path], question: Ask) -> None:
-    vlm = LocalVLM(str(checkpoints("llava")), max_new_tokens=10)
-    questions = [question("Bird?", image) for image in pictures]
+def test_what_follows_the_end_is_not_counted(checkpoints: Checkpoints, pictures: list[Path], request_for: Ask) -> None:
+    vlm = local(checkpoints("llava"), max_tokens=10)
+    questions = [request_for("Bird?", image) for image in pictures]
     free = [text(r) for r in vlm.answer(questions)]
     # Make a token that occurs early in one answer the end, and every answer must stop there.
-    inputs = vlm._process([("Bird?", load_image(pictures[0]))])
+    inputs = vlm._collate([vlm._prepare(Request("Bird?", pictures[0]))])
     third = int(vlm._network.generate(**inputs, generation_config=vlm._generation)[0, inputs["input_ids"].shape[1] + 2])
     vlm._generation.eos_token_id = [third]
     cut = vlm.answer(questions)
@@ -113,14 +117,14 @@ def test_what_follows_the_end_is_not_counted(checkpoints: Checkpoints, pictures:
 
 
 def test_greedy_answers_repeat_and_sampling_follows_its_seed(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask
 ) -> None:
     import torch
 
-    questions = [question("Bird?", image) for image in pictures]
+    questions = [request_for("Bird?", image) for image in pictures]
 
     def made(**settings: Any) -> LocalVLM:
-        return LocalVLM(str(checkpoints("llava")), max_new_tokens=10, **settings)
+        return local(checkpoints("llava"), max_tokens=10, **settings)
 
     def answers(vlm: LocalVLM) -> list[str]:
         return [text(r) for r in vlm.answer(questions)]
@@ -138,38 +142,40 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
 def test_the_identity_pins_weights_and_decoding(checkpoints: Checkpoints, tmp_path: Path) -> None:
     folder = tmp_path / checkpoints("llava").name
     shutil.copytree(checkpoints("llava"), folder)
-    base = LocalVLM(str(folder)).identity
-    assert base == LocalVLM(str(checkpoints("llava"))).identity, "the place of a folder is no part of the model"
+    base = local(folder).identity
+    assert base == local(checkpoints("llava")).identity, "the place of a folder is no part of the model"
     assert str(base["revision"]).startswith("sha256:")
     assert base["dtype"] == "float32"
     assert base["device"] == "cpu"
     for settings in (
-        {"max_new_tokens": 5},
+        {"max_tokens": 5},
         {"temperature": 0.7},
         {"system_prompt": "Be brief."},
         {"dtype": "bfloat16"},
     ):
-        assert LocalVLM(str(folder), **settings).identity != base  # type: ignore[arg-type]
+        assert local(folder, **settings).identity != base  # type: ignore[arg-type]
     weights = folder / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    assert LocalVLM(str(folder)).identity["revision"] != base["revision"]
+    assert local(folder).identity["revision"] != base["revision"]
 
 
 def test_the_identity_does_not_load_the_weights(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    vlm = LocalVLM(str(checkpoints("mllama")))
+    vlm = local(checkpoints("mllama"))
     assert vlm.identity["model"] == checkpoints("mllama").name
     assert vlm.check() == []
     assert "_network" not in vars(vlm)
     assert "_processor" not in vars(vlm)
 
 
-def test_bfloat16_is_what_the_model_computes_in(checkpoints: Checkpoints, pictures: list[Path], question: Ask) -> None:
+def test_bfloat16_is_what_the_model_computes_in(
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask
+) -> None:
     import torch
 
-    vlm = LocalVLM(str(checkpoints("mllama")), dtype="bfloat16", max_new_tokens=4)
-    assert isinstance(vlm.answer([question("Bird?", pictures[0])])[0], Answer)
+    vlm = local(checkpoints("mllama"), dtype="bfloat16", max_tokens=4)
+    assert isinstance(vlm.answer([request_for("Bird?", pictures[0])])[0], Answer)
     assert {p.dtype for p in vlm._network.parameters()} == {torch.bfloat16}
 
 
@@ -177,8 +183,8 @@ def test_bfloat16_is_what_the_model_computes_in(checkpoints: Checkpoints, pictur
 def test_a_system_prompt_reaches_the_model_whatever_the_template(
     family: str, checkpoints: Checkpoints, pictures: list[Path]
 ) -> None:
-    plain = LocalVLM(str(checkpoints(family)))
-    briefed = LocalVLM(str(checkpoints(family)), system_prompt="You know every bird.")
+    plain = local(checkpoints(family))
+    briefed = local(checkpoints(family), system_prompt="You know every bird.")
     assert "You know every bird." in briefed._chat("Bird?")
     assert briefed._chat("Bird?").count("<|image|>" if family == "mllama" else "<image>") == 1
     assert "You know every bird." not in plain._chat("Bird?")
@@ -187,7 +193,7 @@ def test_a_system_prompt_reaches_the_model_whatever_the_template(
 def test_the_start_token_is_there_once(models: Callable[[str], LocalVLM], pictures: list[Path]) -> None:
     for family in ("mllama", "llava", "smolvlm"):
         vlm = models(family)
-        (ids,) = vlm._process([("Bird?", load_image(pictures[0]))])["input_ids"].tolist()
+        (ids,) = vlm._collate([vlm._prepare(Request("Bird?", pictures[0]))])["input_ids"].tolist()
         assert ids.count(vlm._processor.tokenizer.bos_token_id) == 1, family
         assert ids[0] == vlm._processor.tokenizer.bos_token_id, family
 
@@ -203,36 +209,36 @@ def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
         "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
         "Today: {{ date_string }}\n" + body
     )
-    assert LocalVLM(str(folder))._chat("Bird?").startswith("Today: 26 Jul 2024\n")
+    assert local(folder)._chat("Bird?").startswith("Today: 26 Jul 2024\n")
 
 
 # -- what can go wrong -------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_or_lost_image_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask, tmp_path: Path
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
     changed = tmp_path / "changed.png"
     shutil.copy(pictures[0], changed)
-    stale = question("Bird?", changed)
+    stale = request_for("Bird?", changed)
     shutil.copy(pictures[1], changed)
-    lost = Question("Bird?", tmp_path / "lost.png", "0" * 64)
+    lost = Request("Bird?", tmp_path / "lost.png", "0" * 64)
     first, second, third, fourth = models("llava").answer(
-        [stale, question("Bird?", pictures[0]), lost, question("Bird?", pictures[2])]
+        [stale, request_for("Bird?", pictures[0]), lost, request_for("Bird?", pictures[2])]
     )
     assert isinstance(first, Failure)
     assert "changed.png: The image was changed" in first.reason
     assert isinstance(third, Failure)
     assert "lost.png: The image file does not exist" in third.reason
-    assert text(second) == text(models("llava").answer([question("Bird?", pictures[0])])[0])
+    assert text(second) == text(models("llava").answer([request_for("Bird?", pictures[0])])[0])
     assert isinstance(fourth, Answer)
 
 
 def test_a_control_token_in_the_prompt_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
 ) -> None:
     prompts = ["Bird?", "Bird? <image>", "Bird?</s>", "What?"]
-    replies = models("llava").answer([question(p, pictures[0]) for p in prompts])
+    replies = models("llava").answer([request_for(p, pictures[0]) for p in prompts])
     assert [isinstance(r, Answer) for r in replies] == [True, False, False, True]
     assert isinstance(replies[1], Failure)
     assert "control token '<image>'" in replies[1].reason
@@ -251,23 +257,23 @@ def test_control_tokens_beyond_the_named_ones_are_known(models: Callable[[str], 
 
 
 def test_an_image_that_the_processor_refuses_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], question: Ask, tmp_path: Path
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
     strip = tmp_path / "strip.png"
     Image.new("RGB", (8 * 250, 8)).save(strip)  # Qwen's processor takes no sides of more than 200 to 1
-    replies = models("qwen2_5_vl").answer([question("Bird?", p) for p in (pictures[0], strip, pictures[1])])
+    replies = models("qwen2_5_vl").answer([request_for("Bird?", p) for p in (pictures[0], strip, pictures[1])])
     assert [isinstance(r, Answer) for r in replies] == [True, False, True]
     assert isinstance(replies[1], Failure)
     assert "strip.png" in replies[1].reason
 
 
 def test_out_of_memory_halves_the_batch(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
-    vlm = LocalVLM(str(checkpoints("llava")), batch_size=8, max_new_tokens=6)
-    questions = [question(f"Bird {i}?", pictures[i % 4]) for i in range(7)]
+    vlm = local(checkpoints("llava"), batch_size=8, max_tokens=6)
+    questions = [request_for(f"Bird {i}?", pictures[i % 4]) for i in range(7)]
     expected = [text(r) for r in vlm.answer(questions)]
     real, sizes = vlm._network.generate, []
 
@@ -284,23 +290,23 @@ def test_out_of_memory_halves_the_batch(
 
 
 def test_one_question_that_does_not_fit_ends_the_run(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vlm = LocalVLM(str(checkpoints("llava")))
+    vlm = local(checkpoints("llava"))
 
     def full(**_: Any) -> Any:
         raise RuntimeError("MPS backend out of memory")
 
     monkeypatch.setattr(vlm._network, "generate", full)
-    with pytest.raises(VLMError, match="does not fit into the memory of the device 'cpu' with a single question"):
-        vlm.answer([question("Bird?", pictures[0])])
+    with pytest.raises(ModelError, match="does not fit into the memory of the device 'cpu' with a single prompt"):
+        vlm.answer([request_for("Bird?", pictures[0])])
 
 
 def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vlm = LocalVLM(str(checkpoints("llava")), batch_size=4, max_new_tokens=6)
-    questions = [question(f"Bird {i}?", pictures[i]) for i in range(3)]
+    vlm = local(checkpoints("llava"), batch_size=4, max_tokens=6)
+    questions = [request_for(f"Bird {i}?", pictures[i]) for i in range(3)]
     expected = [text(r) for r in vlm.answer(questions)]
     real = vlm._process
 
@@ -315,50 +321,50 @@ def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
 
 
 def test_a_model_that_does_not_fit_at_all(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vlm = LocalVLM(str(checkpoints("llava")))
+    vlm = local(checkpoints("llava"))
 
     def full() -> Any:
         raise MemoryError
 
     monkeypatch.setattr(vlm, "_family", full)
-    with pytest.raises(VLMError, match=r"does not fit into the memory of the device 'cpu'\."):
-        vlm.answer([question("Bird?", pictures[0])])
+    with pytest.raises(ModelError, match=r"does not fit into the memory of the device 'cpu'\."):
+        vlm.answer([request_for("Bird?", pictures[0])])
 
 
 def test_another_error_of_the_model_is_named(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vlm = LocalVLM(str(checkpoints("llava")))
+    vlm = local(checkpoints("llava"))
 
     def broken(**_: Any) -> Any:
         raise RuntimeError("device-side assert triggered")
 
     monkeypatch.setattr(vlm._network, "generate", broken)
-    with pytest.raises(VLMError, match="failed while it generated: device-side assert"):
-        vlm.answer([question("Bird?", pictures[0])])
+    with pytest.raises(ModelError, match="failed while it generated: device-side assert"):
+        vlm.answer([request_for("Bird?", pictures[0])])
 
 
 def test_a_checkpoint_without_a_chat_template_is_refused(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, tmp_path: Path
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
     folder = tmp_path / "base"
     shutil.copytree(checkpoints("mllama"), folder)
     (folder / "chat_template.jinja").unlink()
-    with pytest.raises(VLMError, match="has no chat template"):
-        LocalVLM(str(folder)).answer([question("Bird?", pictures[0])])
+    with pytest.raises(ModelError, match="has no chat template"):
+        local(folder).answer([request_for("Bird?", pictures[0])])
 
 
 def test_damaged_weights_are_named(
-    checkpoints: Checkpoints, pictures: list[Path], question: Ask, tmp_path: Path
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(checkpoints("llava"), folder)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(VLMError, match="The weights of 'damaged' cannot be loaded"):
-        LocalVLM(str(folder)).answer([question("Bird?", pictures[0])])
+    with pytest.raises(ModelError, match="The weights of 'damaged' cannot be loaded"):
+        local(folder).answer([request_for("Bird?", pictures[0])])
 
 
 @pytest.mark.parametrize(
@@ -366,30 +372,29 @@ def test_damaged_weights_are_named(
     [
         ({"dtype": "int8"}, "no such dtype"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"temperature": -1.0}, "temperature must lie between"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(VLMError, match=message):
-        LocalVLM("x", **settings)
+    with pytest.raises(ModelError, match=message):
+        ModelSettings(**settings)
 
 
 def test_a_device_that_is_not_there_is_refused(checkpoints: Checkpoints) -> None:
-    with pytest.raises(VLMError, match="no such device"):
-        LocalVLM(str(checkpoints("llava")), device="abacus").check()
-    with pytest.raises(VLMError, match="not available here"):
-        LocalVLM(str(checkpoints("llava")), device="cuda:99").check()
+    with pytest.raises(ModelError, match="no such device"):
+        local(checkpoints("llava"), device="abacus").check()
+    with pytest.raises(ModelError, match="not available here"):
+        local(checkpoints("llava"), device="cuda:99").check()
 
 
 def test_loading_draws_no_bars_and_says_nothing(checkpoints: Checkpoints, pictures: list[Path]) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from taxtune.data import content_hash\nfrom taxtune.vlm import Question\n"
-        "from taxtune.vlm.local import LocalVLM\n"
+        "from taxtune.models import ModelSettings, Request, make_model\n"
         "image = Path(sys.argv[2])\n"
-        "vlm = LocalVLM(sys.argv[1], max_new_tokens=3)\n"
-        "vlm.answer([Question('Bird?', image, content_hash(image))])\n"
+        "vlm = make_model('local:' + sys.argv[1], ModelSettings(max_tokens=3))\n"
+        "vlm.answer([Request('Bird?', image)])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(checkpoints("mllama")), str(pictures[0])], capture_output=True, text=True

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from taxtune.data import content_hash
-from taxtune.vlm import Answer, AnswerStore, Question, ask
-from taxtune.vlm.api import ApiVLM
-from taxtune.vlm.checkpoint import BUILTIN
-from taxtune.vlm.local import LocalVLM
+from taxtune.models import Answer, AnswerStore, ModelSettings, Request, RetryPolicy, ask, make_model
+from taxtune.models.checkpoint import BUILTIN
 
 pytestmark = pytest.mark.slow
 
@@ -79,11 +77,14 @@ def test_the_served_model_answers_as_the_local_one(
     folder = checkpoints("mllama") if which == "tiny" else BUILTIN["builtin:fieldguide"]
     if not (folder / "config.json").is_file():
         pytest.skip("the field guide's model is not in this checkout")
-    questions = [Question(p, i, content_hash(i)) for p in PROMPTS for i in pictures]
-    local = LocalVLM(str(folder), device="cpu", dtype="float32", max_new_tokens=12).answer(questions)
+    questions = [Request(p, i, content_hash(i)) for p in PROMPTS for i in pictures]
+    local = make_model(f"local:{folder}", ModelSettings(device="cpu", dtype="float32", max_tokens=12)).answer(questions)
     with serving(folder, tmp_path / "log.txt") as api_base, AnswerStore(tmp_path / "answers.db") as store:
         # The server is pinned to this folder and wants to hear its name.
-        served = ApiVLM(f"openai/{folder}", api_base=api_base, max_tokens=12, concurrency=2, max_retries=1)
+        served = make_model(
+            f"openai/{folder}",
+            ModelSettings(api_base=api_base, max_tokens=12, concurrency=2, retry=RetryPolicy(max_retries=1)),
+        )
         replies = ask(served, questions, store)
         assert [r.text if isinstance(r, Answer) else r for r in replies] == [
             r.text for r in local if isinstance(r, Answer)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from taxtune.errors import ModelError
+
 if TYPE_CHECKING:
     import tenacity
 
 __all__ = [
+    "MessageTooLong",
     "RetryNotes",
     "Verdict",
     "judge",
@@ -28,6 +31,11 @@ __all__ = [
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
 _NO_COMPLETION_SIGNS = ("expecting value", "empty or invalid response", "invalid response object")
+_FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
+
+
+class MessageTooLong(ModelError):  # noqa: N818 - as litellm's own name has it, it is a fact about the message
+    """A message has more tokens than the model reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class Verdict:
         retry: Whether the same call is worth another attempt at once.
         passing: Whether it may succeed later.
         fatal: Whether every other call would fail alike.
+        filtered: Whether a content filter stopped the call.
+        too_long: Whether the model cannot read that much.
         remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
     """
 
@@ -46,6 +56,8 @@ class Verdict:
     retry: bool = False
     passing: bool = False
     fatal: bool = False
+    filtered: bool = False
+    too_long: bool = False
     remedy: str = ""
 
 
@@ -56,15 +68,20 @@ def judge(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Verdic
     low = str(error).lower()
     if status in (401, 403) or "missing credentials" in low:
         reason = f"refuses the key, or does not allow its use ({status or 'no key'}): {said}"
-        return Verdict(reason, fatal=True, remedy="Check {keys}, or the key that the recipe names.")
+        return Verdict(reason, fatal=True, remedy="Check {keys}, or the key that was given.")
     if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
         return Verdict(
-            f"has no credit left: {said}", fatal=True, remedy="Top up the account, then go on with --resume."
+            f"has no credit left: {said}",
+            fatal=True,
+            remedy="Top up the account and give the command again (a tuning run goes on with --resume); the answers "
+            "that came are kept.",
         )
     if status == 404:
         return Verdict(f"was not found: {said}", fatal=True, remedy="Check the model's name and `api_base`.")
-    if _is(error, "ContentPolicyViolationError"):
-        return Verdict(f"is kept from answering by its provider's content filter: {said}")
+    if _is(error, "ContentPolicyViolationError") or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
+        return Verdict(f"is kept from answering by its provider's content filter: {said}", filtered=True)
+    if _is(error, "ContextWindowExceededError"):
+        return Verdict(f"rejected the request: {said}", too_long=True)
     if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
         # Not worth an attempt: a sign-in page or a wrong address answers the same again.
         return Verdict(

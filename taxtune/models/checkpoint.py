@@ -7,12 +7,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from taxtune.errors import VLMError
+from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error
+from taxtune.models.base import Task
 
-__all__ = ["BUILTIN", "Checkpoint", "Task", "find_checkpoint"]
+__all__ = ["BUILTIN", "Checkpoint", "find_checkpoint"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -20,7 +21,6 @@ BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "field
 # Files that decide what a local checkpoint answers.
 _SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
 _CHUNK = 16 * 1024 * 1024
-Task = Literal["image-text-to-text", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +55,31 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     Of a model on Hugging Face only the configuration is fetched.
 
     Raises:
-        VLMError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
+        ModelError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
             message says how to get it.
     """
     if model.startswith("builtin:"):
         folder = BUILTIN.get(model)
         if folder is None:
-            raise VLMError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
+            raise ModelError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
         if not (folder / "config.json").is_file():
-            raise VLMError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
+            raise ModelError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
         if revision is not None:
-            raise VLMError(
-                "A built-in model has no revisions.",
-                value=revision,
-                remedy="Leave out `revision`, or --set vlm.revision=null.",
-            )
+            raise ModelError("A built-in model has no revisions.", value=revision, remedy=_NO_REVISION)
         return _local(model, folder, task)
     folder = Path(model).expanduser()
     if folder.is_dir():
         if revision is not None:
-            raise VLMError(
-                "A folder has no revisions.", value=revision, remedy="Leave out `revision`, or --set vlm.revision=null."
-            )
+            raise ModelError("A folder has no revisions.", value=revision, remedy=_NO_REVISION)
         return _local(folder.resolve().name, folder, task)
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
-        raise VLMError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     return _hub(model, revision, task)
 
 
 def _local(name: str, folder: Path, task: Task) -> Checkpoint:
     if not (folder / "config.json").is_file():
-        raise VLMError(
+        raise ModelError(
             "The folder holds no config.json, so it is no checkpoint.",
             file=folder,
             remedy="Give the folder that `save_pretrained` wrote.",
@@ -93,7 +87,7 @@ def _local(name: str, folder: Path, task: Task) -> Checkpoint:
     model_type = _check_architecture(name, _load_config(name, str(folder), None), task)
     weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
     if not weights:
-        raise VLMError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
+        raise ModelError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
     return Checkpoint(
         name=name,
         source=str(folder),
@@ -117,7 +111,7 @@ def _hash_folder(folder: Path) -> str:
                 while chunk := stream.read(_CHUNK):
                     content.update(chunk)
         except OSError as error:
-            raise VLMError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
+            raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
         total.update(f"{file.name}\0{content.hexdigest()}\n".encode())
     return total.hexdigest()
 
@@ -129,7 +123,7 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     config = _load_config(model, model, pinned)
     size = _cached_weights(model, pinned)
     if size is None and constants.HF_HUB_OFFLINE:
-        raise VLMError(
+        raise ModelError(
             f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
             remedy=f"With a connection run `hf download {model}`, or give the folder of a copy.",
         )
@@ -151,10 +145,10 @@ def _commit(model: str, revision: str | None) -> str:
     try:
         file = hf_hub_download(model, "config.json", revision=revision)
     except Exception as error:
-        raise explain_load_error(model, error, "configuration", VLMError) from error
+        raise explain_load_error(model, error, "configuration") from error
     found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
     if found is None:
-        raise VLMError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
+        raise ModelError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
     return found.group(1)
 
 
@@ -186,13 +180,13 @@ def _load_config(name: str, source: str, revision: str | None) -> Any:
     try:
         return AutoConfig.from_pretrained(source, revision=revision or "main")
     except Exception as error:
-        raise explain_load_error(name, error, "configuration", VLMError) from error
+        raise explain_load_error(name, error, "configuration") from error
 
 
 def _check_architecture(name: str, config: Any, task: Task) -> str:
     from transformers.models.auto import modeling_auto as auto
 
-    if task == "text":
+    if task == "text-generation":
         known = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING]
         does, instead = "read and write text", "a language model, such as meta-llama/Llama-3.2-3B-Instruct"
     else:
@@ -200,7 +194,7 @@ def _check_architecture(name: str, config: Any, task: Task) -> str:
         does = "take an image and text and give text"
         instead = "a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct"
     if not any(type(config) in mapping for mapping in known):
-        raise VLMError(
+        raise ModelError(
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
     return str(config.model_type)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from taxtune.errors import DataError
-from taxtune.vlm.base import Answer, Identity, Question
+from taxtune.models.base import Answer, Identity, Request
 
 __all__ = ["SCHEMA_VERSION", "AnswerStore", "answer_key"]
 
@@ -62,15 +62,20 @@ _WAIT_SECONDS = 60.0
 _KEYS_A_QUERY = 500
 
 
-def answer_key(identity: Identity, question: Question) -> str:
+def answer_key(identity: Identity, request: Request) -> str:
     """Returns the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
     what = {
         "schema": SCHEMA_VERSION,
-        "vlm": identity,
-        "prompt": question.prompt,
-        "image": question.image_sha256,
+        "vlm": _asked(identity, request),
+        "prompt": request.prompt,
+        "image": request.image_sha256 or "",
     }
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
+
+
+def _asked(identity: Identity, request: Request) -> Identity:
+    # A model that is asked with and without images must not give an answer of the one kind for one of the other.
+    return identity if request.image is not None else {**identity, "asked": "text"}
 
 
 class AnswerStore:
@@ -118,9 +123,9 @@ class AnswerStore:
             self._db.execute(_CREATE)
             self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def get(self, identity: Identity, questions: Sequence[Question]) -> list[Answer | None]:
-        """Returns the stored answer to each question, marked as cached, or None where there is none."""
-        keys = [answer_key(identity, question) for question in questions]
+    def get(self, identity: Identity, requests: Sequence[Request]) -> list[Answer | None]:
+        """Returns the stored answer to each request, marked as cached, or None where there is none."""
+        keys = [answer_key(identity, request) for request in requests]
         found: dict[str, Answer] = {}
         wanted = list(dict.fromkeys(keys))
         try:
@@ -138,19 +143,18 @@ class AnswerStore:
             raise self._fault(error) from error
         return [found.get(key) for key in keys]
 
-    def put(self, identity: Identity, answers: Iterable[tuple[Question, Answer]]) -> None:
+    def put(self, identity: Identity, answers: Iterable[tuple[Request, Answer]]) -> None:
         """Keeps answers, all of them or, where that fails, none; of two answers to a question the first stays."""
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        described = _canonical(identity)
         model = str(identity.get("model", ""))
         rows = [
             (
-                answer_key(identity, question),
+                answer_key(identity, request),
                 model,
-                described,
-                hashlib.sha256(question.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
-                _storable(question.prompt),
-                question.image_sha256,
+                _canonical(_asked(identity, request)),
+                hashlib.sha256(request.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+                _storable(request.prompt),
+                request.image_sha256 or "",
                 _storable(answer.text),
                 answer.prompt_tokens,
                 answer.completion_tokens,
@@ -158,7 +162,7 @@ class AnswerStore:
                 answer.seconds,
                 created,
             )
-            for question, answer in answers
+            for request, answer in answers
         ]
         if not rows:
             return

@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import VLMError
-from taxtune.vlm import VLM, Answer, AnswerStore, Failure, Identity, Question, Reply, ask
+from taxtune.errors import ModelError
+from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask
 
 
 class Scripted:
     """A model whose replies a function gives; it notes what it was asked."""
 
-    def __init__(self, reply: Callable[[Question], Reply], name: str = "scripted") -> None:
+    def __init__(self, reply: Callable[[Request], Reply], name: str = "scripted") -> None:
         self.reply = reply
         self.identity: Identity = {"kind": "scripted", "model": name}
         self.batches: list[list[str]] = []
 
-    def answer(self, questions: Sequence[Question]) -> list[Reply]:
+    def answer(self, questions: Sequence[Request]) -> list[Reply]:
         self.batches.append([q.prompt for q in questions])
         return [self.reply(q) for q in questions]
 
 
-def echo(question: Question) -> Answer:
+def echo(question: Request) -> Answer:
     return Answer(f"said {question.prompt} {question.image_sha256}", prompt_tokens=2, completion_tokens=1)
 
 
-def q(prompt: str, image: str = "i") -> Question:
-    return Question(prompt, Path(f"{image}.png"), image)
+def q(prompt: str, image: str = "i") -> Request:
+    return Request(prompt, Path(f"{image}.png"), image)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> AnswerStore:
 
 
 def test_the_scripted_model_is_a_vlm() -> None:
-    assert isinstance(Scripted(echo), VLM)
+    assert isinstance(Scripted(echo), Model)
 
 
 def test_answers_keep_order_and_number_over_batches() -> None:
@@ -70,7 +70,7 @@ def test_another_model_is_asked_again(store: AnswerStore) -> None:
 
 def test_the_same_question_is_asked_once_and_costs_once() -> None:
     vlm = Scripted(echo)
-    replies = ask(vlm, [q("a"), q("b"), q("a"), Question("a", Path("copy.png"), "i")], None)
+    replies = ask(vlm, [q("a"), q("b"), q("a"), Request("a", Path("copy.png"), "i")], None)
     assert vlm.batches == [["a", "b"]]
     assert [(r.text, r.cached) for r in replies if isinstance(r, Answer)] == [
         ("said a i", False),
@@ -81,7 +81,7 @@ def test_the_same_question_is_asked_once_and_costs_once() -> None:
 
 
 def test_a_failure_is_never_stored(store: AnswerStore) -> None:
-    def flaky(question: Question) -> Reply:
+    def flaky(question: Request) -> Reply:
         return Failure("rate limit", retryable=True) if question.prompt == "b" else echo(question)
 
     first = ask(Scripted(flaky), [q("a"), q("b"), q("c")], store)
@@ -92,9 +92,9 @@ def test_a_failure_is_never_stored(store: AnswerStore) -> None:
     assert healed.batches == [["b"]]
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, VLMError])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ModelError])
 def test_what_ends_the_run_loses_only_the_batch_in_flight(store: AnswerStore, stop: type[BaseException]) -> None:
-    def until_five(question: Question) -> Reply:
+    def until_five(question: Request) -> Reply:
         if question.prompt == "5":
             raise stop("stop")
         return echo(question)
@@ -132,15 +132,15 @@ def test_questions_that_fail_for_themselves_do_not_stop_the_others() -> None:
 
 def test_a_model_that_loses_an_answer_is_found_out() -> None:
     class Short(Scripted):
-        def answer(self, questions: Sequence[Question]) -> list[Reply]:
+        def answer(self, questions: Sequence[Request]) -> list[Reply]:
             return super().answer(questions)[1:]
 
-    with pytest.raises(VLMError, match="1 answers to 2 questions"):
+    with pytest.raises(ModelError, match="1 answers to 2 requests"):
         ask(Short(echo), [q("a"), q("b")], None)
 
 
 def test_a_batch_size_of_zero_is_refused() -> None:
-    with pytest.raises(VLMError, match="at least one question"):
+    with pytest.raises(ModelError, match="at least one request"):
         ask(Scripted(echo), [q("a")], None, batch_size=0)
 
 

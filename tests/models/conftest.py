@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from taxtune.data import content_hash
-from taxtune.vlm import Question
+from taxtune.models import Request
 from tests.tiny_models import make_checkpoint
 
 
@@ -39,5 +39,5 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def question() -> Callable[[str, Path], Question]:
-    return lambda prompt, image: Question(prompt, image, content_hash(image))
+def request_for() -> Callable[[str, Path], Request]:
+    return lambda prompt, image: Request(prompt, image, content_hash(image))

@@ -1,0 +1,86 @@
+"""From what a user names or hands over to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from taxtune.errors import ModelError
+from taxtune.models.base import Model, ModelSettings
+from taxtune.models.functions import FunctionModel
+
+__all__ = ["DEFAULT_LOCAL", "ENTRY_POINTS", "make_model"]
+
+#: What "local" alone stands for where text is wanted: the judge of paper 2.
+DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
+#: The group of entry points through which a package offers models of its own: a name and a factory.
+ENTRY_POINTS = "taxtune.vlms"
+
+
+def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings | None = None) -> Model:
+    """Returns the model that is meant; nothing is loaded or asked yet.
+
+    Args:
+        spec: A model, as it is; a function (see `FunctionModel`); or the name of one: "local:MODEL" for a Hugging Face
+            name or a folder that transformers runs on this machine, "NAME" or "NAME:MODEL" for a model that an
+            installed package offers under the entry points `taxtune.vlms`, else any model that litellm reaches, with
+            its provider ("openai/gpt-4o").
+        settings: How it is run.
+
+    Raises:
+        ModelError: If nothing is named, the package's factory fails or gives no model, or a function cannot be called
+            with an image and a prompt.
+    """
+    settings = settings or ModelSettings()
+    if not isinstance(spec, str):
+        return spec if isinstance(spec, Model) else FunctionModel(spec, concurrency=settings.concurrency)
+    kind, colon, name = spec.partition(":")
+    if not spec.strip() or (kind == "local" and colon and not name):
+        raise ModelError("No model is named.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
+    if kind == "local":
+        return _local(name, settings)
+    offered = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if kind in offered:
+        return _from_package(offered[kind], name, settings)
+    from taxtune.models.api import ApiModel
+
+    return ApiModel(spec, settings)
+
+
+def _local(name: str, settings: ModelSettings) -> Model:
+    if settings.task == "text-generation":
+        from taxtune.models.text import LocalLLM
+
+        return LocalLLM(name or DEFAULT_LOCAL, settings)
+    if not name:
+        raise ModelError("No model is named.", value="local", remedy="Write local:MODEL.")
+    from taxtune.models.vision import LocalVLM
+
+    return LocalVLM(name, settings)
+
+
+def _from_package(point: EntryPoint, name: str, settings: ModelSettings) -> Model:
+    """Calls a package's factory with the settings that differ from the defaults, and `model` where one is named."""
+    default = ModelSettings()
+    given = {
+        one.name: getattr(settings, one.name)
+        for one in fields(settings)
+        if getattr(settings, one.name) != getattr(default, one.name)
+    }
+    whose = f"The model {point.name!r} of the entry point {point.value!r}"
+    try:
+        made = point.load()(**given, **({"model": name} if name else {}))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{whose} cannot be made: {type(error).__name__}: {error}.",
+            remedy="Check the settings, and the package that offers it.",
+        ) from error
+    if isinstance(made, Model):
+        return made
+    if callable(made):
+        return FunctionModel(made, concurrency=settings.concurrency)
+    raise ModelError(f"{whose} is neither a model nor a function.", value=made)
