@@ -228,13 +228,13 @@ def paired(result: Result, name: str, other: str, metric: str) -> Paired:
         return found.metrics.get(metric)
     found = result.against(other, name)
     value = None if found is None else found.metrics.get(metric)
-    return None if value is None else PairedDifference(-value.difference, -value.high, -value.low, value.p_value)
+    return None if value is None else -value
 
 
 def headline(result: Result) -> str:
     """Returns the main finding on the held-out split in a sentence or two, with its numbers and intervals.
 
-    A difference that chance explains (p of 0.05 or more) is called no clear difference, whatever its sign.
+    A difference that is not significant is called no clear difference, whatever its sign.
     """
     if isinstance(result, TuneResult):
         return _headline(result, result.objective, "winner")

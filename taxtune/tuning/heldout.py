@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,11 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import (
-    PairedDifference,
-    bootstrap_information,
-    bootstrap_mean,
-    bootstrap_scores,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
     paired_bootstrap,
-    paired_information,
-    paired_mean,
 )
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
@@ -100,13 +98,10 @@ def compare_templates(
                 ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
                 measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
             ),
-            intervals=bootstrap_scores(tree, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | bootstrap_information(information, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | {key: bootstrap_mean(values, seed=seed) for key, values in found.shares.items()}
-            | {
-                key: bootstrap_mean(known, seed=seed)
-                for key, values in found.measures.items()
-                if len(known := values[~np.isnan(values)])
+            intervals={
+                key: ends
+                for key, ends in bootstrap(*found.samples(tree, target, information), seed=seed).items()
+                if not np.isnan(ends.estimate)  # a metric that gives no answer a value
             },
             rows=evaluations[name].rows,
             full=None if part is None else _on_full(part, found, target, seed),
@@ -115,16 +110,16 @@ def compare_templates(
         )
         for name, found in placed.items()
     )
-    whole = {name: replace(found, nodes=part.on_full(found.nodes)) for name, found in placed.items()} if part else {}
-    pairs = [(later, earlier) for i, earlier in enumerate(placed) for later in list(placed)[i + 1 :]]
+    samples = {name: found.samples(tree, target, information) for name, found in placed.items()}
+    whole = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
     return results, tuple(
         Difference(
             later,
             earlier,
-            _differences(tree, placed[later], placed[earlier], target, seed, information),
-            {} if part is None else _differences(part.full, whole[later], whole[earlier], part.on_full(target), seed),
+            paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
+            paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
         )
-        for later, earlier in pairs
+        for earlier, later in itertools.combinations(placed, 2)
     )
 
 
@@ -155,34 +150,40 @@ class _Placed:
             {name: np.array([row.measures.get(name) for row in rows], dtype=np.float64) for name in metrics},
         )
 
+    def samples(self, taxonomy: Taxonomy, target: NDArray[np.int64], information: Information) -> list[Sample]:
+        """Returns what the scores on the tree, in bits, and the other means are made of."""
+        return [
+            hierarchical_sample(taxonomy, self.nodes, target, off_tree=self.as_child),
+            information_sample(information, self.nodes, target, off_tree=self.as_child),
+            *(Sample.mean(key, values) for key, values in {**self.shares, **self.measures}.items()),
+        ]
+
+
+def _full_sample(part: Domain, found: _Placed, target: NDArray[np.int64]) -> Sample:
+    return hierarchical_sample(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child)
+
 
 def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int) -> FullTreeScores:
     """Returns the scores of the placements on the whole taxonomy."""
-    nodes, target = part.on_full(found.nodes), part.on_full(target)
     return FullTreeScores(
         domain=part.label,
         root=part.full_label,
-        scores=score(part.full, nodes, target, off_tree=found.as_child),
-        intervals=bootstrap_scores(part.full, nodes, target, off_tree=found.as_child, seed=seed),
+        scores=score(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child),
+        intervals=bootstrap(_full_sample(part, found, target), seed=seed),
     )
 
 
-def _differences(
-    taxonomy: Taxonomy,
-    a: _Placed,
-    b: _Placed,
-    target: NDArray[np.int64],
-    seed: int,
-    information: Information | None = None,
-) -> dict[str, PairedDifference]:
-    changes: dict[str, Any] = {"off_tree_a": a.as_child, "off_tree_b": b.as_child, "seed": seed}
-    found = paired_bootstrap(taxonomy, a.nodes, b.nodes, target, **changes)
-    if information is None:  # on the whole taxonomy, where only what depends on the root is told
-        return found
-    found |= paired_information(information, a.nodes, b.nodes, target, **changes)
-    found |= {key: paired_mean(a.shares[key], b.shares[key], seed=seed) for key in a.shares}
-    for key, values in a.measures.items():
-        both = ~np.isnan(values) & ~np.isnan(b.measures[key])
-        if both.any():
-            found[key] = paired_mean(values[both], b.measures[key][both], seed=seed)
-    return found
+def _pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """Returns samples in pairs; of a metric that lacks a value on either side the examples that have both."""
+    pairs = []
+    for one, other in zip(a, b, strict=True):
+        names = list(one.parts)
+        if len(names) == 1:
+            (name,) = names
+            both = ~np.isnan(one.parts[name]) & ~np.isnan(other.parts[name])
+            if not both.any():
+                continue
+            if not both.all():
+                one, other = (Sample.mean(name, each.parts[name][both]) for each in (one, other))
+        pairs.append((one, other))
+    return pairs
