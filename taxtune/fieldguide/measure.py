@@ -105,7 +105,7 @@ def measure(
     from taxtune.taxonomy import read_taxonomy
 
     taxonomy = read_taxonomy(dataset / "taxonomy.csv")
-    examples = load_examples("manifest", dataset / "manifest.csv", taxonomy)
+    examples = load_examples(dataset / "manifest.csv", taxonomy)
     with (dataset / "manifest.csv").open(newline="", encoding="utf-8") as stream:
         degraded_by_image = {row["image"]: row["degraded"] == "yes" for row in csv.DictReader(stream)}
     degraded = np.array([degraded_by_image[example.id] for example in examples])

@@ -26,7 +26,7 @@ def _rows(folder: Path) -> list[dict[str, str]]:
 
 def test_it_reads_like_any_other_data_set(folder: Path) -> None:
     taxonomy = read_taxonomy(folder / "taxonomy.csv")
-    examples = load_examples("manifest", folder / "manifest.csv", taxonomy)
+    examples = load_examples(folder / "manifest.csv", taxonomy)
     assert len(examples) == 40
     assert all(taxonomy.labels[example.target] == example.label for example in examples)
     assert all(taxonomy.node(example.target).rank == "species" for example in examples)

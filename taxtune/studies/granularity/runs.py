@@ -170,11 +170,8 @@ def _read_examples(
 ) -> Sequence[Example]:
     from taxtune.data import load_examples
 
-    kind = "folder" if path.is_dir() else "inat21" if path.suffix == ".json" else "manifest"
     with late_progress("images checked") as show:
-        examples = load_examples(
-            kind, path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show
-        )
+        examples = load_examples(path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show)
     check_targets(np.array([e.target for e in examples], dtype=np.int64), taxonomy, str(path))
     return examples
 
