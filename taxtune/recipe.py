@@ -73,8 +73,8 @@ class Recipe(Settings):
         description: For people.
         seed: Seeds the splits, the proposer and the bootstrap.
         iterations: Templates to try after the baseline.
-        max_missing: Largest share of images without an answer, or without a value of what the objective measures, before
-            an iteration is void.
+        max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
+            iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for objectives that ask one.

@@ -17,7 +17,7 @@ from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.cli.options import note
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import load_recipe
-from taxtune.report.progress import Progress
+from taxtune.report.progress import Progress, ProgressCallback
 from taxtune.report.tables import differences_table, heldout_table, print_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -62,32 +62,17 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[ProgressCallback]:
         with Progress(quiet=quiet) as progress:
             parts.on_note = progress.note
             parts.on_images = progress.on_images
-            yield ProgressCallback(progress)
+            yield _Interruptible(progress)
     finally:
         with suppress(OSError):
             for folder in made:
                 folder.rmdir()
 
 
-class ProgressCallback:
-    """Shows a run in the terminal."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.on_answers = progress.on_answers
-        self.on_iteration = progress.on_iteration
-        self.on_heldout = progress.on_heldout
-        self.note = progress.note
-
-    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
-        """Begins the display of a run."""
-        experiment = tuner.experiment
-        self._progress.start(
-            experiment.iterations, len(experiment.splits.tuning), name=experiment.objective.name, done=len(done)
-        )
+class _Interruptible(ProgressCallback):
+    """Shows a run in the terminal, and takes note when it is being ended."""
 
     def on_stop(self, status: str) -> None:
-        """Takes note that the run is being ended."""
         interrupts.heard()
 
 

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from taxtune.models import ModelSettings
+
 __all__ = ["FloatArray", "Identity", "ManyReferencesMeasure", "Measure", "MeasureSettings", "PairwiseMeasure"]
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +40,9 @@ class MeasureSettings:
         concurrency: Calls of a judge under way at a time, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
         on_progress: Called with how many pairs are done and how many there are.
+        judge: How a judge is run, in full; made from the settings above where left out.
+        demonstrations: A YAML file of demonstrations for LAVE in place of ours.
+        yes_no_demonstrations: The same for references that are yes or no.
     """
 
     device: str = "auto"
@@ -47,6 +52,9 @@ class MeasureSettings:
     concurrency: int = 8
     chunker: str = "spacy"
     on_progress: Callable[[int, int], None] | None = None
+    judge: ModelSettings | None = None
+    demonstrations: Path | None = None
+    yes_no_demonstrations: Path | None = None
 
 
 @runtime_checkable

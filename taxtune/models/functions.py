@@ -18,7 +18,7 @@ from taxtune.models.base import Answer, Failure, Identity, Reply, Request
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["FunctionModel"]
+__all__ = ["FunctionModel", "function_identity"]
 
 _FORMS = (
     "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
@@ -252,6 +252,11 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
     if len(names) == 1:
         return ("prompt",), takes_lists
     return ("prompt", "image") if names[0] in ("prompt", "prompts") else ("image", "prompt"), takes_lists
+
+
+def function_identity(function: Callable[..., Any]) -> Identity:
+    """Returns what a function is known by: its name and a hash of what it does, as far as its source tells."""
+    return {"kind": "function", "name": _name(function), "source": _digest(function)}
 
 
 def _digest(function: Callable[..., Any]) -> str:

@@ -52,7 +52,11 @@ OWN_COLOUR, OWN_MARKER = "#e69f00", "D"
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
 MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")
 #: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the reader's dark mode.
-_VARIABLES = {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"} | {v: k for k, v in COLOURS.items()} | {OWN_COLOUR: "own"}
+_VARIABLES = (
+    {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"}
+    | {v: k for k, v in COLOURS.items()}
+    | {OWN_COLOUR: "own"}
+)
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,

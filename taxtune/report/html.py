@@ -255,4 +255,3 @@ def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, An
         "seconds": record.usage.seconds,
         "cells": [wording.number(wording.score_of(scores, key), key) for key in metrics],
     }
-

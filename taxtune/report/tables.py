@@ -10,8 +10,8 @@ from taxtune.report.audited import audit_sentences
 from taxtune.report.wording import (
     INFORMATION,
     METRICS,
-    Result,
     SHARES,
+    Result,
     difference_rows,
     headline,
     interval,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
@@ -252,7 +252,7 @@ def _headline(result: Result, objective: str, name: str) -> str:
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
     found = paired(result, name, "baseline", objective)
     if found is None:  # a function of all scores, of which single images have no share
-        return f"{images} the scores of baseline and tuned template are as below; {meaning(objective)} is a function of them."
+        return f"{images} see the scores below: the objective {objective!r} is a function of them, without an interval."
     before, after = (scores[key].get(objective) for key in ("baseline", name))
     what = meaning(objective)
     if objective in _ROOTED and result.heldout[0].full is not None:

@@ -28,7 +28,9 @@ _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _ITERATION, _RECORDED, _COMPARISON = "taxtune.iteration", "taxtune.recorded", "taxtune.comparison"
 _PARAMETERS_A_CALL, _METRICS_A_CALL = 100, 1000
 #: What the parent run shows as curves over the iterations, besides the run's own metrics.
-_CURVES = frozenset({"hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "depth", "value", "missing", "cost_usd", "seconds"})
+_CURVES = frozenset(
+    {"hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "depth", "value", "missing", "cost_usd", "seconds"}
+)
 T = TypeVar("T")
 
 

@@ -1,4 +1,4 @@
-"""Tuning runs with different objectives from the same baseline, splits, seed and answers, and templates side by side."""
+"""Runs with different objectives from the same baseline, splits, seed and answers, and templates side by side."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
+from taxtune.models import Answer, Failure, Model, Request, ask
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
 from taxtune.tuning.template import render
-from taxtune.models import Answer, Failure, Model, Request, ask
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
@@ -35,7 +35,7 @@ class Evaluation:
 
     Attributes:
         rows: One row an image, in the order given.
-        scores: Scores over the images that were answered; None where none was, or what the objective needs has no value.
+        scores: Scores over the images that were answered; None where none was, or what is tuned for has no value.
         usage: Tokens, cost and how many answers came from the store.
         retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down), the judge's too.
         judged: What measures asked a language model; None where none did.
@@ -134,7 +134,12 @@ class Evaluator:
         values = iter(measured)
         for i, (example, reply) in enumerate(zip(examples, replies, strict=True)):
             truth = "/".join(self.taxonomy.path(example.target))
-            known = {"example": example.id, "image": example.image.name, "target": example.target, "truth": truth}
+            known: dict[str, Any] = {
+                "example": example.id,
+                "image": example.image.name,
+                "target": example.target,
+                "truth": truth,
+            }
             if not isinstance(reply, Answer):
                 rows.append(ExampleRow(**known, failure=reply.reason))
                 continue
@@ -201,9 +206,7 @@ class Evaluator:
                 for name in self.needs
                 if values.get(name) is None
             ]
-            rows[i] = replace(
-                rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None
-            )
+            rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
 
     def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:

@@ -29,8 +29,7 @@ from taxtune.tuning.template import check_template
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
-    from taxtune.models import Model
-    from taxtune.models import AnswerStore
+    from taxtune.models import AnswerStore, Model
     from taxtune.tuning.metrics import Metric
 
 __all__ = ["Experiment", "check_baseline", "label_names", "template_variables", "trivial_scores"]
@@ -70,9 +69,7 @@ def check_baseline(prompt: PromptSettings, forbidden: tuple[str, ...], source: P
         TemplateError: Naming the recipe, where there is one, and the key.
     """
     try:
-        check_template(
-            prompt.baseline, earlier=(), forbidden_labels=forbidden, sample=template_variables(prompt)
-        )
+        check_template(prompt.baseline, earlier=(), forbidden_labels=forbidden, sample=template_variables(prompt))
     except TemplateError as error:
         key = "baseline" if source is None else "prompt.baseline"
         raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None

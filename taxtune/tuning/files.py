@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError
 from taxtune.report.wording import redact
-from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult, upgraded
 
 if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
 
-__all__ = ["describe", "places", "read_result", "upgraded", "write_result"]
+__all__ = ["describe", "places", "read_result", "write_result"]
 
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
@@ -121,22 +121,6 @@ def _unfinished(folder: Path) -> TuneResult:
         differences=(),
         folder=str(folder),
     )
-
-
-def upgraded(data: Any) -> Any:
-    """Returns records as this version has them: earlier ones kept a judge's rating under a key of its own."""
-    if isinstance(data, list):
-        return [upgraded(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    data = {key: upgraded(value) for key, value in data.items()}
-    if "lave" in data and "measures" not in data and "hp" in data:
-        rating, rationale = data.pop("lave"), data.pop("rationale", None)
-        row = "example" in data
-        data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
-        if row:
-            data["remarks"] = {} if rationale is None else {"lave": rationale}
-    return data
 
 
 def _json(file: Path) -> dict[str, Any]:

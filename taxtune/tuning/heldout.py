@@ -94,7 +94,7 @@ def compare_templates(
             scores=TemplateScores(
                 **score(tree, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
                 **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                **{key: float(values.mean()) for key, values in found.shares.items()},
+                **{key: float(values.mean()) for key, values in found.shares.items()},  # type: ignore[arg-type]
                 ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
                 measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
             ),

@@ -24,11 +24,10 @@ from pydantic import TypeAdapter
 from taxtune.atomic import write_text
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning.databases import database_problem
-from taxtune.tuning.objective import Objective
-from taxtune.tuning.proposers.base import Proposal, Trial
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.proposers.base import Proposal
+from taxtune.tuning.records import IterationRecord, upgraded
 
-__all__ = ["Claim", "History", "as_trials", "best", "check_unused", "read_attributes"]
+__all__ = ["Claim", "History", "best", "check_unused", "read_attributes", "read_records"]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
@@ -203,7 +202,7 @@ class History:
                     return Claim(
                         trial.number,
                         _PROPOSAL.validate_python(attributes["proposal"]) if "proposal" in attributes else None,
-                        _RECORD.validate_python(attributes["record"]) if "record" in attributes else None,
+                        _RECORD.validate_python(upgraded(attributes["record"])) if "record" in attributes else None,
                     )
             if len(trials) > total:
                 return None
@@ -236,7 +235,7 @@ class History:
         """Returns the finished iterations in their order."""
         trials = self._study.get_trials(deepcopy=False)
         return [
-            _RECORD.validate_python(trial.user_attrs["record"])
+            _RECORD.validate_python(upgraded(trial.user_attrs["record"]))
             for trial in trials
             if trial.state.is_finished() and "record" in trial.user_attrs
         ]
@@ -330,30 +329,30 @@ def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
     return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
 
 
-def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[Trial]:
-    """Returns the history as the proposers see it."""
+def read_records(folder: Path) -> list[IterationRecord]:
+    """Returns the finished iterations of a run in their order; nothing is changed.
+
+    Args:
+        folder: The run's folder, which holds a history.
+
+    Raises:
+        TaxtuneError: If the history cannot be read.
+    """
+    import optuna
+
+    try:
+        storage = f"sqlite:///{(folder / 'history.db').resolve()}"
+        (name,) = optuna.get_all_study_names(storage)
+        trials = optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
+    except Exception as error:
+        problem = database_problem(error) or ("it holds no run" if isinstance(error, ValueError) else None)
+        if problem is None:
+            raise
+        raise TaxtuneError(f"The history cannot be read: {problem}.", file=folder / "history.db") from error
     return [
-        Trial(
-            iteration=record.iteration,
-            template=record.template,
-            state="complete" if record.scores is not None else "failed",
-            hp=None if record.scores is None else record.scores.hp,
-            hr=None if record.scores is None else record.scores.hr,
-            hf=None if record.scores is None else record.scores.hf,
-            accuracy=None if record.scores is None else record.scores.accuracy,
-            ihp=None if record.scores is None else record.scores.ihp,
-            ihr=None if record.scores is None else record.scores.ihr,
-            ihf=None if record.scores is None else record.scores.ihf,
-            lave=None if record.scores is None else record.scores.lave,
-            abstained=None if record.scores is None else record.scores.abstained,
-            off_tree=None if record.scores is None else record.scores.off_tree,
-            value=None if record.scores is None else objective.value(record.scores),
-            feasible=record.feasible,
-            reason=record.reason,
-            parameters=dict(record.parameters),
-            rejected=record.rejected,
-        )
-        for record in records
+        _RECORD.validate_python(upgraded(trial.user_attrs["record"]))
+        for trial in trials
+        if trial.state.is_finished() and "record" in trial.user_attrs
     ]
 
 

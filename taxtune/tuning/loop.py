@@ -172,9 +172,7 @@ class Tuner:
             return record, failure.final
 
         examples = self.experiment.splits.tuning
-        evaluation = evaluator.evaluate(
-            proposal.template, examples, partial(self.callbacks.tell, "on_answers")
-        )
+        evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",

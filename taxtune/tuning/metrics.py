@@ -239,7 +239,9 @@ def as_metrics(given: Mapping[str, Callable[[ExampleRow], Any]] | None) -> dict[
                 remedy=f"Choose letters, digits and dashes, and none of {', '.join(sorted(taken))}.",
             )
         if not callable(function):
-            raise DataError(f"The metric {name!r} is not a function.", value=function, remedy="Give a function of a row.")
+            raise DataError(
+                f"The metric {name!r} is not a function.", value=function, remedy="Give a function of a row."
+            )
     return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import LLMProposerSettings
 from taxtune.tracking.store import check_store
-from taxtune.tuning.history import check_unused
 from taxtune.tuning.experiment import check_baseline, label_names, trivial_scores
 from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.history import check_unused
 from taxtune.tuning.metrics import MeasureMetric
 from taxtune.tuning.objective import asks_a_model
 
@@ -92,7 +93,9 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
     examples = attempt(lambda: parts.examples) if taxonomy is not None else None
     splits = attempt(lambda: parts.splits) if examples is not None else None
-    trivial = attempt(lambda: trivial_scores(parts.taxonomy, parts.domain, parts.splits)) if splits is not None else None
+    trivial = (
+        attempt(lambda: trivial_scores(parts.taxonomy, parts.domain, parts.splits)) if splits is not None else None
+    )
     if splits is not None:
         attempt(lambda: parts.information)
         attempt(lambda: _check_baseline(parts))
@@ -106,7 +109,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     rated = [name for name in objectives if asks_a_model(name)]
     judge = None
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
-    judges = [metric for name in rated if (metric := attempt(lambda name=name: parts.metric(name))) is not None]
+    judges = [metric for name in rated if (metric := attempt(partial(parts.metric, name))) is not None]
     for metric in judges:
         notes += tuple(attempt(metric.check) or ())
     attempt(lambda: _check_output(parts, compared, resume=resume))

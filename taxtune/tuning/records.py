@@ -28,6 +28,7 @@ __all__ = [
     "TuneResult",
     "Usage",
     "sum_judged",
+    "upgraded",
 ]
 
 State = Literal["complete", "failed", "void"]
@@ -102,6 +103,22 @@ class Judged:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+
+
+def upgraded(data: Any) -> Any:
+    """Returns records as this version has them: earlier ones kept a judge's rating under a key of its own."""
+    if isinstance(data, list):
+        return [upgraded(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    data = {key: upgraded(value) for key, value in data.items()}
+    if "lave" in data and "measures" not in data and "hp" in data:
+        rating, rationale = data.pop("lave"), data.pop("rationale", None)
+        row = "example" in data
+        data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
+        if row:
+            data["remarks"] = {} if rationale is None else {"lave": rationale}
+    return data
 
 
 def sum_judged(accounts: Sequence[Judged]) -> Judged | None:
@@ -526,9 +543,7 @@ class ComparisonResult(_Result):
 
 def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:
     left_out = ("provenance", "differences", "runs")
-    return {
-        f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out
-    }
+    return {f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out}
 
 
 def _plain(value: Any) -> Any:

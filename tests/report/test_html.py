@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from taxtune.report.provenance import Provenance
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import HierarchicalScores
@@ -17,7 +18,6 @@ from taxtune.report import write_report
 from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report
-from taxtune.report.provenance import Provenance
 from taxtune.tuning.records import ComparisonResult, FullTreeScores, TuneResult
 from tests.report import samples
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from taxtune.tuning.listeners import FilesListener
+from taxtune.tuning.session import Session
 
 from taxtune.errors import ModelError, RecipeError, VLMError
 from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
@@ -16,12 +18,10 @@ from taxtune.models.api_errors import load_litellm
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.listeners import FilesListener
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TemplateScores
-from taxtune.tuning.session import Session
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import ToyVLM, make_session

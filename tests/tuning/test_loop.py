@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from taxtune.tuning.listeners import SilentListener
 
 from taxtune.errors import ResumeError, TemplateError, VLMError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.listeners import SilentListener
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.plan import make_plan
 from tests.tuning.toy import ToyVLM, make_session

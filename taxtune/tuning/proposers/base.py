@@ -131,4 +131,4 @@ class Proposer(Protocol):
         Raises:
             ProposerError: What is missing, and what to do.
         """
-        return None
+        return

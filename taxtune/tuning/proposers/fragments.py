@@ -33,9 +33,9 @@ class FragmentsProposer(Proposer):
     iteration and the seed alone: the history is replayed into a study in memory whose sampler is seeded with
     (seed, iteration). So a resumed run proposes what an uninterrupted one would have.
 
-    TPE looks only at the order of the trials' values. `IterationRecord.value` orders infeasible templates (hR below the floor)
-    below all feasible ones, nearer to the floor first, so no constraint has to be told apart from it. Trials without
-    parameters (the baseline) or without a value (failed) teach TPE nothing.
+    TPE looks only at the order of the iterations' values. `IterationRecord.value` orders infeasible templates (hR below
+    the floor) below all feasible ones, nearer to the floor first, so no constraint has to be told apart from it.
+    Iterations without parameters (the baseline) or without a value (failed) teach TPE nothing.
 
     Args:
         fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file or of a folder of
@@ -63,7 +63,9 @@ class FragmentsProposer(Proposer):
     def check(self) -> None:
         """Does nothing: the fragments were checked when they were read, and nothing else is needed."""
 
-    def propose(self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a composition that passes `check`; see `Proposer.propose`.
 
         Raises:

@@ -102,7 +102,9 @@ class LLMProposer(Proposer):
         with _explained():
             self._chat.check()
 
-    def propose(self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:

@@ -15,8 +15,8 @@ from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.template import FILTERS, MAX_SOURCE
 from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages"]
 
