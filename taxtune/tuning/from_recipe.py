@@ -67,6 +67,7 @@ class Parts:
         recipe: The recipe.
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
+        own_mapper: A mapper in place of the recipe's.
         on_note: Called with remarks worth showing, such as how many images were left out and why.
         on_images: Called with the number of images read and how many there are to read.
     """
@@ -74,6 +75,7 @@ class Parts:
     recipe: Recipe
     folder: Path
     vlm: Model | None = None
+    own_mapper: Mapper | None = None
     on_note: Callable[[str], None] = _ignore
     on_images: Callable[[int, int], None] = _ignore
 
@@ -362,6 +364,8 @@ class Parts:
         from taxtune.mapping import Mapper
         from taxtune.mapping.similarity import make_similarity
 
+        if self.own_mapper is not None:
+            return self.own_mapper
         s = self.recipe.mapper
         spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
         return Mapper(self.taxonomy, make_similarity(spec), self.mapper_config)

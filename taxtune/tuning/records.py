@@ -61,7 +61,7 @@ class TemplateScores(HierarchicalScores):
     misinformation: float | None = None
     target_bits: float | None = None
     ranks: tuple[RankScores, ...] = ()
-    measures: dict[str, float] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get(self, key: str) -> float:
         """Returns a score by name: "hp", "ihr", or one of `measures`.
@@ -176,8 +176,8 @@ class ExampleRow:
     off_tree: bool = False
     ihp: float | None = None
     ihr: float | None = None
-    measures: dict[str, float | None] = field(default_factory=dict)
-    remarks: dict[str, str] = field(default_factory=dict)
+    measures: dict[str, float | None] = field(default_factory=dict, hash=False)
+    remarks: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
