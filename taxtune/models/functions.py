@@ -6,6 +6,7 @@ import asyncio
 import functools
 import hashlib
 import inspect
+import reprlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
@@ -176,9 +177,8 @@ class FunctionModel:
         if not isinstance(said, str):
             about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
             raise ModelError(
-                f"The function {self.name} gave no text for {about}.",
+                f"The function {self.name} gave {reprlib.repr(said)} for {about}, which is not text.",
                 file=request.image,
-                value=said,
                 remedy="Return a str; where there is no answer, raise an exception that says why.",
             )
         # Half a surrogate pair could not be stored.

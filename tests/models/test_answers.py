@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.models import Answer, AnswerStore, Identity, Request
+from taxtune.models import Answer, AnswerStore, Identity, ModelSettings, Request, make_model
 from taxtune.models.answers import answer_key
 
 IDENTITY: Identity = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
@@ -63,6 +63,18 @@ def test_the_schema_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_key_does_not_depend_on_the_order_of_the_identity() -> None:
     assert answer_key(dict(reversed(IDENTITY.items())), REQUEST) == answer_key(IDENTITY, REQUEST)
+
+
+def test_answers_of_earlier_versions_are_found() -> None:
+    """Keys as the stores of version 0.1 hold them."""
+    request = Request("What bird?", Path("a.jpg"), "f" * 64)
+    key = answer_key({"kind": "local", "model": "m", "temperature": 0.0}, request)
+    assert key == "87fa24802035b84314d33d75c53b0fff1488e0eb1a51bba3051a53842eef50d8"
+    api = make_model("openai/gpt-4o", ModelSettings(api_base="http://u:p@host/v1")).identity
+    assert answer_key(api, request) == "030cbbfc1252af6866445502a1b532d12fb4f619d89136a493eb13cd9f713241"
+    text = make_model("openai/gpt-4o-mini", ModelSettings(task="text-generation", max_tokens=256)).identity
+    key = answer_key(text, Request("Is it?"))
+    assert key == "efa1de9d0962c986bf8550a92d07c542ead50bbda709a54a8bb42fe8a9e91a44"
 
 
 def test_the_first_of_two_answers_stays(store: AnswerStore) -> None:
