@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS
 from taxtune.errors import ModelError
+from taxtune.store import Identity
 
 if TYPE_CHECKING:
     import tenacity
 
 __all__ = ["Answer", "Failure", "Identity", "Model", "ModelSettings", "Reply", "Request", "RetryPolicy", "Task"]
-
-#: Everything about a model that can change an answer, by name. It never holds a key or another secret.
-Identity = dict[str, str | int | float | None]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]

@@ -24,7 +24,7 @@ class LocalLLM(LocalModel):
 
     def _decoding(self) -> Identity:
         settings = self.settings
-        decoding: Identity = {"max_tokens": settings.max_tokens}
+        decoding: dict[str, str | int | float | None] = {"max_tokens": settings.max_tokens}
         if self.temperature > 0:
             decoding |= {"temperature": self.temperature, "seed": settings.seed}
         if settings.system_prompt is not None:
