@@ -45,7 +45,7 @@ class FunctionModel:
         identity: What the answers are stored under besides the function's name: text, or values by name. Left out, it
             is the function's attribute `identity` if it has one, or else a hash of its source, so that a changed
             function is asked anew. Only the function itself is looked at, not what it calls.
-        batch_size: Requests a call, at least 1.
+        batch_size: Requests a call, at least 1; of an async function at least twice `concurrency`.
         concurrency: Calls of an async function under way at a time, at least 1.
         max_pixels: Largest width times height of an image file.
 
@@ -63,11 +63,10 @@ class FunctionModel:
         concurrency: int = 8,
         max_pixels: int = DEFAULT_MAX_PIXELS,
     ) -> None:
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise ModelError("This is neither a model nor a function.", value=function, remedy=_FORMS)
         self.function = function
         self.name = _name(function)
-        self.batch_size = batch_size
         self.concurrency = concurrency
         self.max_pixels = max_pixels
         self._roles, takes_lists = _signature(function, self.name)
@@ -75,6 +74,8 @@ class FunctionModel:
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
         )
+        #: Requests a call that keep the function busy.
+        self.batch_size = max(batch_size, 2 * concurrency) if self._async else batch_size
         self._identity = getattr(function, "identity", None) if identity is None else identity
         self._has_answered = False
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from inspect import getattr_static
+from typing import Any, cast
 
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models.base import Model, ModelSettings
@@ -36,7 +37,7 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
     """
     settings = settings or ModelSettings()
     if not isinstance(spec, str):
-        return spec if isinstance(spec, Model) else FunctionModel(spec, concurrency=settings.concurrency)
+        return _as_model(spec, settings)
     kind, colon, name = spec.partition(":")
     if not spec.strip() or (kind == "local" and colon and not name):
         raise ModelError("No model is named.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
@@ -71,16 +72,19 @@ def _from_plugin(factory: Callable[..., Any], kind: str, name: str, settings: Mo
         if getattr(settings, one.name) != getattr(default, one.name)
     }
     try:
-        made = factory(**given, **({"model": name} if name else {}))
-    except TaxtuneError:
-        raise
+        return _as_model(factory(**given, **({"model": name} if name else {})), settings)
     except Exception as error:
-        raise ModelError(
-            f"The model {kind!r}, which a package adds, cannot be made: {type(error).__name__}: {error}.",
-            remedy="Check the settings, and the package's documentation.",
-        ) from error
-    if isinstance(made, Model):
-        return made
-    if callable(made):
-        return FunctionModel(made, concurrency=settings.concurrency)
-    raise ModelError(f"{kind!r}, which a package adds, makes neither a model nor a function.", value=made)
+        said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
+        raise ModelError(f"The model {kind!r}, which a package adds, cannot be made: {said}") from error
+
+
+def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Model:
+    # Not `isinstance`, which computes the identity in Python 3.11: it may hash the weights, or not be known yet.
+    if callable(getattr(given, "answer", None)) and getattr_static(given, "identity", None) is not None:
+        return cast(Model, given)
+    return FunctionModel(
+        cast(Callable[..., Any], given),
+        batch_size=settings.batch_size,
+        concurrency=settings.concurrency,
+        max_pixels=settings.max_pixels,
+    )
