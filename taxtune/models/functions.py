@@ -10,7 +10,7 @@ import reprlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
@@ -96,27 +96,23 @@ class FunctionModel:
         Raises:
             ModelError: If the function says so, gives what is no text, or has answered none of two requests or more.
         """
-        replies: dict[int, Reply] = {}
-        ready: list[tuple[int, tuple[Image.Image | None, str]]] = []
-        for place, request in enumerate(requests):
-            try:
-                ready.append((place, (self._image(request), request.prompt)))
-            except ImageError as error:
-                replies[place] = Failure(str(error), retryable=False)
+        replies: list[Reply] = []
         failed: list[Failure] = []
-        for (place, _), said in zip(ready, self._all([one for _, one in ready]), strict=True):
-            if isinstance(said, Exception):
-                replies[place] = Failure(self._reason(requests[place], said), retryable=True)
-                failed.append(replies[place])  # type: ignore[arg-type]
+        for request, said in zip(requests, self._said(requests), strict=True):
+            if isinstance(said, ImageError):
+                replies.append(Failure(str(said), retryable=False))
+            elif isinstance(said, Exception):
+                failed.append(Failure(self._reason(request, said), retryable=True))
+                replies.append(failed[-1])
             else:
-                replies[place] = Answer(self._text(requests[place], said), cost_usd=None)
-        self._has_answered |= len(failed) < len(ready)
+                replies.append(Answer(self._text(request, said)))
+                self._has_answered = True
         if len(failed) > 1 and not self._has_answered:
             raise ModelError(
                 f"The function {self.name} failed for all of {len(failed)} requests; the first: {failed[0].reason}",
                 remedy="Mend the function, then go on; the answers that came are kept.",
             )
-        return [replies[place] for place in range(len(requests))]
+        return replies
 
     def _image(self, request: Request) -> Image.Image | None:
         if request.image is None or "image" not in self._roles:
@@ -125,19 +121,28 @@ class FunctionModel:
         image.filename = str(request.image)  # type: ignore[attr-defined]
         return image
 
-    def _all(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> list[object]:
-        """Returns what the function gives for each input, or the exception that it raised."""
-        if self._batched:
-            return self._batch(inputs) if inputs else []
-        if self._async:
-            return list(_EVENT_LOOP.run(self._together(inputs)))
-        return [_caught(self._call, *one) for one in inputs]
-
     def _call(self, image: object, prompt: object) -> Any:
         given = {"image": image, "prompt": prompt}
         return self.function(*(given[role] for role in self._roles))
 
-    def _batch(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> list[object]:
+    def _call_one(self, request: Request) -> Any:
+        return self._call(self._image(request), request.prompt)
+
+    def _said(self, requests: Sequence[Request]) -> Sequence[object]:
+        """Returns what the function gives for each request, or the exception that it, or reading the image, raised."""
+        if not self._batched:
+            if self._async:
+                return cast(list[object], _EVENT_LOOP.run(self._together(requests)))
+            return [_caught(self._call_one, request) for request in requests]
+        images = [_caught(self._image, request) for request in requests]
+        good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
+        said = self._batch([(images[place], requests[place].prompt) for place in good])
+        return list((dict(enumerate(images)) | dict(zip(good, said, strict=True))).values())
+
+    def _batch(self, inputs: Sequence[tuple[object, str]]) -> list[object]:
+        if not inputs:
+            return []
+
         def call() -> object:
             result = self._call([image for image, _ in inputs], [prompt for _, prompt in inputs])
             return _EVENT_LOOP.run(result) if inspect.iscoroutine(result) else result
@@ -155,19 +160,19 @@ class FunctionModel:
             )
         return list(said)
 
-    async def _together(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> Sequence[object]:
+    async def _together(self, requests: Sequence[Request]) -> list[object]:
         places = asyncio.Semaphore(self.concurrency)
 
-        async def call(image: Image.Image | None, prompt: str) -> object:
+        async def call(request: Request) -> object:
             async with places:
                 try:
-                    return await self._call(image, prompt)
+                    return await self._call_one(request)
                 except ModelError:
                     raise
                 except Exception as error:
                     return error
 
-        return await asyncio.gather(*(call(*one) for one in inputs))
+        return await asyncio.gather(*map(call, requests))
 
     def _reason(self, request: Request, error: Exception) -> str:
         where = f"{request.image}: " if request.image is not None else ""

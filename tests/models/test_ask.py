@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from taxtune.data import content_hash
 from taxtune.errors import ModelError
 from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask
 
@@ -78,6 +81,29 @@ def test_the_same_question_is_asked_once_and_costs_once() -> None:
         ("said a i", True),
         ("said a i", True),
     ]
+
+
+def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(
+    store: AnswerStore, pictures: list[Path], tmp_path: Path
+) -> None:
+    copy, lost = tmp_path / "copy.png", tmp_path / "lost.png"
+    shutil.copy(pictures[0], copy)
+    requests = [
+        Request("a", pictures[0]),
+        Request("a", copy),
+        Request("a"),
+        Request("a", lost),
+        Request("a", pictures[1]),
+    ]
+    model = Scripted(echo)
+    replies = ask(model, requests, store)
+    assert [len(batch) for batch in model.batches] == [3]
+    assert [isinstance(reply, Answer) and reply.cached for reply in replies] == [False, True, False, False, False]
+    assert isinstance(replies[3], Failure)
+    assert "lost.png" in replies[3].reason
+    assert not replies[3].retryable
+    hashed = Request("a", copy, content_hash(copy))
+    assert ask(model, [hashed], store) == [replace(replies[0], cached=True)]  # type: ignore[type-var]
 
 
 def test_a_failure_is_never_stored(store: AnswerStore) -> None:

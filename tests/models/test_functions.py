@@ -206,10 +206,12 @@ def test_what_cannot_be_called_with_image_and_prompt_is_refused(function: Any) -
 
 
 def test_a_lost_image_fails_alone(asked: list[Request], tmp_path: Path) -> None:
-    replies = FunctionModel(looked).answer([Request("one", tmp_path / "lost.png"), asked[1]])
-    assert isinstance(replies[0], Failure)
-    assert "lost.png" in replies[0].reason
-    assert isinstance(replies[1], Answer)
+    for function in (looked, async_looked, batch):
+        replies = FunctionModel(function).answer([Request("one", tmp_path / "lost.png"), asked[1]])
+        assert isinstance(replies[0], Failure)
+        assert "lost.png" in replies[0].reason
+        assert not replies[0].retryable
+        assert texts(replies[1:]) == ["two 1.png RGB"]
 
 
 def test_half_a_surrogate_pair_can_be_stored(tmp_path: Path) -> None:
