@@ -8,7 +8,8 @@ import hashlib
 import inspect
 import reprlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,16 +97,19 @@ class FunctionModel:
         Raises:
             ModelError: If the function says so, gives what is no text, or has answered none of two requests or more.
         """
+        started = time.perf_counter()
+        said_to_all = self._said(requests)
+        seconds = (time.perf_counter() - started) / max(len(requests), 1)
         replies: list[Reply] = []
         failed: list[Failure] = []
-        for request, said in zip(requests, self._said(requests), strict=True):
+        for request, said in zip(requests, said_to_all, strict=True):
             if isinstance(said, ImageError):
                 replies.append(Failure(str(said), retryable=False))
             elif isinstance(said, Exception):
                 failed.append(Failure(self._reason(request, said), retryable=True))
                 replies.append(failed[-1])
             else:
-                replies.append(Answer(self._text(request, said)))
+                replies.append(Answer(self._text(request, said), seconds=seconds))
                 self._has_answered = True
         if len(failed) > 1 and not self._has_answered:
             raise ModelError(
@@ -153,12 +157,13 @@ class FunctionModel:
                 return [said]
             half = len(inputs) // 2
             return self._batch(inputs[:half]) + self._batch(inputs[half:])
-        if isinstance(said, str | bytes) or not isinstance(said, Sequence) or len(said) != len(inputs):
+        answers = list(said) if isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping) else None
+        if answers is None or len(answers) != len(inputs):
             raise ModelError(
                 f"The function {self.name} must give a list of {len(inputs)} answers to {len(inputs)} prompts.",
                 value=said,
             )
-        return list(said)
+        return answers
 
     async def _together(self, requests: Sequence[Request]) -> list[object]:
         places = asyncio.Semaphore(self.concurrency)
@@ -172,7 +177,12 @@ class FunctionModel:
                 except Exception as error:
                     return error
 
-        return await asyncio.gather(*map(call, requests))
+        calls = [asyncio.ensure_future(call(request)) for request in requests]
+        try:
+            return await asyncio.gather(*calls)
+        finally:  # what ends one call ends the others
+            for one in calls:
+                one.cancel()
 
     def _reason(self, request: Request, error: Exception) -> str:
         where = f"{request.image}: " if request.image is not None else ""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -76,6 +77,7 @@ async def async_batch(images: list[Any], prompts: list[str]) -> list[str]:
         batch,
         lambda prompts, images: batch(images, prompts),
         async_batch,
+        lambda images, prompts: np.array(batch(images, prompts)),
         FunctionModel(lambda pictures, questions: tuple(batch(pictures, questions)), batched=True),
     ],
 )
@@ -163,9 +165,22 @@ def test_a_model_error_ends_the_work_at_once(asked: list[Request]) -> None:
     def batch_no_key(images: list[Any], prompts: list[str]) -> list[str]:
         raise ModelError("No key.")
 
-    for function in (no_key, async_no_key, batch_no_key):
+    let_go: list[str] = []
+
+    async def one_no_key(image: Any, prompt: str) -> str:
+        if prompt == "one":
+            raise ModelError("No key.")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            let_go.append(prompt)
+        return prompt
+
+    for function in (no_key, async_no_key, batch_no_key, one_no_key):
         with pytest.raises(ModelError, match=r"^No key"):
             FunctionModel(function).answer(asked)
+    make_model(async_looked).answer(asked)  # what was let go has its turn to end
+    assert sorted(let_go) == ["three", "two"]
 
 
 @pytest.mark.parametrize("said", [None, 3, b"bytes", ["a"]])
