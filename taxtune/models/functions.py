@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Failure, Identity, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -197,8 +197,7 @@ class FunctionModel:
                 file=request.image,
                 remedy="Return a str; where there is no answer, raise an exception that says why.",
             )
-        # Half a surrogate pair could not be stored.
-        return said.strip().encode("utf-8", "replace").decode("utf-8")
+        return well_formed(said.strip())
 
 
 class _EventLoop:
