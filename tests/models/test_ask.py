@@ -9,7 +9,7 @@ import pytest
 
 from taxtune.data import content_hash
 from taxtune.errors import ModelError
-from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask
+from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask, check_model
 
 
 class Scripted:
@@ -163,6 +163,14 @@ def test_a_model_that_loses_an_answer_is_found_out() -> None:
 
     with pytest.raises(ModelError, match="1 answers to 2 requests"):
         ask(Short(echo), [q("a"), q("b")], None)
+
+
+def test_a_model_may_have_a_check() -> None:
+    model = Scripted(echo)
+    assert check_model(model) == []
+    for said in (None, [], ["Slow."]):
+        model.check = lambda said=said: said  # type: ignore[attr-defined]
+        assert check_model(model) == (said or [])
 
 
 def test_a_batch_size_of_zero_is_refused() -> None:
