@@ -266,7 +266,8 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
     takes_lists = any(one in ("images", "prompts") for one in names)
     if len(names) == 1:
         return ("prompt",), takes_lists
-    return ("prompt", "image") if names[0] in ("prompt", "prompts") else ("image", "prompt"), takes_lists
+    prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
+    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
 
 
 def _digest(function: Callable[..., Any]) -> str:

@@ -66,6 +66,7 @@ async def async_batch(images: list[Any], prompts: list[str]) -> list[str]:
         looked,
         lambda image, prompt: f" {looked(image, prompt)}\n",
         lambda prompt, image: looked(image, prompt),
+        lambda question, image: looked(image, question),
         lambda photo, question, /, style="short": looked(photo, question),
         lambda *both: looked(*both),
         functools.partial(lambda style, image, prompt: looked(image, prompt), "short"),
