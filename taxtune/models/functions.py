@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import inspect
 import reprlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -237,16 +238,18 @@ def _caught(call: Callable[..., object], *arguments: object) -> object:
         return error
 
 
+def _bare(function: Callable[..., Any]) -> Any:
+    """Returns what has a source: a function, or the class of a method or of an object with `__call__`."""
+    if inspect.ismethod(function):
+        return function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
 def _name(function: Callable[..., Any]) -> str:
-    plain = _plain(function)
-    return f"{plain.__module__}.{plain.__qualname__}"
-
-
-def _plain(function: Callable[..., Any]) -> Any:
-    """Returns what has a name and a source: the function of a partial, the class of an object with `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function if hasattr(function, "__qualname__") else type(function)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool]:
@@ -270,58 +273,42 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
     return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
 
 
-def _digest(function: Callable[..., Any]) -> str:
+def _digest(function: Any) -> str:
     """Returns a hash of what a function does, as far as it can be told from the function itself."""
-    return hashlib.sha256("\0".join(_described(function)).encode("utf-8", "replace")).hexdigest()[:16]
+    parts = []
+    while function is not None:
+        if isinstance(function, functools.partial):
+            parts += [_plain(function.args), _plain(function.keywords)]
+            function = function.func
+            continue
+        bare = _bare(function)
+        if isinstance(bare, FunctionType):
+            # What a lambda or an inner function was made with tells it from others of the same source.
+            parts.append(_plain(bare.__defaults__))
+            parts += [_plain(value) for value in inspect.getclosurevars(bare).nonlocals.values()]
+        parts.append(_source(bare))
+        function = getattr(function, "__wrapped__", None)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _described(function: Any) -> Iterator[str]:
-    if isinstance(function, functools.partial):
-        yield from (*map(_value, function.args), _value(function.keywords))
-        yield from _described(function.func)
-        return
-    plain = _plain(function)
-    while (inner := getattr(plain, "__wrapped__", None)) is not None:
-        yield from _own(plain)
-        plain = inner
-    yield from _own(plain)
-    if inspect.ismethod(function):
-        yield from _own(type(function.__self__))
+def _source(bare: Any) -> str:
+    """Returns the source; the bytecode where there is none, and of a lambda, of which a line may hold several."""
+    with contextlib.suppress(OSError, TypeError):
+        if getattr(bare, "__name__", "") != "<lambda>":
+            return inspect.getsource(bare)
+    return _plain(bare.__code__) if isinstance(bare, FunctionType) else ""
 
 
-def _own(plain: Any) -> Iterator[str]:
-    plain = getattr(plain, "__func__", plain)
-    if isinstance(plain, FunctionType):
-        # What a lambda or an inner function was made with tells it from others of the same source.
-        yield _value(plain.__defaults__)
-        for cell in plain.__closure__ or ():
-            try:
-                yield _value(cell.cell_contents)
-            except ValueError:  # not bound yet
-                continue
-    try:
-        if getattr(plain, "__name__", "") != "<lambda>":  # of which a line may hold several
-            yield inspect.getsource(plain)
-            return
-    except (OSError, TypeError):
-        pass
-    if isinstance(plain, FunctionType):
-        yield from _code(plain.__code__)
-
-
-def _code(code: CodeType) -> Iterator[str]:
-    yield code.co_code.hex()
-    yield repr(code.co_names)
-    for constant in code.co_consts:
-        yield from _code(constant) if isinstance(constant, CodeType) else (_value(constant),)
-
-
-def _value(value: object) -> str:
-    """Returns a plain value as text; of anything else, whose text may hold its address, its type."""
+def _plain(value: object) -> str:
+    """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
     if isinstance(value, str | bytes | int | float | bool | None):
         return repr(value)
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, set | frozenset):
+        return _plain(sorted(map(_plain, value)))
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_value(key)}: {_value(one)}' for key, one in value.items())}}}"
+        return _plain(list(value.items()))
+    if isinstance(value, CodeType):
+        return _plain([value.co_code, value.co_names, value.co_consts])
     return type(value).__qualname__

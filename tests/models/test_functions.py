@@ -290,11 +290,12 @@ def test_a_wrapped_function_is_known_by_wrapper_and_wrapped() -> None:
 
 def test_a_function_without_a_source_is_known_by_its_code() -> None:
     scope: dict[str, Any] = {"__name__": "typed"}
-    for said in ("one", "two"):
-        exec(f"def answer(image, prompt):\n    return [x for x in ['{said}']][0]", scope)  # as an interpreter does
-        scope[said] = make_model(scope["answer"]).identity
-    assert scope["one"]["model"] == "typed.answer"
-    assert scope["one"] != scope["two"]
+    identities = []
+    for code in ("[x for x in ['one']][0]", "[x for x in ['two']][0]", "str(prompt in {'a'})", "str(prompt in {'b'})"):
+        exec(f"def answer(image, prompt):\n    return {code}", scope)  # as an interpreter does
+        identities.append(make_model(scope["answer"]).identity)
+    assert {identity["model"] for identity in identities} == {"typed.answer"}
+    assert len({identity["source"] for identity in identities}) == 4
 
 
 def test_the_identity_can_be_given(tmp_path: Path) -> None:
