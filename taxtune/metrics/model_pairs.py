@@ -175,7 +175,7 @@ class ModelMeasure(PairwiseMeasure):
         for start in range(0, len(waiting), self.block):
             block = waiting[start : start + self.block]
             fresh = self.compute(block, progress.advance)
-            self._store.put(identity, block, fresh.tolist())
+            self._store.put(identity, zip(block, fresh.tolist(), strict=True))
             for pair, score in zip(block, fresh, strict=True):
                 scores[places[pair]] = score
                 if not np.isfinite(score):

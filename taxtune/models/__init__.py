@@ -6,8 +6,8 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore
-from taxtune.models.ask import ask, check_model, open_replies
+from taxtune.models.answers import AnswerStore, open_replies
+from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
 from taxtune.models.functions import FunctionModel, function_identity
 from taxtune.models.make import DEFAULT_LOCAL, make_model

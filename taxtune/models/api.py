@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
-    MessageTooLong,
+    CallError,
+    MessageTooLongError,
     RetryNotes,
-    Verdict,
-    judge,
+    classify,
     load_litellm,
     needed_keys,
     without_credentials,
     worth_waiting_for,
 )
-from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.thread_map import Effort, thread_map
 
 if TYPE_CHECKING:
@@ -162,23 +162,22 @@ class ApiModel:
         started = time.perf_counter()
         try:
             messages = self._messages(request)
-        except ImageError as problem:
-            return Failure(str(problem), retryable=False)
+        except ImageError as refused:
+            return Failure(str(refused), retryable=False)
         completion, error, attempts = self._complete(litellm, key, {"messages": messages}, effort)
         if error is None:
             effort.succeeded()
             return self._read(completion, time.perf_counter() - started)
-        verdict = judge(error, secrets=(key, self.settings.api_key))
-        if verdict.fatal:
-            raise self._fatal(litellm, verdict)
-        if verdict.passing:
+        problem = classify(error, secrets=(key, self.settings.api_key))
+        if problem.kind == "fatal":
+            raise self._fatal(litellm, problem)
+        if problem.retryable:
             effort.failed()
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
-        return Failure(f"{self._name} {verdict.reason.rstrip('.')}{tries}.", retryable=verdict.passing)
+        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.retryable)
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
-        # Half a surrogate pair, which a broken answer may hold, cannot be sent.
-        prompt = request.prompt.encode("utf-8", "replace").decode("utf-8")
+        prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:
             image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
@@ -218,7 +217,7 @@ class ApiModel:
         says so.
 
         Raises:
-            MessageTooLong: If the model cannot read that much.
+            MessageTooLongError: If the model cannot read that much.
             ModelError: If the key is missing or refused, the model does not exist, or the server is out of reach or
                 answers with errors after all attempts.
         """
@@ -228,18 +227,20 @@ class ApiModel:
         completion, error, attempts = self._complete(litellm, key, arguments)
         if error is None:
             return completion or Completion("")
-        verdict = judge(error, secrets=(key, self.settings.api_key))
-        if verdict.filtered:
+        problem = classify(error, secrets=(key, self.settings.api_key))
+        if problem.kind == "filtered":
             return Completion("", finish_reason="content_filter")
-        if verdict.too_long:
-            raise MessageTooLong(f"{self._name} finds the message too long.", remedy="Send less text.") from None
-        if verdict.fatal:
-            raise self._fatal(litellm, verdict) from None
+        if problem.kind == "too_long":
+            raise MessageTooLongError(f"{self._name} finds the message too long.", remedy="Send less text.") from None
+        if problem.kind == "fatal":
+            raise self._fatal(litellm, problem) from None
         tries = f", after {attempts} attempts" if attempts > 1 else ""
         remedy = (
-            "Go on with --resume when it answers again." if verdict.passing else f"Check the settings of {self._role}."
+            "Go on with --resume when it answers again."
+            if problem.retryable
+            else f"Check the settings of {self._role}."
         )
-        raise ModelError(f"{self._name} {verdict.reason.rstrip('.')}{tries}.", remedy=remedy) from None
+        raise ModelError(f"{self._name} {problem.reason.rstrip('.')}{tries}.", remedy=remedy) from None
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -324,9 +325,9 @@ class ApiModel:
             remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
         )
 
-    def _fatal(self, litellm: ModuleType, verdict: Verdict) -> ModelError:
-        remedy = verdict.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
-        return ModelError(f"{self._name} {verdict.reason.rstrip('.')}.", remedy=remedy)
+    def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
+        remedy = problem.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
+        return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
 
 
 def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | None:
@@ -344,7 +345,7 @@ def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | 
     except Exception:  # no price is known
         cost = None
     return Completion(
-        text=text.encode("utf-8", "replace").decode("utf-8"),
+        text=well_formed(text),
         refusal=str(refusal) if refusal else None,
         finish_reason=choices[0].finish_reason,
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from taxtune.errors import ModelError
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import tenacity
 
 __all__ = [
-    "MessageTooLong",
+    "CallError",
+    "MessageTooLongError",
     "RetryNotes",
-    "Verdict",
-    "judge",
+    "classify",
     "load_litellm",
     "needed_keys",
     "retry_after",
@@ -34,77 +34,74 @@ _NO_COMPLETION_SIGNS = ("expecting value", "empty or invalid response", "invalid
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
 
 
-class MessageTooLong(ModelError):  # noqa: N818 - as litellm's own name has it, it is a fact about the message
+class MessageTooLongError(ModelError):
     """A message has more tokens than the model reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What to make of an error.
+class CallError:
+    """What to make of an error of a call.
 
     Attributes:
+        kind: What it calls for. "retry": another attempt at once; "later": none now, though the same call may succeed
+            another time; "fatal": an end, as every other call would fail alike; "filtered": a content filter stopped
+            this call; "too_long": the model cannot read that much; "rejected": this call alone cannot be made.
         reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
-        retry: Whether the same call is worth another attempt at once.
-        passing: Whether it may succeed later.
-        fatal: Whether every other call would fail alike.
-        filtered: Whether a content filter stopped the call.
-        too_long: Whether the model cannot read that much.
         remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
     """
 
+    kind: Literal["retry", "later", "fatal", "filtered", "too_long", "rejected"]
     reason: str
-    retry: bool = False
-    passing: bool = False
-    fatal: bool = False
-    filtered: bool = False
-    too_long: bool = False
     remedy: str = ""
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed, now or later."""
+        return self.kind in ("retry", "later")
 
-def judge(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Verdict:
-    """Judges an error that litellm raised; `secrets` are cut out of the reason."""
+
+def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
+    """Returns what to make of an error that litellm raised; `secrets` are cut out of the reason."""
     status = getattr(error, "status_code", None)
     said = _said(error, secrets)
     low = str(error).lower()
     if status in (401, 403) or "missing credentials" in low:
         reason = f"refuses the key, or does not allow its use ({status or 'no key'}): {said}"
-        return Verdict(reason, fatal=True, remedy="Check {keys}, or the key that was given.")
+        return CallError("fatal", reason, "Check {keys}, or the key that was given.")
     if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
-        return Verdict(
+        return CallError(
+            "fatal",
             f"has no credit left: {said}",
-            fatal=True,
-            remedy="Top up the account and give the command again (a tuning run goes on with --resume); the answers "
-            "that came are kept.",
+            "Top up the account and give the command again (a tuning run goes on with --resume); the answers that came "
+            "are kept.",
         )
     if status == 404:
-        return Verdict(f"was not found: {said}", fatal=True, remedy="Check the model's name and `api_base`.")
+        return CallError("fatal", f"was not found: {said}", "Check the model's name and `api_base`.")
     if _is(error, "ContentPolicyViolationError") or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
-        return Verdict(f"is kept from answering by its provider's content filter: {said}", filtered=True)
+        return CallError("filtered", f"is kept from answering by its provider's content filter: {said}")
     if _is(error, "ContextWindowExceededError"):
-        return Verdict(f"rejected the request: {said}", too_long=True)
+        return CallError("too_long", f"rejected the request: {said}")
     if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
         # Not worth an attempt: a sign-in page or a wrong address answers the same again.
-        return Verdict(
-            "gave a web page in place of an answer; check `api_base`, which usually ends in /v1", passing=True
-        )
+        return CallError("later", "gave a web page in place of an answer; check `api_base`, which usually ends in /v1")
     if any(sign in low for sign in _NO_COMPLETION_SIGNS):
-        return Verdict("replied with nothing, or with what is no chat completion", retry=True, passing=True)
+        return CallError("retry", "replied with nothing, or with what is no chat completion")
     if _is(error, "Timeout") or status == 408:
-        return Verdict("did not answer in time", retry=True, passing=True)
+        return CallError("retry", "did not answer in time")
     if status == 429:
         asked = retry_after(error)
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
-        return Verdict(f"is over its rate limit{wait}: {said}", retry=True, passing=True)
+        return CallError("retry", f"is over its rate limit{wait}: {said}")
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
-        return Verdict(f"cannot be reached: {said}", retry=True, passing=True)
+        return CallError("retry", f"cannot be reached: {said}")
     if status in _RETRIED or (isinstance(status, int) and status >= 500):
-        return Verdict(f"failed ({status}): {said}", retry=True, passing=True)
-    return Verdict(f"rejected the request: {said}")
+        return CallError("retry", f"failed ({status}): {said}")
+    return CallError("rejected", f"rejected the request: {said}")
 
 
 def worth_waiting_for(error: BaseException, longest_wait: float) -> bool:
     """Tells whether a call is to be tried again: not where the server says that it will refuse for long."""
-    return judge(error).retry and retry_after(error) <= 10 * longest_wait
+    return classify(error).kind == "retry" and retry_after(error) <= 10 * longest_wait
 
 
 class RetryNotes:
@@ -147,7 +144,7 @@ class RetryNotes:
                 return
             self._last = time.monotonic()
         wait = state.next_action.sleep if state.next_action is not None else 0.0
-        reason = judge(error, secrets=self._secrets).reason.rstrip(".")
+        reason = classify(error, secrets=self._secrets).reason.rstrip(".")
         self._on_note(
             f"{self._name} {reason}; trying again in {max(1, round(wait))} s "
             f"(attempt {state.attempt_number + 1} of {self._attempts})."

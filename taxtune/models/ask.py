@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.answers import AnswerStore
 from taxtune.models.base import Answer, Failure, Model, Reply, Request
 
-__all__ = ["ask", "check_model", "open_replies"]
+__all__ = ["ask", "check_model"]
 
 _DEFAULT_BATCH = 8
 
@@ -27,22 +26,6 @@ def check_model(model: Model) -> list[str]:
     """
     check: Callable[[], list[str] | None] = getattr(model, "check", lambda: None)
     return list(check() or ())
-
-
-def open_replies(cache_dir: Path | None) -> AnswerStore:
-    """Opens the store `replies.db` of a folder, where what judges and chat models say is kept.
-
-    Args:
-        cache_dir: The folder; None is the user's cache folder.
-
-    Raises:
-        DataError: If the file cannot be opened.
-    """
-    if cache_dir is None:
-        from platformdirs import user_cache_path
-
-        cache_dir = user_cache_path("taxtune")
-    return AnswerStore(cache_dir / "replies.db")
 
 
 def ask(

@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS
 from taxtune.errors import ModelError
+from taxtune.store import Identity
 
 if TYPE_CHECKING:
     import tenacity
 
-__all__ = ["Answer", "Failure", "Identity", "Model", "ModelSettings", "Reply", "Request", "RetryPolicy", "Task"]
-
-#: Everything about a model that can change an answer, by name. It never holds a key or another secret.
-Identity = dict[str, str | int | float | None]
+__all__ = [
+    "Answer",
+    "Failure",
+    "Identity",
+    "Model",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "Task",
+    "well_formed",
+]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]
@@ -73,6 +82,11 @@ class Failure:
 
 
 Reply = Answer | Failure
+
+
+def well_formed(text: str) -> str:
+    """Returns text that can be sent, stored and tokenized: half a surrogate pair, as broken JSON has, becomes "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @runtime_checkable

@@ -211,9 +211,7 @@ class LocalModel(ABC):
         Raises:
             ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
         """
-        batches = ShrinkingBatches(
-            self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt", error=ModelError
-        )
+        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
         try:
             return batches.map(requests, self._answer_batch)
         finally:

@@ -18,7 +18,7 @@ from taxtune.models.api_errors import load_litellm
 from taxtune.resources import prompts_dir
 from tests import servers
 from tests.servers import OpenAIServer
-from tests.tiny_models import make_text_checkpoint
+from tests.tiny_models import make_checkpoint
 
 QUESTION = "What bird is it?"
 
@@ -234,7 +234,7 @@ class TestOwnDemonstrations:
 
 
 def test_from_the_registry_with_a_model_on_this_machine(tmp_path: Path) -> None:
-    folder = make_text_checkpoint("llama", tmp_path)
+    folder = make_checkpoint("llama", tmp_path)
     measure = make_measure(f"lave:local:{folder}", MeasureSettings(device="cpu", cache_dir=tmp_path, batch_size=2))
     assert isinstance(measure, Measure)
     assert measure.needs_questions

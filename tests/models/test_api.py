@@ -48,7 +48,7 @@ def image(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def request_(image: Path) -> Request:
+def asked(image: Path) -> Request:
     return Request("What bird is this?", image, content_hash(image))
 
 
@@ -64,16 +64,16 @@ def failure(reply: Reply) -> Failure:
     return reply
 
 
-def numbered(request_: Request, count: int) -> list[Request]:
-    return [Request(f"{request_.prompt} {i}", request_.image, request_.image_sha256) for i in range(count)]
+def numbered(asked: Request, count: int) -> list[Request]:
+    return [Request(f"{asked.prompt} {i}", asked.image, asked.image_sha256) for i in range(count)]
 
 
 # -- a good call -------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_with_its_tokens_and_cost(request_: Request) -> None:
+def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
     with OpenAIServer(servers.text(" A: a robin.\n", prompt_tokens=120, completion_tokens=6)) as server:
-        (answer,) = vlm(server).answer([request_])
+        (answer,) = vlm(server).answer([asked])
     assert isinstance(answer, Answer)
     assert answer.text == "A: a robin."
     assert (answer.prompt_tokens, answer.completion_tokens, answer.cached) == (120, 6, False)
@@ -81,16 +81,16 @@ def test_an_answer_with_its_tokens_and_cost(request_: Request) -> None:
     assert answer.seconds > 0
 
 
-def test_an_unknown_price_is_unknown(request_: Request) -> None:
+def test_an_unknown_price_is_unknown(asked: Request) -> None:
     with OpenAIServer(servers.text("x", model="tiny")) as server:
-        (answer,) = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base)).answer([request_])
+        (answer,) = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base)).answer([asked])
     assert isinstance(answer, Answer)
     assert answer.cost_usd is None
 
 
-def test_the_request_holds_prompt_image_and_decoding(request_: Request) -> None:
+def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
     with OpenAIServer("x") as server:
-        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([request_])
+        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([asked])
         (request,) = server.chats
     system, user = request.messages
     assert system == {"role": "system", "content": "Be brief."}
@@ -99,15 +99,15 @@ def test_the_request_holds_prompt_image_and_decoding(request_: Request) -> None:
     head, _, data = picture["image_url"]["url"].partition(",")
     assert head == "data:image/png;base64"
     sent = Image.open(io.BytesIO(base64.b64decode(data)))
-    assert sent.tobytes() == load_image(request_.image).tobytes()
+    assert sent.tobytes() == load_image(asked.image).tobytes()
     assert request.json["temperature"] == 0.5
     assert 17 in (request.json.get("max_tokens"), request.json.get("max_completion_tokens"))
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_no_temperature_leaves_it_to_the_provider(request_: Request) -> None:
+def test_no_temperature_leaves_it_to_the_provider(asked: Request) -> None:
     with OpenAIServer("x") as server:
-        vlm(server, temperature=None).answer([request_])
+        vlm(server, temperature=None).answer([asked])
         assert "temperature" not in server.chats[0].json
 
 
@@ -123,14 +123,14 @@ def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
     assert sent((64, 64), 1024) == ("PNG", (64, 64))
 
 
-def test_questions_are_asked_at_once_and_come_back_in_order(request_: Request) -> None:
+def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
     def echo(body: dict[str, Any]) -> servers.Reply:
         prompt = body["messages"][-1]["content"][1]["text"]
         number = int(prompt.rsplit(" ", 1)[1])
         return servers.slow(0.05 * (6 - number % 7), servers.text(prompt))
 
     with OpenAIServer(echo) as server:
-        questions = numbered(request_, 9)
+        questions = numbered(asked, 9)
         replies = vlm(server, concurrency=3).answer(questions)
         assert 2 <= server.most_at_once <= 3
     assert [r.text for r in replies if isinstance(r, Answer)] == [q.prompt for q in questions]
@@ -157,9 +157,9 @@ def test_no_questions() -> None:
     ],
     ids=["429", "500", "502", "503", "html-502", "empty-body", "dropped", "time-out"],
 )
-def test_what_passes_is_retried_and_answered(bad: servers.Reply, request_: Request) -> None:
+def test_what_passes_is_retried_and_answered(bad: servers.Reply, asked: Request) -> None:
     with OpenAIServer(bad, bad, "A: a robin.") as server:
-        (answer,) = vlm(server, timeout=0.5 if bad.delay else 10).answer([request_])
+        (answer,) = vlm(server, timeout=0.5 if bad.delay else 10).answer([asked])
         assert len(server.chats) == 3
     assert isinstance(answer, Answer)
     assert answer.text == "A: a robin."
@@ -178,10 +178,10 @@ def test_what_passes_is_retried_and_answered(bad: servers.Reply, request_: Reque
     ids=["429", "500", "html-503", "empty-body", "dropped", "time-out"],
 )
 def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
-    bad: servers.Reply, reason: str, request_: Request
+    bad: servers.Reply, reason: str, asked: Request
 ) -> None:
     with OpenAIServer(then=bad) as server:
-        (reply,) = vlm(server, timeout=0.3 if bad.delay else 10).answer([request_])
+        (reply,) = vlm(server, timeout=0.3 if bad.delay else 10).answer([asked])
         assert len(server.chats) == 3, "one layer of retries, not two"
         assert server.api_base in failure(reply).reason
     assert re.search(reason, failure(reply).reason)
@@ -189,45 +189,45 @@ def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
     assert failure(reply).retryable
 
 
-def test_a_server_that_is_not_there_is_a_failure(request_: Request) -> None:
-    (reply,) = vlm(servers.closed_api_base()).answer([request_])
+def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
+    (reply,) = vlm(servers.closed_api_base()).answer([asked])
     assert "cannot be reached" in failure(reply).reason
     assert failure(reply).retryable
 
 
-def test_retry_after_is_respected(request_: Request) -> None:
+def test_retry_after_is_respected(asked: Request) -> None:
     with OpenAIServer(servers.status(429, retry_after=0.4), "x") as server:
         started = time.monotonic()
-        vlm(server, first_wait=0.001).answer([request_])
+        vlm(server, first_wait=0.001).answer([asked])
         assert time.monotonic() - started >= 0.4
 
 
-def test_a_server_that_will_refuse_for_long_is_not_waited_for(request_: Request) -> None:
+def test_a_server_that_will_refuse_for_long_is_not_waited_for(asked: Request) -> None:
     with OpenAIServer(then=servers.status(429, retry_after=3000)) as server:
-        (reply,) = vlm(server).answer([request_])
+        (reply,) = vlm(server).answer([asked])
         assert len(server.chats) == 1
     assert "over its rate limit (it asks to wait 3000 s)" in failure(reply).reason
     assert "attempts" not in failure(reply).reason
     assert failure(reply).retryable
 
 
-def test_a_server_that_is_down_is_not_waited_for_once_a_question(request_: Request) -> None:
+def test_a_server_that_is_down_is_not_waited_for_once_a_question(asked: Request) -> None:
     with OpenAIServer(then=servers.status(500)) as server:
-        replies = vlm(server, concurrency=1).answer(numbered(request_, 5))
+        replies = vlm(server, concurrency=1).answer(numbered(asked, 5))
         assert len(server.chats) == 3 + 4, "the first to its last attempt, the others once"
     assert "(3 attempts)" in failure(replies[0]).reason
     assert "attempts" not in failure(replies[4]).reason
     bad = servers.status(500)
     with OpenAIServer("x", bad, bad, bad, bad, bad, "y") as server:
-        replies = vlm(server, concurrency=1).answer(numbered(request_, 3))
+        replies = vlm(server, concurrency=1).answer(numbered(asked, 3))
         assert len(server.chats) == 7, "one that answers is worth the wait"
     assert [isinstance(reply, Answer) for reply in replies] == [True, False, True]
 
 
-def test_trying_again_is_told_once_for_all_calls_that_fail_together(request_: Request) -> None:
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request) -> None:
     notes: list[str] = []
     with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
-        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(request_, 4))
+        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(asked, 4))
         base = server.api_base
     assert notes == [
         f"The model 'openai/gpt-4o' at {base} failed (500): broken [key]; trying again in 1 s (attempt 2 of 3)."
@@ -247,12 +247,12 @@ def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None
     assert waits == [1, 2, 4, 6, 6]
 
 
-def test_ctrl_c_does_not_wait_for_a_server_that_hangs(request_: Request) -> None:
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(asked: Request) -> None:
     with OpenAIServer(then=servers.slow(60)) as server:
         started = time.monotonic()
         threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            vlm(server, timeout=30).answer(numbered(request_, 8))
+            vlm(server, timeout=30).answer(numbered(asked, 8))
         assert time.monotonic() - started < 10
 
 
@@ -260,22 +260,22 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(request_: Request) -> None
 
 
 @pytest.mark.parametrize("code", [401, 403])
-def test_a_refused_key_ends_the_run_at_once(code: int, request_: Request) -> None:
+def test_a_refused_key_ends_the_run_at_once(code: int, asked: Request) -> None:
     with OpenAIServer(then=servers.status(code)) as server:
         with pytest.raises(ModelError, match=rf"refuses the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
-            vlm(server, concurrency=1).answer(numbered(request_, 20))
+            vlm(server, concurrency=1).answer(numbered(asked, 20))
         assert len(server.chats) == 1
     assert KEY not in str(caught.value)
 
 
-def test_a_refused_key_lets_calls_that_wait_go(request_: Request) -> None:
+def test_a_refused_key_lets_calls_that_wait_go(asked: Request) -> None:
     def script(body: dict[str, Any]) -> servers.Reply:
         return servers.status(401) if body["messages"][-1]["content"][1]["text"].endswith(" 0") else servers.status(429)
 
     with OpenAIServer(script) as server:
         started = time.monotonic()
         with pytest.raises(ModelError):
-            vlm(server, concurrency=4, first_wait=30, max_retries=5).answer(numbered(request_, 8))
+            vlm(server, concurrency=4, first_wait=30, max_retries=5).answer(numbered(asked, 8))
         assert time.monotonic() - started < 10
         for _ in range(100):
             if not [t for t in threading.enumerate() if t.name == "taxtune-model"]:
@@ -291,10 +291,10 @@ def test_a_refused_key_lets_calls_that_wait_go(request_: Request) -> None:
         (servers.status(429, "You exceeded your current quota."), "no credit left.*Top up"),
     ],
 )
-def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: str, request_: Request) -> None:
+def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: str, asked: Request) -> None:
     with OpenAIServer(then=reply) as server:
         with pytest.raises(ModelError, match=message):
-            vlm(server).answer([request_])
+            vlm(server).answer([asked])
         assert len(server.chats) == 1
 
 
@@ -313,10 +313,10 @@ def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: s
     ids=["400", "html", "empty", "length", "blank", "none", "refusal", "filter"],
 )
 def test_what_is_no_answer_is_a_failure_of_its_question_alone(
-    reply: servers.Reply, reason: str, retryable: bool, request_: Request, tmp_path: Path
+    reply: servers.Reply, reason: str, retryable: bool, asked: Request, tmp_path: Path
 ) -> None:
     with OpenAIServer(reply, "A: a robin.") as server, AnswerStore(tmp_path / "answers.db") as store:
-        replies = ask(vlm(server, concurrency=1), numbered(request_, 2), store)
+        replies = ask(vlm(server, concurrency=1), numbered(asked, 2), store)
         assert len(server.chats) == 2, "no attempt is wasted on it"
         assert len(store) == 1, "failures are not kept"
     assert reason in failure(replies[0]).reason
@@ -324,31 +324,31 @@ def test_what_is_no_answer_is_a_failure_of_its_question_alone(
     assert isinstance(replies[1], Answer)
 
 
-def test_a_refusal_in_words_is_an_answer(request_: Request) -> None:
+def test_a_refusal_in_words_is_an_answer(asked: Request) -> None:
     with OpenAIServer(servers.refusal_text("I'm sorry, I can't help with that.")) as server:
-        (reply,) = vlm(server).answer([request_])
+        (reply,) = vlm(server).answer([asked])
     assert isinstance(reply, Answer)
 
 
-def test_a_rate_limit_without_end_does_not_hold_up_the_run(request_: Request, tmp_path: Path) -> None:
+def test_a_rate_limit_without_end_does_not_hold_up_the_run(asked: Request, tmp_path: Path) -> None:
     with OpenAIServer(then=servers.status(429)) as server, AnswerStore(tmp_path / "answers.db") as store:
-        replies = ask(vlm(server, concurrency=4, max_retries=1), numbered(request_, 50), store)
+        replies = ask(vlm(server, concurrency=4, max_retries=1), numbered(asked, 50), store)
         assert 8 < len(server.chats) <= 8 * 2, "one batch, each question twice at most"
         assert len(store) == 0
     assert all(isinstance(reply, Failure) and reply.retryable for reply in replies)
 
 
-def test_a_lost_image_fails_alone(request_: Request, tmp_path: Path) -> None:
+def test_a_lost_image_fails_alone(asked: Request, tmp_path: Path) -> None:
     lost = Request("What?", tmp_path / "lost.png", "0" * 64)
     with OpenAIServer("x") as server:
-        first, second = vlm(server).answer([lost, request_])
+        first, second = vlm(server).answer([lost, asked])
     assert "lost.png" in failure(first).reason
     assert isinstance(second, Answer)
 
 
-def test_half_a_surrogate_pair_in_a_reply_is_replaced(request_: Request) -> None:
+def test_half_a_surrogate_pair_in_a_reply_is_replaced(asked: Request) -> None:
     with OpenAIServer(servers.text("a \ud83d bird")) as server:
-        (reply,) = vlm(server).answer([request_])
+        (reply,) = vlm(server).answer([asked])
     assert isinstance(reply, Answer)
     reply.text.encode("utf-8")
 
@@ -360,27 +360,27 @@ def test_it_is_a_model() -> None:
     assert isinstance(ApiModel("openai/gpt-4o"), Model)
 
 
-def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch, request_: Request) -> None:
+def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelError, match=r"OPENAI_API_KEY is not set.*export OPENAI_API_KEY"):
         ApiModel("openai/gpt-4o").check()
     with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
-        ApiModel("openai/gpt-4o").answer([request_])
+        ApiModel("openai/gpt-4o").answer([asked])
 
 
-def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch, request_: Request) -> None:
+def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with OpenAIServer("x") as server:
         model = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base))
         assert model.check() == []
-        assert isinstance(model.answer([request_])[0], Answer)
+        assert isinstance(model.answer([asked])[0], Answer)
 
 
-def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, request_: Request) -> None:
+def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     with OpenAIServer(servers.status(401, "Wrong key sk-from-the-environment given.")) as server:
         with pytest.raises(ModelError, match=r"Wrong key \[key\] given"):
-            ApiModel("openai/gpt-4o", ModelSettings(api_base=server.api_base)).answer([request_])
+            ApiModel("openai/gpt-4o", ModelSettings(api_base=server.api_base)).answer([asked])
         assert server.chats[0].headers["authorization"] == "Bearer sk-from-the-environment"
 
 

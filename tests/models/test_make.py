@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from taxtune.errors import ModelError
+from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, FunctionModel, Identity, ModelSettings, Reply, Request, make_model
 from taxtune.models.api import ApiModel
 from taxtune.models.text import LocalLLM
@@ -16,6 +18,9 @@ def test_a_name_is_a_model_of_its_kind_with_its_settings() -> None:
     local = make_model("local:org/model", ModelSettings(batch_size=3))
     assert isinstance(local, LocalVLM)
     assert (local.model, local.batch_size) == ("org/model", 3)
+    drawn = make_model("builtin:fieldguide")
+    assert isinstance(drawn, LocalVLM)
+    assert drawn.model == "builtin:fieldguide"
     text = make_model("local", ModelSettings(task="text-generation"))
     assert isinstance(text, LocalLLM)
     assert text.model == "meta-llama/Llama-3.2-3B-Instruct"
@@ -53,3 +58,56 @@ def test_importing_and_making_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that adds models, with the metadata that an installer writes."""
+    (tmp_path / "birdmodels.py").write_text(
+        "class Parrot:\n"
+        "    def __init__(self, **settings):\n"
+        "        self.identity = {'kind': 'parrot', **settings}\n"
+        "    def answer(self, requests):\n"
+        "        return []\n"
+        "def function(max_tokens=64):\n"
+        "    return lambda image, prompt: 'x' * max_tokens\n"
+        "def broken(**settings):\n"
+        "    raise OSError('no licence')\n"
+        "def number(**settings):\n"
+        "    return 3\n"
+    )
+    info = tmp_path / "birdmodels-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birdmodels\nVersion: 1.0\n")
+    names = ["parrot = birdmodels:Parrot", *(f"{n} = birdmodels:{n}" for n in ("function", "broken", "number", "gone"))]
+    (info / "entry_points.txt").write_text("[taxtune.vlms]\n" + "\n".join(names) + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("package")
+def test_a_model_of_an_installed_package_is_found_by_its_name() -> None:
+    assert make_model("parrot").identity == {"kind": "parrot"}
+    settings = ModelSettings(max_tokens=3, temperature=0.5)
+    assert make_model("parrot:grey", settings).identity == {
+        "kind": "parrot",
+        "model": "grey",
+        "max_tokens": 3,
+        "temperature": 0.5,
+    }
+    (reply,) = make_model("function", ModelSettings(max_tokens=3)).answer([Request("?")])
+    assert reply == Answer("xxx")
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("broken", {}, r"'broken', which a package adds, cannot be made: OSError: no licence"),
+        ("function", {"device": "cpu"}, r"'function'.*TypeError: .*device"),
+        ("number", {}, r"'number'.*neither a model nor a function.*got 3"),
+        ("gone", {}, r"'gone', which birdmodels adds.*cannot be loaded.*gone"),
+    ],
+)
+def test_a_package_whose_model_cannot_be_had_is_named(name: str, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(TaxtuneError, match=words):
+        make_model(name, ModelSettings(**settings))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from taxtune.errors import ModelError
 from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, make_model
 from taxtune.models.text import LocalLLM
-from tests.tiny_models import make_checkpoint, make_text_checkpoint
+from tests.tiny_models import make_checkpoint
 
 TEXT = ModelSettings(task="text-generation")
 PROMPTS = ["Is it?", "Does the answer agree with the label? " * 3, "قطة 🐱?", "Yes or no."]
@@ -17,12 +16,12 @@ PROMPTS = ["Is it?", "Does the answer agree with the label? " * 3, "قطة 🐱?
 
 @pytest.fixture(scope="module", params=["llama", "t5"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_text_checkpoint(request.param, tmp_path_factory.mktemp("text"))
+    return make_checkpoint(request.param, tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_text_checkpoint("llama", tmp_path_factory.mktemp("llama"))
+    return make_checkpoint("llama", tmp_path_factory.mktemp("llama"))
 
 
 def make(folder: Path, **settings: object) -> LocalLLM:
@@ -75,34 +74,6 @@ def test_it_replies_as_transformers_does(llama: Path) -> None:
     assert texts(reply(make(llama), [PROMPTS[0]])) == [expected.strip()]
 
 
-def test_the_batch_is_halved_where_memory_runs_out(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    expected = texts(reply(make(llama), PROMPTS))
-    llm = make(llama, batch_size=4)
-    network, sizes = llm._network, []
-    generate = network.generate
-
-    def small(**arguments: object) -> object:
-        rows = arguments["input_ids"].shape[0]  # type: ignore[attr-defined]
-        sizes.append(rows)
-        if rows > 1:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return generate(**arguments)
-
-    monkeypatch.setattr(network, "generate", small)
-    assert texts(reply(llm, PROMPTS)) == expected
-    assert sizes == [4, 2, 1, 1, 1, 1]
-    assert llm.batch_size == 1
-
-    def none(**_: object) -> object:
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr(network, "generate", none)
-    with pytest.raises(ModelError, match=r"does not fit into the memory.*with a single prompt"):
-        reply(llm, PROMPTS[:1])
-
-
 def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama: Path) -> None:
     long, short = reply(make(llama), ["x" * 1_000_000, "x"])
     assert isinstance(short, Answer)
@@ -134,24 +105,6 @@ def test_a_prompt_cannot_end_its_turn(llama: Path) -> None:
     assert half
 
 
-def test_the_identity_follows_the_weights(llama: Path, tmp_path: Path) -> None:
-    llm, other = make(llama), make(make_text_checkpoint("llama", tmp_path, seed=1))
-    assert llm.identity["revision"] != other.identity["revision"]
-    assert {**llm.identity, "max_tokens": 13} == make(llama, max_tokens=13).identity
-    assert llm.check() == []
-
-
-def test_what_to_know_before_it_is_loaded(llama: Path) -> None:
-    llm = make(llama)
-    for complete, weight_bytes, said in (
-        (True, 1, []),
-        (False, 0, [f"The weights of {llama.name} will be downloaded first."]),
-        (True, 9 * 1024**3, [f"{llama.name} has 9 GiB of weights and will run on the CPU, very slowly."]),
-    ):
-        vars(llm)["checkpoint"] = replace(make(llama).checkpoint, complete=complete, weight_bytes=weight_bytes)
-        assert llm.check() == said
-
-
 def test_absent_weights_say_which_and_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
@@ -179,18 +132,6 @@ def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
     CLIPConfig().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"'clip'.*does not read and write text"):
         make_model(f"local:{tmp_path}", TEXT).check()
-
-
-@pytest.mark.parametrize("settings", [{"max_tokens": 0}, {"batch_size": 0}, {"dtype": "int8"}])
-def test_settings_out_of_range(settings: dict[str, object]) -> None:
-    with pytest.raises(ModelError):
-        ModelSettings(**settings)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("spec", ["", " ", "local:"])
-def test_no_model(spec: str) -> None:
-    with pytest.raises(ModelError, match="No model"):
-        make_model(spec, TEXT)
 
 
 def test_the_vision_language_model_takes_no_text_model_and_the_other_way_round(tmp_path: Path, llama: Path) -> None:

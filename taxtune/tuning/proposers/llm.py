@@ -10,7 +10,7 @@ from pathlib import Path
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion
-from taxtune.models.api_errors import MessageTooLong, without_credentials
+from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
@@ -154,7 +154,7 @@ def _explained() -> Iterator[None]:
     """Tells what keeps the model from replying as the proposer's error, with what a proposer's user can do."""
     try:
         yield
-    except MessageTooLong as error:
+    except MessageTooLongError as error:
         raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
     except ModelError as error:
         remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import pytest
 from PIL import Image
 
 from taxtune.encoders import FloatMatrix
+from taxtune.encoders.base import folder_digest
 from taxtune.encoders.clip import ClipEncoder
-from taxtune.encoders.image_store import ImageStore, checked_images, stored_images
+from taxtune.encoders.vectors import checked_images, stored_embeddings, stored_images
 from taxtune.errors import ImageError
 from tests.tiny_text_models import make_clip
 
@@ -116,22 +116,6 @@ def test_hashes_that_are_known_save_the_reading(tmp_path: Path, files: list[Path
     assert encoder.seen == []
 
 
-@pytest.mark.parametrize(
-    "damage", [b"no database at all, but longer than a header" * 40, b"SQLite format 3\0" + b"x" * 4000]
-)
-def test_a_damaged_file_is_set_aside(tmp_path: Path, files: list[Path], damage: bytes) -> None:
-    encoder = Encoder(tmp_path / "cache")
-    encode(encoder, files)
-    store = ImageStore(tmp_path / "cache")
-    for suffix in ("-wal", "-shm"):
-        store.path.with_name(store.path.name + suffix).unlink(missing_ok=True)
-    store.path.write_bytes(damage)
-    encode(encoder, files)
-    encode(encoder, files)
-    assert encoder.seen == [2, 2, 1] * 2
-    assert store.path.with_name("images.sqlite.damaged").exists()
-
-
 def test_only_what_is_new_is_checked(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     encoder: Any = Encoder(tmp_path / "cache")
     hashes = checked_images(encoder, files)
@@ -144,16 +128,6 @@ def test_only_what_is_new_is_checked(tmp_path: Path, files: list[Path], monkeypa
     files[3].write_bytes(files[3].read_bytes()[:50])
     with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):
         checked_images(encoder, files)
-
-
-def test_what_is_no_vector_is_not_given_out(tmp_path: Path) -> None:
-    store = ImageStore(tmp_path)
-    store.put(MODEL, ["a", "b", "c"], np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32))
-    assert [vector is not None for vector in store.get(MODEL, ["a", "b", "c", "d"])] == [True, False, False, False]
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE images SET vector = X'010203'")
-    connection.close()
-    assert store.get(MODEL, ["a"]) == [None]
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, files: list[Path]) -> None:
@@ -177,3 +151,47 @@ def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.Mon
     assert vectors == pytest.approx(encoder.images([Image.open(file) for file in files]), abs=1e-5)
     monkeypatch.setattr(encoder._model, "encode_image", lambda *_: pytest.fail("encoded again"))
     assert (stored_images(encoder, files) == vectors).all()
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+NAMES = ["Blue Jay", "House Sparrow", "∅", "苍鹭", "half \ud83d"]
+
+
+class Names:
+    """Embeds texts by their place, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, texts: Sequence[str]) -> FloatMatrix:
+        self.calls += 1
+        return np.arange(1, len(texts) * 3 + 1, dtype=np.float32).reshape(len(texts), 3)
+
+
+@pytest.mark.parametrize("names", [NAMES, [str(i) for i in range(9000)], []])
+def test_a_list_of_names_is_embedded_once(tmp_path: Path, names: list[str]) -> None:
+    embed = Names()
+    first = stored_embeddings({"model": "m"}, names, embed, tmp_path)
+    second = stored_embeddings({"model": "m"}, names, embed, tmp_path)
+    assert embed.calls == (1 if names else 2)
+    assert first.shape == second.shape == (len(names), 3)
+    assert (first == second).all()
+    assert second.dtype == np.float32
+
+
+def test_another_model_or_another_list_is_embedded_anew(tmp_path: Path) -> None:
+    embed = Names()
+    for identity, names in (("m", NAMES), ("n", NAMES), ("m", NAMES[::-1]), ("m", NAMES[:3])):
+        stored_embeddings({"model": identity}, names, embed, tmp_path)
+    assert embed.calls == 4
+    for identity, names in (("m", NAMES), ("n", NAMES)):
+        stored_embeddings({"model": identity}, names, embed, tmp_path)
+    assert embed.calls == 4
+
+
+def test_a_folder_digest_changes_with_the_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    before = folder_digest(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    assert folder_digest(tmp_path) != before

