@@ -12,6 +12,7 @@ from taxtune.metrics.information import (
     leaf_information,
 )
 from taxtune.metrics.ranks import RankIntervals, RankScores, bootstrap_ranks, rank_scores
+from taxtune.metrics.registry import make_measure, measure
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
@@ -44,6 +45,8 @@ __all__ = [
     "information_scores",
     "information_values",
     "leaf_information",
+    "make_measure",
+    "measure",
     "paired_bootstrap",
     "precision_recall",
     "rank_scores",

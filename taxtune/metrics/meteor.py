@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.base import Identity, MeasureSettings
+from taxtune.metrics.registry import measure
 from taxtune.metrics.string_measure import StringMeasure, Words, package_version
 from taxtune.metrics.words import stem
+from taxtune.wordnet import INSTALL, find_wordnet
 
 __all__ = [
     "ALPHA",
@@ -30,8 +32,6 @@ __all__ = [
     "Meteor",
     "NoSynonyms",
     "Synonyms",
-    "WordNetSynonyms",
-    "find_wordnet",
     "meteor",
 ]
 
@@ -45,9 +45,7 @@ _GAP = "\0"
 
 
 class Synonyms(Protocol):
-    """What nltk's METEOR asks of WordNet, and whose it is."""
-
-    source: str
+    """What nltk's METEOR asks of WordNet."""
 
     def synsets(self, word: str) -> Sequence[Any]:
         """Returns the word's sets of synonyms, each with `lemmas()` that have a `name()`."""
@@ -57,48 +55,16 @@ class Synonyms(Protocol):
 class NoSynonyms:
     """A WordNet without entries."""
 
-    source = "none"
-
     def synsets(self, word: str) -> Sequence[Any]:
         """Returns nothing."""
         return ()
 
 
-class WordNetSynonyms:
-    """A WordNet reader of nltk that looks each word up once.
+class _Remembered:
+    """nltk's reader, which looks each word up once."""
 
-    Args:
-        reader: The reader.
-        source: Its name and version.
-    """
-
-    def __init__(self, reader: Any, source: str) -> None:
-        self.source = source
-        self._look_up = lru_cache(maxsize=200_000)(reader.synsets)
-
-    def synsets(self, word: str) -> Sequence[Any]:
-        """Returns the word's sets of synonyms."""
-        found: Sequence[Any] = self._look_up(word) if word != _GAP else ()
-        return found
-
-
-def find_wordnet() -> Synonyms | None:
-    """Returns the WordNet that nltk finds in its data folders, or None. Nothing is downloaded."""
-    import warnings
-
-    import nltk
-    from nltk.corpus.reader.wordnet import WordNetCorpusReader
-
-    for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
-        try:
-            root = nltk.data.find(name)
-        except LookupError:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other languages than English are not asked for
-            reader = WordNetCorpusReader(root, None)
-        return WordNetSynonyms(reader, f"WordNet {reader.get_version()}")
-    return None
+    def __init__(self, reader: Any) -> None:
+        self.synsets = lru_cache(maxsize=200_000)(lambda word: reader.synsets(word) if word != _GAP else ())
 
 
 class _Stemmer:
@@ -187,33 +153,35 @@ def meteor(answer: IndexedAnswer, reference: Sequence[str], synonyms: Synonyms) 
     return float((1 - GAMMA * (chunks / count) ** BETA) * f_mean)
 
 
+@measure("meteor", label="METEOR", summary="matched words, stems and synonyms, and their order", source="paper 1, §10")
 class Meteor(StringMeasure):
-    """METEOR of any answers and references.
+    """METEOR, in [0, 1), with WordNet's synonyms where there is a WordNet (`taxtune.wordnet`).
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        model: None.
         settings: Who is told of progress.
-        synonyms: The WordNet, or None where there is none.
     """
 
-    def __init__(self, name: str, label: str, settings: MeasureSettings, synonyms: Synonyms | None) -> None:
-        super().__init__(name, label, settings)
-        self._found = synonyms is not None
-        self._synonyms: Synonyms = synonyms or NoSynonyms()
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(model, settings)
+        self._wordnet = find_wordnet()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Says whether synonyms are missing."""
-        without = (
-            "METEOR without synonyms: nltk finds no WordNet here, so that words match by equality and stem alone. "
-            "python -m nltk.downloader wordnet brings it."
-        )
-        return super().notes + (() if self._found else (without,))
+        if self._wordnet is not None:
+            return super().notes
+        without = "METEOR without synonyms: there is no WordNet here, so words match by equality and stem alone."
+        return (*super().notes, f"{without} {INSTALL}")
 
     def identity(self) -> Identity:
         """Returns the name, nltk's version, and the WordNet that synonyms are from."""
-        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": self._synonyms.source}
+        source = "none" if self._wordnet is None else self._wordnet.source
+        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
+
+    @cached_property
+    def _synonyms(self) -> Synonyms:
+        return NoSynonyms() if self._wordnet is None else _Remembered(self._wordnet.reader)
 
     def _score(self, answer: str, reference: str) -> float:
         return meteor(self._index(answer), self.words(reference), self._synonyms)

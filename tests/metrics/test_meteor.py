@@ -3,15 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import nltk
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import single_meteor_score
 
-from taxtune.metrics.meteor import IndexedAnswer, Meteor, NoSynonyms, WordNetSynonyms, find_wordnet, meteor
-from taxtune.metrics.registry import MeasureSettings
+from taxtune.metrics.meteor import IndexedAnswer, NoSynonyms, meteor
+from taxtune.metrics.registry import make_measure
 from taxtune.metrics.words import tokens
+from taxtune.wordnet import ENVIRONMENT, find_wordnet
 
 # Synonyms in sets that overlap, an inflected word and a phrase, which METEOR leaves out.
 _SETS = (("car", "automobile", "motor_car"), ("automobile", "machine"), ("cars", "autos"), ("bird", "fowl"))
@@ -73,32 +73,31 @@ def test_of_a_repeated_word_the_last_are_aligned() -> None:
 
 
 def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nltk.data, "path", [])
-    assert find_wordnet() is None
-    measure = Meteor("meteor", "METEOR", MeasureSettings(), None)
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    measure = make_measure("meteor")
     assert "without synonyms" in measure.notes[0]
     assert measure.identity()["synonyms"] == "none"
     assert measure.scores(["an automobile"], ["car"]).tolist() == [0.0]
 
 
-def test_with_wordnet_in_nltks_folder_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nltk.data, "path", [str(tiny_wordnet)])
-    found = find_wordnet()
-    assert isinstance(found, WordNetSynonyms)
-    measure = Meteor("meteor", "METEOR", MeasureSettings(), found)
+def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tiny_wordnet))
+    measure = make_measure("meteor")
     assert measure.notes == ()
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
     assert measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3).tolist() == [0.5, 0.0, 0.0]
-    assert single_meteor_score(["motorcar"], ["cars"], wordnet=found) == 0.5
+    found = find_wordnet()
+    assert found is not None
+    assert single_meteor_score(["motorcar"], ["cars"], wordnet=found.reader) == 0.5
     table = measure.matrix(["cars", "red"], ["motorcar", "red", "bird"])
     assert table.tolist() == [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0]]
 
 
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path) -> Path:
-    """A data folder of nltk with a WordNet of one noun, in the format of the WordNet database files."""
+    """A folder with a WordNet of one noun, in the format of the WordNet database files."""
     folder = tmp_path / "corpora" / "wordnet"
     folder.mkdir(parents=True)
     licence = "  1 WordNet 3.0 Copyright of a test.\n"
@@ -120,4 +119,4 @@ def tiny_wordnet(tmp_path: Path) -> Path:
         files[f"{name}.exc"] = ""
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    return folder

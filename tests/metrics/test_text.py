@@ -185,7 +185,7 @@ def test_nothing_compares_with_nothing(measures: dict[str, Measure]) -> None:
 
 def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[str, Measure]) -> None:
     for measure in measures.values():
-        with pytest.raises(ValueError, match="as many"):
+        with pytest.raises(DataError, match="as many"):
             measure.scores(["a", "b"], ["a"])
         with pytest.raises(TypeError, match="leave out what is missing"):
             measure.scores([None], ["a"])  # type: ignore[list-item]
@@ -211,7 +211,7 @@ def test_ten_thousand_identical_answers_are_compared_once() -> None:
     seen: list[tuple[int, int]] = []
     rouge = make_measure("rouge-1", MeasureSettings(on_progress=lambda done, total: seen.append((done, total))))
     assert rouge.scores(["a gray seal"] * 10_001, ["seals"] * 10_001).tolist() == [1.0] * 10_001
-    assert seen == [(10_000, 10_001), (10_001, 10_001)]
+    assert seen == [(0, 10_001), (10_001, 10_001)]
     assert rouge.matrix(["a gray seal"] * 10_000, ["seals", "fox"]).mean(axis=0).tolist() == [1.0, 0.0]
 
 
