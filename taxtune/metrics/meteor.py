@@ -9,7 +9,7 @@ reference than one of some lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.base import Identity, MeasureSettings
 from taxtune.metrics.registry import measure
-from taxtune.metrics.string_measure import StringMeasure, Words, package_version
+from taxtune.metrics.string_measure import StringMeasure, package_version
 from taxtune.metrics.words import stem
 from taxtune.wordnet import INSTALL, find_wordnet
 
@@ -191,29 +191,11 @@ class Meteor(StringMeasure):
         # Few, since each holds all words of its answer; callers give pairs answer by answer.
         return lru_cache(maxsize=64)(lambda answer: IndexedAnswer.of(self.words(answer), self._synonyms))
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        wanted = [*map(self.words, references)]
-        indexed = _References(wanted)
-        table = np.zeros((len(answers), len(references)))
-        for row, answer in enumerate(answers):
-            index = self._index(answer)
-            for column in indexed.sharing(index):
-                table[row, column] = meteor(index, wanted[column], self._synonyms)
-        return table
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns the stems of the answer and their synonyms."""
+        index = self._index(answer)
+        return {*index.by_stem, *index.by_synonym}
 
-
-class _References:
-    """References that can be looked up by their stems."""
-
-    def __init__(self, references: Sequence[Words]) -> None:
-        self._by_stem: dict[str, list[int]] = {}
-        for column, words in enumerate(references):
-            for kind in set(map(stem, words)):
-                self._by_stem.setdefault(kind, []).append(column)
-
-    def sharing(self, answer: IndexedAnswer) -> set[int]:
-        """Returns the references that have a stem of the answer's, or a synonym of one."""
-        found: set[int] = set()
-        for kind in (*answer.by_stem, *answer.by_synonym):
-            found.update(self._by_stem.get(kind, ()))
-        return found
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the stems of the reference."""
+        return set(map(stem, self.words(reference)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -73,7 +73,8 @@ class StringMeasure(PairsMeasure):
     ) -> FloatArray:
         """Returns every answer's score against every reference, shape (answers, references).
 
-        Work is done only for pairs that share something, and once for texts that repeat.
+        Only pairs that share something are compared, and texts that repeat once. Of 1,000 answers and 10,000 labels
+        few pairs do.
 
         Raises:
             TypeError: If one of them is no text.
@@ -81,13 +82,29 @@ class StringMeasure(PairsMeasure):
         check_texts(answers, references)
         rows, row = np.unique(np.array([*answers, None], dtype=object)[:-1], return_inverse=True)
         columns, column = np.unique(np.array([*references, None], dtype=object)[:-1], return_inverse=True)
-        some = np.array([self.comparable(text) for text in columns.tolist()], dtype=bool)
-        table = np.full((len(rows), len(columns)), np.nan)
-        if some.any() and len(rows):
-            table[:, some] = self._table(rows.tolist(), columns[some].tolist())
-        found: FloatArray = table[np.ix_(row, column)]
-        self._wordless += int(np.isnan(found).sum())
-        return found
+        table = np.zeros((len(rows), len(columns)))
+        having: dict[str, list[int]] = {}
+        for place, reference in enumerate(columns.tolist()):
+            if not self.comparable(reference):
+                table[:, place] = np.nan
+            else:
+                for part in self.parts_of_reference(reference):
+                    having.setdefault(part, []).append(place)
+        for line, answer in enumerate(rows.tolist()):
+            found = {place for part in self.parts_of_answer(answer) for place in having.get(part, ())}
+            for place in found:
+                table[line, place] = self._score(answer, columns[place])
+        scores: FloatArray = table[np.ix_(row, column)]
+        self._wordless += int(np.isnan(scores).sum())
+        return scores
+
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns what of an answer a reference must have a part of to score more than 0."""
+        return set(self.words(answer))
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the parts of a reference."""
+        return set(self.words(reference))
 
     def comparable(self, reference: str) -> bool:
         """Tells whether a reference holds anything to compare an answer with."""
@@ -96,10 +113,6 @@ class StringMeasure(PairsMeasure):
     @abstractmethod
     def _score(self, answer: str, reference: str) -> float:
         """Returns the score of one pair whose reference has words."""
-
-    @abstractmethod
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        """Returns the scores of distinct answers against distinct references that have words."""
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ and counted in `notes`. A failed call, which gave no answer at all, is the calle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.base import Identity
-from taxtune.metrics.overlap import bigrams, occurrences, overlap
 from taxtune.metrics.registry import measure
 from taxtune.metrics.string_measure import StringMeasure, Words, package_version
 from taxtune.metrics.words import Glued, glued_tokens, stems
@@ -23,9 +22,6 @@ from taxtune.metrics.words import Glued, glued_tokens, stems
 __all__ = ["Bleu", "Contained", "ExactMatch", "LiteralInclusion", "Rouge", "TextInclusion"]
 
 FloatArray = NDArray[np.float64]
-
-# References of more words are searched for; tables of runs of words are for short ones.
-_LONGEST_RUN = 32
 
 
 @measure(
@@ -42,15 +38,6 @@ class ExactMatch(StringMeasure):
     def _score(self, answer: str, reference: str) -> float:
         return float(self.words(answer) == self.words(reference))
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        number: dict[Words, int] = {}
-        left, right = (
-            np.array([number.setdefault(self.words(text), len(number)) for text in texts], dtype=np.int64)
-            for texts in (answers, references)
-        )
-        table: FloatArray = np.equal.outer(left, right).astype(np.float64)
-        return table
-
 
 class _Inclusion(StringMeasure):
     """Whether the reference's words stand in the answer in a row; unless stemmed, as a phrase of their own."""
@@ -65,28 +52,6 @@ class _Inclusion(StringMeasure):
         words, glued = self._parts(answer)
         wanted, wanted_glued = self._parts(reference)
         return float(_includes(words, glued, wanted, wanted_glued[-1]))
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        table = np.zeros((len(answers), len(references)))
-        runs: dict[Words, list[tuple[int, bool]]] = {}
-        long: list[int] = []
-        for column, reference in enumerate(references):
-            words, glued = self._parts(reference)
-            if len(words) > _LONGEST_RUN:
-                long.append(column)
-            else:
-                runs.setdefault(words, []).append((column, glued[-1]))
-        lengths = sorted({len(run) for run in runs})
-        for row, answer in enumerate(answers):
-            words, glued = self._parts(answer)
-            for length in lengths:
-                for end in range(length, len(words) + 1):
-                    for column, may_be_glued in runs.get(words[end - length : end], ()):
-                        if may_be_glued or not glued[end - 1]:
-                            table[row, column] = 1.0
-            for column in long:
-                table[row, column] = self._score(answer, references[column])
-        return table
 
 
 def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: bool) -> bool:
@@ -143,12 +108,16 @@ class LiteralInclusion(StringMeasure):
         """Tells whether a reference holds anything but blanks."""
         return bool(reference.strip())
 
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns nothing to tell texts apart by: letters may stand inside of words."""
+        return ("",)
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the same for every reference."""
+        return ("",)
+
     def _score(self, answer: str, reference: str) -> float:
         return float(reference.strip().lower() in answer.lower())
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        wanted = [reference.strip().lower() for reference in references]
-        return np.array([[text in answer for text in wanted] for answer in map(str.lower, answers)], dtype=np.float64)
 
 
 @measure(
@@ -180,19 +149,6 @@ class Bleu(StringMeasure):
         weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
         return float(sentence_bleu([wanted], words, weights=weights, smoothing_function=self._smoothing))
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        left, right = [*map(self.words, answers)], [*map(self.words, references)]
-        single = overlap([*map(occurrences, left)], [*map(occurrences, right)]).tocoo()
-        pairs = overlap([bigrams(words) for words in left], [bigrams(words) for words in right]).tocsr()
-        length = np.array([len(words) for words in left], dtype=np.float64)[single.row]
-        wanted = np.array([len(words) for words in right], dtype=np.float64)[single.col]
-        second = np.asarray(pairs[single.row, single.col]).ravel() if single.nnz else np.zeros(0)
-        precision = np.where(length == 1, single.data, np.sqrt(single.data / length * (second + 1) / length))
-        brevity = np.where(length > wanted, 1.0, np.exp(1 - wanted / length))
-        table = np.zeros((len(answers), len(references)))
-        table[single.row, single.col] = brevity * precision
-        return table
-
 
 class _Splitter:
     """The words of this module for rouge-score, which would drop all letters but a to z."""
@@ -223,9 +179,3 @@ class Rouge(StringMeasure):
         if not set(self.words(answer)) & set(self.words(reference)):
             return 0.0
         return float(self._scorer.score(reference, answer)["rouge1"].recall)
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        left, right = [*map(self.words, answers)], [*map(self.words, references)]
-        shared = overlap([*map(occurrences, left)], [*map(occurrences, right)])
-        table: FloatArray = shared.toarray() / np.array([len(words) for words in right])
-        return table
