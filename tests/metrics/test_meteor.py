@@ -1,75 +1,57 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import single_meteor_score
 
-from taxtune.metrics.meteor import IndexedAnswer, NoSynonyms, meteor
-from taxtune.metrics.registry import make_measure
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.metrics.words import tokens
 from taxtune.wordnet import ENVIRONMENT, find_wordnet
 
-# Synonyms in sets that overlap, an inflected word and a phrase, which METEOR leaves out.
-_SETS = (("car", "automobile", "motor_car"), ("automobile", "machine"), ("cars", "autos"), ("bird", "fowl"))
-_WORDS = ("car", "cars", "automobile", "machine", "autos", "bird", "birds", "fowl", "red", "on")
+TEXTS = st.lists(
+    st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")), min_size=1, max_size=6
+).map(" ".join)
 
 
-class _FewSynonyms:
-    source = "a few words"
-
-    def synsets(self, word: str) -> list[SimpleNamespace]:
-        return [
-            SimpleNamespace(lemmas=lambda names=names: [SimpleNamespace(name=lambda name=name: name) for name in names])
-            for names in _SETS
-            if word in names
-        ]
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """METEOR without synonyms."""
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    return make_measure("meteor")
 
 
-def ours(answer: list[str] | tuple[str, ...], reference: list[str] | tuple[str, ...], synonyms: object) -> float:
-    return meteor(IndexedAnswer.of(answer, synonyms), reference, synonyms)  # type: ignore[arg-type]
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answers=st.lists(TEXTS, min_size=1, max_size=4), references=st.lists(TEXTS, min_size=1, max_size=4))
+def test_the_matrix_leaves_out_no_pair_that_matches(
+    answers: list[str], references: list[str], tiny_wordnet: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENVIRONMENT, str(tiny_wordnet))
+        measure, found = make_measure("meteor"), find_wordnet()
+    assert found is not None
+    table = measure.matrix(answers, references)
+    for row, answer in zip(table, answers, strict=True):
+        for score, reference in zip(row, references, strict=True):
+            assert score == single_meteor_score(reference.split(), answer.split(), wordnet=found.reader)
 
 
-@settings(max_examples=400, deadline=None)
-@given(
-    st.lists(st.sampled_from(_WORDS), max_size=14),
-    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=6),
-    st.sampled_from([NoSynonyms(), _FewSynonyms()]),
-)
-def test_meteor_is_nltks(answer: list[str], reference: list[str], synonyms: object) -> None:
-    assert ours(answer, reference, synonyms) == single_meteor_score(reference, answer, wordnet=synonyms)
-
-
-def test_meteor_of_nltks_own_example() -> None:
-    answer = tokens("It is a guide to action which ensures that the military always obeys the commands of the party")
-    reference = tokens("It is a guide to action that ensures that the military will forever heed Party commands")
+def test_meteor_of_nltks_own_example(plain: Measure) -> None:
+    answer = "It is a guide to action which ensures that the military always obeys the commands of the party"
+    reference = "It is a guide to action that ensures that the military will forever heed Party commands"
     # nltk documents 0.6944 with WordNet; no synonym plays a part in it.
-    assert ours(answer, reference, NoSynonyms()) == pytest.approx(0.6944, abs=5e-5)
-    assert ours(("non", "matching", "hypothesis"), ("this", "is", "a", "cat"), NoSynonyms()) == 0
+    assert plain.scores([answer], [reference]) == pytest.approx(0.6944, abs=5e-5)
+    assert plain.scores(["non matching hypothesis"], ["this is a cat"]).tolist() == [0]
+    assert len(tokens(answer)) == 18
 
 
-def test_meteor_by_hand() -> None:
+def test_meteor_by_hand(plain: Measure) -> None:
     # P = 1/2, R = 1/1; F = PR / (0.9 P + 0.1 R) = 0.5 / 0.55; one chunk of one match halves it.
-    assert ours(("gray", "seals"), ("seal",), NoSynonyms()) == pytest.approx(0.5 / 0.55 / 2)
     # All of two words in one chunk: 1 - 0.5 (1/2)^3. A single word never has more than one half.
-    assert ours(("gray", "seal"), ("gray", "seal"), NoSynonyms()) == pytest.approx(1 - 0.5 / 8)
-    assert ours(("seal",), ("seal",), NoSynonyms()) == pytest.approx(0.5)
-
-
-def test_an_answer_that_repeats_itself_is_aligned_as_in_full() -> None:
-    answer = ("a", "red", "car", "and", "a", "red", "automobile", "stands", "by", "the", "bird") * 50
-    for reference in (("red", "car"), ("machine", "red", "red"), ("a", "bird", "and", "cars")):
-        expected = single_meteor_score(reference, answer, wordnet=_FewSynonyms())
-        assert ours(answer, reference, _FewSynonyms()) == expected
-
-
-def test_of_a_repeated_word_the_last_are_aligned() -> None:
-    # nltk aligns from the end: two neighbours, one chunk. The first two would be two chunks.
-    answer, reference = ("car", "x", "car", "car"), ("car", "car")
-    assert ours(answer, reference, NoSynonyms()) == single_meteor_score(reference, answer, wordnet=NoSynonyms())
+    found = plain.scores(["gray seals", "gray seal", "seal"], ["seal", "gray seal", "seal"])
+    assert found == pytest.approx([0.5 / 0.55 / 2, 1 - 0.5 / 8, 0.5])
 
 
 def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,8 +199,10 @@ def test_an_answer_of_a_megabyte_is_scored_like_any_other(measures: dict[str, Me
         f"common {colour} {animal}" for colour in ("red", "grey", "blue") for animal in ("fox", "seal", "owl")
     ]
     for name, measure in measures.items():
-        table = measure.matrix([long, "red fox"], references)
-        pairs = measure.scores([long] * len(references), references)
+        # nltk's METEOR takes a second for each pair that shares a word.
+        some = references[:1] if name == "meteor" else references
+        table = measure.matrix([long, "red fox"], some)
+        pairs = measure.scores([long] * len(some), some)
         np.testing.assert_allclose(table[0], pairs, atol=1e-12, err_msg=name)
     assert one(measures["text-inclusion"], long, "arctic seal") == 1
     assert one(measures["contained"], "can't " * 200_000, "can") == 0
