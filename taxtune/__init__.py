@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from taxtune.api import compare, evaluate, load_run, place, score, tune
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
-    from taxtune.metrics import HierarchicalScores, InformationScores, RankScores
-    from taxtune.metrics.registry import make_measure, measure
+    from taxtune.metrics import (
+        HierarchicalScores,
+        InformationScores,
+        RankScores,
+        information_scores,
+        leaf_information,
+        measure,
+        rank_scores,
+    )
+    from taxtune.metrics.registry import make_measure
     from taxtune.models import FunctionModel, Model, ModelSettings, make_model
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
@@ -47,12 +55,15 @@ _HOME = {
     "TuneResult": "taxtune.tuning.records",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
+    "information_scores": "taxtune.metrics",
+    "leaf_information": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
     "load_run": "taxtune.api",
     "make_measure": "taxtune.metrics.registry",
     "make_model": "taxtune.models",
-    "measure": "taxtune.metrics.registry",
+    "measure": "taxtune.metrics",
     "place": "taxtune.api",
+    "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",
     "score": "taxtune.api",
     "tune": "taxtune.api",
@@ -81,12 +92,15 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "information_scores",
+    "leaf_information",
     "load_recipe",
     "load_run",
     "make_measure",
     "make_model",
     "measure",
     "place",
+    "rank_scores",
     "read_taxonomy",
     "score",
     "tune",
