@@ -78,6 +78,8 @@ class Recipe(Settings):
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for the objective 'lave'.
+        storage: The database that holds the history, as SQLAlchemy writes it, where several machines work on one run;
+            `history.db` in the run's folder when left out. `${NAME}` is an environment variable.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
@@ -96,6 +98,8 @@ class Recipe(Settings):
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
+    # May hold a password, and tells nothing of what comes out: in no record, in no report.
+    storage: str | None = Field(None, min_length=1, exclude=True, repr=False)
     source: Path | None = Field(None, exclude=True)
 
     @field_validator("name")
@@ -128,16 +132,24 @@ class Recipe(Settings):
         """
         if "\0" in text:
             raise RecipeError("A path cannot hold a NUL character.", file=self.source, value=text)
+        path = Path(self.expanded(text)).expanduser()
+        base = self.source.parent if self.source is not None else Path.cwd()
+        return path if path.is_absolute() else base / path
+
+    def expanded(self, text: str) -> str:
+        """Returns a path or URL of the recipe with `${NAME}` expanded.
+
+        Raises:
+            RecipeError: If it uses an environment variable that is not set.
+        """
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise RecipeError(
-                    f"The path {text!r} uses the environment variable {name}, which is not set.",
+                    f"{text!r} uses the environment variable {name}, which is not set.",
                     file=self.source,
-                    remedy=f"Set it: export {name}=/path/to/it",
+                    remedy=f"Set it: export {name}=VALUE",
                 )
-        path = Path(os.path.expandvars(text)).expanduser()
-        base = self.source.parent if self.source is not None else Path.cwd()
-        return path if path.is_absolute() else base / path
+        return os.path.expandvars(text)
 
     def settings(self) -> dict[str, Any]:
         """Returns the recipe as plain nested values."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from taxtune.errors import TaxonomyError, TaxtuneError, VLMError
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.heldout import judge
-from taxtune.tuning.history import Claim, History, as_trials, best, check_unused
+from taxtune.tuning.history import Claim, History, as_trials, best, check_unused, is_begun
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
@@ -20,7 +20,6 @@ from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Listener", "Tuner"]
 
-_POLL_SECONDS = 0.5
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
 
 
@@ -88,18 +87,20 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         session = self.session
+        place = (self.folder, *session.study(self.kind))
         if not self.resume:
-            check_unused(self.folder)  # before images are read, which may take minutes
+            check_unused(*place)  # before images are read, which may take minutes
         session.check_baseline()
         self.objective = session.objective(self.kind)
-        if not (self.folder / "history.db").exists():
+        if not is_begun(*place):
             session.check_models(judged=self.kind == "lave")
         self.history = History(
             self.folder,
-            session.recipe.name,
+            place[1],
             session.identity(self.objective),
             resume=self.resume,
             details=session.details(),
+            storage=place[2],
         )
         # A recipe's paths start at its own folder, which whoever reads the run later does not know.
         self.history.set_note("taxonomy", session.full_taxonomy.source)
@@ -129,13 +130,12 @@ class Tuner:
         for listener in self.listeners:
             listener.on_start(self, done)
         exhausted = False
-        while not exhausted and (claim := self.history.claim(total)) is not None:
-            record, exhausted = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+        while (claim := self.history.claim(total, new=not exhausted)) is not None:
+            record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+            exhausted |= ends
             self.history.finish(record)
             for listener in self.listeners:
                 listener.on_iteration(record, best(self.history.records()))
-        while self.history.others_at_work():
-            time.sleep(_POLL_SECONDS)
         self.history.write()
 
         records = self.history.records()

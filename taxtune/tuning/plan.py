@@ -142,10 +142,10 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
 
 def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool) -> None:
     check_folder(session.folder)
-    folders = [session.folder / kind for kind in kinds] or [session.folder]
-    for folder in folders:
+    runs = [(session.folder / kind, kind) for kind in kinds] or [(session.folder, session.recipe.objective.kind)]
+    for folder, kind in runs:
         if not resume:
-            check_unused(folder)
+            check_unused(folder, *session.study(kind))
 
 
 def _judge_price(session: Session, calls: int) -> str:

@@ -325,6 +325,18 @@ class Session:
         for note in self.lave.check() if judged else ():
             self.on_note(note)
 
+    def study(self, kind: ObjectiveKind) -> tuple[str, str | None]:
+        """Returns the name of a run's history, and the database that it is in; None for a file in the run's folder.
+
+        Raises:
+            RecipeError: If the database's URL uses an environment variable that is not set.
+        """
+        recipe = self.recipe
+        if recipe.storage is None:
+            return recipe.name, None
+        # A server's database holds many runs, those of a comparison among them.
+        return f"{recipe.name}-{kind}", recipe.expanded(recipe.storage)
+
     # -- identity ------------------------------------------------------------------------------------------------------
 
     def identity(self, objective: Objective) -> dict[str, Any]:
