@@ -220,34 +220,32 @@ class History:
             total: The last iteration.
             new: Whether to begin new iterations, too.
         """
-        from optuna.trial import TrialState
-
         while True:
             with self.alone("claim"):
                 trials = self._study.get_trials(deepcopy=False)
-                running = [t for t in trials if t.state == TrialState.RUNNING and t.number not in self._held]
-                for trial in running:
-                    if self._take(trial.number):
-                        attributes = trial.user_attrs
-                        return Claim(
-                            trial.number,
-                            _PROPOSAL.validate_python(attributes["proposal"]) if "proposal" in attributes else None,
-                            _RECORD.validate_python(attributes["record"]) if "record" in attributes else None,
-                        )
-                if new and len(trials) <= total:
-                    number = self._study.ask().number
-                    self._take(number)
-                    return Claim(number)
-            if not running:
-                return None
+                running = [t.number for t in trials if not t.state.is_finished() and t.number not in self._held]
+                found = next(filter(None, map(self._take, running)), None)
+                if found is None and new and len(trials) <= total:
+                    found = self._take(self._study.ask().number)
+            if found is not None or not running:
+                return found
             time.sleep(_POLL_SECONDS)
 
-    def _take(self, number: int) -> bool:
+    def _take(self, number: int) -> Claim | None:
         if not self._leases.take(f"iteration {number}"):
-            return False
+            return None
+        trial = self._storage.get_trial(self._id(number))
+        if trial.state.is_finished():  # a moment ago
+            self._leases.release(f"iteration {number}")
+            return None
         self._held.add(number)
         self._set(number, machine=self._leases.machine)
-        return True
+        stored = trial.user_attrs
+        return Claim(
+            number,
+            _PROPOSAL.validate_python(stored["proposal"]) if "proposal" in stored else None,
+            _RECORD.validate_python(stored["record"]) if "record" in stored else None,
+        )
 
     def propose(self, claim: Claim, proposal: Proposal) -> None:
         """Stores what is about to be asked, so that a crash does not lose it."""
@@ -310,10 +308,12 @@ class History:
         """Holds off other processes of this run that want to do the same, until the block ends."""
         return self._leases.held(what)
 
+    def _id(self, number: int) -> int:
+        return int(self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number))
+
     def _set(self, number: int, **attributes: Any) -> None:
-        trial = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
         for key, value in attributes.items():
-            self._storage.set_trial_user_attr(trial, key, value)
+            self._storage.set_trial_user_attr(self._id(number), key, value)
 
 
 def is_begun(folder: Path, name: str, storage: str | None = None) -> bool:
