@@ -15,6 +15,7 @@ import numpy as np
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError, TemplateError
+from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
@@ -112,7 +113,7 @@ class Session:
         images: Path | None = None
         columns = ("image", "label")
         if isinstance(data, FieldGuideData):
-            kind, source = "manifest", self._draw(data) / "manifest.csv"
+            kind, source = "manifest", MANIFEST_FILE
         else:
             kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
@@ -120,7 +121,7 @@ class Session:
             columns = (data.image_column, data.label_column)
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
-        return load_examples(
+        examples = load_examples(
             kind,
             source,
             self.taxonomy,
@@ -132,16 +133,9 @@ class Session:
             on_note=self.on_note,
             on_progress=self.on_images,
         )
-
-    def _draw(self, data: FieldGuideData) -> Path:
-        from platformdirs import user_cache_path
-
-        from taxtune.fieldguide import DRAWING, make_dataset
-
-        # The name tells the content: a changed recipe, or a taxtune that draws otherwise, does not meet old images.
-        name = f"v{DRAWING}-n{data.count}-d{data.degraded:.12g}-s{data.seed}"
-        folder = user_cache_path("taxtune") / "fieldguide" / name
-        return make_dataset(folder, n=data.count, seed=data.seed, degraded=data.degraded)
+        if isinstance(data, FieldGuideData):  # numbered in the order in which they were drawn
+            return [example for example in examples if int(example.image.stem) < data.count]
+        return examples
 
     @cached_property
     def splits(self) -> Splits:
