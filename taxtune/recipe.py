@@ -179,8 +179,6 @@ def recipe_path(reference: str | Path) -> Path:
     """
     path = Path(reference)
     with contextlib.suppress(OSError, ValueError):  # a name that no file can have is not there
-        if path.is_dir():
-            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
         if path.is_file():
             return path
     shipped = recipes_dir()
@@ -189,6 +187,9 @@ def recipe_path(reference: str | Path) -> Path:
         candidate = path.name if path.suffix in {".yaml", ".yml"} else f"{path.name}.yaml"
         if candidate in {file.name for file in shipped.glob("*.yaml")}:
             return shipped / candidate
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_dir():
+            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
     names = sorted(p.stem for p in shipped.glob("*.yaml"))
     near = difflib.get_close_matches(path.stem, names, n=1)
     raise RecipeError(
