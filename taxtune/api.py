@@ -287,12 +287,14 @@ def tune(
         TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
-    from taxtune.tuning.history import check_unused
+    from taxtune.tuning.history import check_unused, study_name
     from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.objective import make_objective
 
     folder, name = _folder(out, name, "tune")
     if not resume:
-        check_unused(folder)  # before images are read, which may take minutes
+        # Before images are read, which may take minutes.
+        check_unused(folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage)
     with _shown(progress) as display:
         made = make_experiment(
             taxonomy=taxonomy,
@@ -358,14 +360,14 @@ def compare(
     """
     from taxtune.tuning.compare import check_objectives, compare_objectives
     from taxtune.tuning.experiment import trivial_scores
-    from taxtune.tuning.history import check_unused
+    from taxtune.tuning.history import check_unused, study_name
     from taxtune.tuning.objective import make_objective
 
     folder, name = _folder(out, name, "compare")
     names = [make_objective(each, metrics=tuple(what.get("metrics") or ())).name for each in objectives]
     check_objectives(names)
     for each in () if resume else names:
-        check_unused(folder / each)
+        check_unused(folder / each, study_name(name, each, storage), storage)
     with _shown(progress) as display:
         base = make_experiment(
             **what, objective=objectives[0], name=name, folder=folder, on_note=display.note, on_images=display.on_images

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+
+from taxtune.fieldguide import IMAGES
 
 from taxtune.errors import TaxtuneError
 
@@ -129,12 +131,23 @@ class INat21Data(_Splits):
 
 
 class FieldGuideData(_Splits):
-    """The embedded field guide's drawn birds, rendered on first use."""
+    """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(400, ge=2, description="Images to draw.")
-    degraded: Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
-    seed: StrictInt = Field(2021, ge=0)
+    count: StrictInt = Field(IMAGES.n, ge=2, description="The first so many of the images.")
+    degraded: Number = Field(IMAGES.degraded, ge=0, le=1, description="Share that is fogged, blurred or occluded.")
+    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that they were drawn with.")
+
+    @model_validator(mode="after")
+    def _drawn(self) -> FieldGuideData:
+        if self.count > IMAGES.n or (self.degraded, self.seed) != (IMAGES.degraded, IMAGES.seed):
+            raise ValueError(
+                f"taxtune comes with {IMAGES.n} images, drawn with degraded: {IMAGES.degraded} and seed: "
+                f"{IMAGES.seed}. Others are drawn in a checkout of its repository, with python -m fieldguide.draw "
+                "--out birds --images N --degraded SHARE --seed SEED, and used with data: {kind: manifest, path: "
+                "birds/manifest.csv, ...}"
+            )
+        return self
 
 
 DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]

@@ -58,17 +58,17 @@ def tune(
         return
 
     def work() -> TuneResult:
-        from taxtune.tuning.history import check_unused
         from taxtune.tuning.loop import Tuner
 
         if not resume:
-            check_unused(parts.folder)  # before images are read, which may take minutes
+            parts.check_unused()  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             return Tuner(
                 parts.experiment(),
                 parts.folder,
                 callbacks=callbacks_of(parts, progress),
                 resume=resume,
+                storage=parts.storage,
                 command="taxtune tune recipe.yaml",
             ).run()
 
@@ -104,16 +104,16 @@ def compare(
 
     def work() -> ComparisonResult:
         from taxtune.tuning.compare import compare_objectives
-        from taxtune.tuning.history import check_unused
 
-        for name in () if resume else names:
-            check_unused(parts.folder / name)  # before images are read, which may take minutes
+        if not resume:
+            parts.check_unused(names)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             return compare_objectives(
                 [parts.experiment([name]) for name in names],
                 parts.folder,
                 callbacks=callbacks_of(parts, progress),
                 resume=resume,
+                storage=parts.storage,
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 

@@ -15,7 +15,7 @@ from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import check_unused
+from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
 
@@ -65,7 +65,7 @@ def compare_objectives(
     check_objectives(names)
     if not resume:
         for name in names:
-            check_unused(folder / name)
+            check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
     answers = folder / "answers.db"
     first = experiments[0]
     # What joins the runs in MLflow: the same for the same folder.

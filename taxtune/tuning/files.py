@@ -100,7 +100,7 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
 def _unfinished(folder: Path) -> TuneResult:
     from taxtune.tuning.history import best, read_attributes, read_records
 
-    if not (folder / "history.db").exists():
+    if not (folder / "history.jsonl").exists():
         raise DataError(
             "There is no tuning run in this folder.",
             file=folder,

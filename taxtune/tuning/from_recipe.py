@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
+from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.information import Information
 from taxtune.recipe import (
@@ -24,6 +25,7 @@ from taxtune.recipe import (
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
+from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Objective, asks_a_model, make_objective
 from taxtune.tuning.proposers import Proposer
@@ -117,6 +119,25 @@ class Parts:
             note=self.note,
         )
 
+    @property
+    def storage(self) -> str | None:
+        """The database that the history is in; None for a file in the run's folder.
+
+        Raises:
+            RecipeError: If its address uses an environment variable that is not set.
+        """
+        return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
+
+    def check_unused(self, objectives: Sequence[str] = ()) -> None:
+        """Checks that there is no such run yet, or none of a comparison of objectives.
+
+        Raises:
+            ResumeError: If there is.
+        """
+        runs = [(self.folder / name, name) for name in objectives] or [(self.folder, self.recipe.objective.kind)]
+        for folder, name in runs:
+            check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
+
     def note(self, text: str) -> None:
         """Shows a remark; looked up at every note, since the display that shows them comes later than the models."""
         self.on_note(text)
@@ -154,7 +175,7 @@ class Parts:
         images: Path | None = None
         columns = ("image", "label")
         if isinstance(data, FieldGuideData):
-            kind, source = "manifest", self._draw(data) / "manifest.csv"
+            kind, source = "manifest", MANIFEST_FILE
         else:
             kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
@@ -162,7 +183,7 @@ class Parts:
             columns = (data.image_column, data.label_column)
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
-        return load_examples(
+        examples = load_examples(
             source,
             self.taxonomy,
             kind=kind,
@@ -174,19 +195,12 @@ class Parts:
             on_note=self.note,
             on_progress=self._images,
         )
+        if isinstance(data, FieldGuideData):  # numbered in the order in which they were drawn
+            return [example for example in examples if int(example.image.stem) < data.count]
+        return examples
 
     def _images(self, done: int, total: int) -> None:
         self.on_images(done, total)
-
-    def _draw(self, data: FieldGuideData) -> Path:
-        from platformdirs import user_cache_path
-
-        from taxtune.fieldguide import DRAWING, make_dataset
-
-        # The name tells the content: a changed recipe, or a taxtune that draws otherwise, does not meet old images.
-        name = f"v{DRAWING}-n{data.count}-d{data.degraded:.12g}-s{data.seed}"
-        folder = user_cache_path("taxtune") / "fieldguide" / name
-        return make_dataset(folder, n=data.count, seed=data.seed, degraded=data.degraded)
 
     @cached_property
     def splits(self) -> Splits:

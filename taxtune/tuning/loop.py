@@ -16,13 +16,12 @@ from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import Claim, History, best, check_unused
+from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
 
 __all__ = ["Tuner"]
 
-_POLL_SECONDS = 0.5
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
 
 
@@ -73,17 +72,20 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        name = study_name(experiment.name, experiment.objective.name, self.storage)
+        place = (self.folder, name, self.storage)
         if not self.resume:
-            check_unused(self.folder)
+            check_unused(*place)
         experiment.check_baseline()
-        if not (self.folder / "history.db").exists():
+        if not is_begun(*place):
             experiment.check_models()
         self.history = History(
             self.folder,
-            experiment.name,
+            name,
             experiment.identity(),
             resume=self.resume,
             details=experiment.details(),
+            storage=self.storage,
         )
         # A recipe's paths start at its own folder, which whoever reads the run later does not know.
         self.history.set_note("taxonomy", experiment.full_taxonomy.source)
@@ -111,12 +113,11 @@ class Tuner:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         self.callbacks.tell("on_start", self, done)
         exhausted = False
-        while not exhausted and (claim := self.history.claim(experiment.iterations)) is not None:
-            record, exhausted = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+        while (claim := self.history.claim(experiment.iterations, new=not exhausted)) is not None:
+            record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+            exhausted |= ends
             self.history.finish(record)
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
-        while self.history.others_at_work():
-            time.sleep(_POLL_SECONDS)
         self.history.write()
 
         records = self.history.records()

@@ -153,10 +153,8 @@ def _check_baseline(parts: Parts) -> None:
 
 def _check_output(parts: Parts, objectives: Sequence[str], *, resume: bool) -> None:
     check_folder(parts.folder)
-    folders = [parts.folder / name for name in objectives] or [parts.folder]
-    for folder in folders:
-        if not resume:
-            check_unused(folder)
+    if not resume:
+        parts.check_unused(objectives)
 
 
 def _judge_price(parts: Parts, metric: MeasureMetric, calls: int) -> str:
