@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,7 +11,7 @@ from pathlib import Path
 from taxtune.authoring.labels import Label
 from taxtune.authoring.senses import Sense, agreeing_senses, senses_of
 from taxtune.errors import DataError
-from taxtune.tables import parse_table, read_text
+from taxtune.tables import csv_text, read_rows
 from taxtune.wordnet import Synset, WordNet
 
 __all__ = ["IS", "KIND_OF", "WNID", "Choice", "choices_csv", "choose_synsets", "read_choices"]
@@ -114,14 +112,12 @@ def _readings(wordnet: WordNet, label: Label) -> list[tuple[str, Sense, str]]:
 
 def choices_csv(choices: Sequence[Choice]) -> str:
     """Returns the choices as CSV, to be edited: another synset or relation, or none for a label under the root."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
+    rows = []
     for choice in choices:
         others = " | ".join(f"{synset.name}: {synset.gloss}" for synset in choice.alternatives[:_SHOWN])
         name, gloss = (choice.synset.name, choice.synset.gloss) if choice.synset else ("", "")
-        table.writerow((choice.label.name, name, choice.relation, choice.words, gloss, others))
-    return text.getvalue()
+        rows.append((choice.label.name, name, choice.relation, choice.words, gloss, others))
+    return csv_text(_COLUMNS, rows)
 
 
 def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:
@@ -135,38 +131,27 @@ def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[
     Raises:
         DataError: If a column is missing, a label is none of the labels or is named twice, or there is no such synset.
     """
-    table = parse_table(read_text(path, error=DataError, what="synsets"), str(path), error=DataError)
-    columns = [table.column(name) for name in ("label", "synset", "relation")]
-    if None in columns[:2]:
-        raise DataError(
-            "A file of synsets needs the columns label and synset.",
-            file=path,
-            row=table.header_line,
-            value=",".join(table.header),
-            remedy="Give the file that `taxtune taxonomy from-labels` wrote.",
-        )
     known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
     found: dict[str, tuple[Synset | None, str]] = {}
-    for row in table.rows:
-        written, name, relation = (row.cell(column) for column in columns)
+    remedy = "Give the file that `taxtune taxonomy from-labels` wrote."
+    for line, cells in read_rows(path, ("label", "synset"), ("relation",), what="synsets", remedy=remedy):
+        written, name, relation = cells.values()
         label = known.get(written.casefold())
         if label is None:
-            raise DataError("This is none of the labels.", file=path, row=row.line, value=written, remedy="Remove it.")
+            raise DataError("This is none of the labels.", file=path, row=line, value=written, remedy="Remove it.")
         if label.name in found:
-            raise DataError(
-                "The label has a row already.", file=path, row=row.line, value=written, remedy="Remove one."
-            )
+            raise DataError("The label has a row already.", file=path, row=line, value=written, remedy="Remove one.")
         synset = wordnet.synset(name) if name else None
         if name and synset is None:
             near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
             raise DataError(
                 f"{wordnet.source} has no such synset.",
                 file=path,
-                row=row.line,
+                row=line,
                 value=name,
                 remedy=f"Write one of {near}." if near else "Write it as in dog.n.01, or leave the cell empty.",
             )
         if relation not in ("", IS, KIND_OF):
-            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=row.line, value=relation)
+            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=line, value=relation)
         found[label.name] = (synset, (relation or IS) if synset else NONE)
     return found

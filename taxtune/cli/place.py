@@ -13,6 +13,7 @@ from taxtune.cli.options import (
     ANSWERS_HELP,
     FormatOption,
     InputOption,
+    PlaceRootOption,
     PresetOption,
     RootLabelOption,
     SimilarityOption,
@@ -41,12 +42,7 @@ def place(
     input: InputOption = "auto",
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
-    root: Annotated[
-        str | None,
-        typer.Option(
-            "--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."
-        ),
-    ] = None,
+    root: PlaceRootOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.

@@ -26,6 +26,7 @@ from taxtune.cli.options import (
     TaxonomyArgument,
     choice,
     note,
+    text_model,
 )
 from taxtune.cli.taxonomy_build import bars, keep
 from taxtune.errors import DataError
@@ -130,21 +131,10 @@ def enrich(
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
-        from taxtune.llm import LLMSettings, make_llm
         from taxtune.llm.ask import reply_store
 
         keep_replies()
-        settings = LLMSettings(
-            max_tokens=4096,
-            api_base=api_base,
-            concurrency=concurrency,
-            device=device,
-            batch_size=batch_size,
-            on_note=note,
-        )
-        model = make_llm(llm, settings)
-        for said in model.check():
-            note(said)
+        model = text_model(llm, 4096, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size)
         store = reply_store(cache_dir)
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)

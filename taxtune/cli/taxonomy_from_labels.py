@@ -19,6 +19,7 @@ from taxtune.cli.options import (
     DeviceOption,
     JsonOption,
     note,
+    text_model,
 )
 from taxtune.cli.taxonomy_build import bars, keep
 from taxtune.errors import DataError
@@ -145,14 +146,10 @@ def _by_model(
 ) -> tuple[LabelTree, list[dict[str, object]]]:
     from taxtune.authoring.from_labels import tree_from_paths
     from taxtune.authoring.grouping import group_labels
-    from taxtune.llm import LLMSettings, make_llm
     from taxtune.llm.ask import reply_store
 
     keep_replies()
-    settings = LLMSettings(max_tokens=8192, api_base=api_base, device=device, batch_size=batch_size, on_note=note)
-    model = make_llm(llm, settings)
-    for said in model.check():
-        note(said)
+    model = text_model(llm, 8192, api_base=api_base, device=device, batch_size=batch_size)
     with bars() as tell:
         paths, unread = group_labels(
             model,

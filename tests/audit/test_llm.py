@@ -11,7 +11,7 @@ from taxtune.audit.llm import JudgedByModel, judge_placements, read_finding
 from taxtune.audit.population import Item
 from taxtune.audit.verdicts import Finding, Verdict
 from taxtune.llm import LLMSettings, make_llm
-from taxtune.metrics.judging import MAX_TEXT, Judge
+from taxtune.metrics.judging import MAX_TEXT
 from tests import servers
 from tests.audit.samples import TREE, item, population
 from tests.servers import OpenAIServer
@@ -21,7 +21,7 @@ CAKE = item("It is a Sachertorte, a cake.", 1, "list", evidence="cake")
 
 def ask(server: OpenAIServer, folder: Path, *items: Item) -> JudgedByModel:
     settings = LLMSettings(api_base=server.api_base, first_wait=0.01, max_retries=1)
-    return judge_placements(population(*items), items, Judge(make_llm("openai/judge", settings), cache_dir=folder))
+    return judge_placements(population(*items), items, make_llm("openai/judge", settings), cache_dir=folder)
 
 
 def test_replies_are_kept_and_the_unread_and_failed_are_no_verdicts(tmp_path: Path) -> None:
