@@ -14,7 +14,8 @@ from taxtune.answers.runs import RunRows, heldout_rows, read_run_rows
 from taxtune.audit.population import Item, Population, digest, place_answers
 from taxtune.audit.result import AuditFiles
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.taxonomy import Taxonomy, read_taxonomy, restrict
+from taxtune.studies.both_trees import read_part
+from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -59,8 +60,8 @@ class TreeFile:
             TaxonomyError: If it cannot be read.
         """
         assert self.path is not None
-        tree = read_taxonomy(self.path, format=self.format, names=names, root_label=self.root_label, on_note=on_note)
-        return tree if self.root is None else restrict(tree, self.root).tree
+        tree, _ = read_part(self.path, self.format, self.root, names=names, root_label=self.root_label, on_note=on_note)
+        return tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,20 +53,13 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.taxonomy import read_taxonomy, restrict
+    from taxtune.studies.both_trees import read_part
 
     config = MapperConfig(preset=preset)
     answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
     for text in answers.notes:
         note(text)
-    tree = read_taxonomy(
-        taxonomy,
-        format=format,
-        root_label=root_label,
-        on_note=note,
-    )
-    if root is not None:
-        tree = restrict(tree, root).tree
+    tree, _ = read_part(taxonomy, format, root, root_label=root_label, on_note=note)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
     placements = mapper.place([row.answer or "" for row in answers.rows])
