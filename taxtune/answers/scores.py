@@ -15,9 +15,10 @@ from taxtune.metrics import (
     Information,
     Interval,
     RankIntervals,
-    bootstrap_information,
+    bootstrap,
     bootstrap_ranks,
-    bootstrap_scores,
+    hierarchical_sample,
+    information_sample,
     information_values,
     precision_recall,
 )
@@ -248,7 +249,7 @@ def score_answers(
     if part is not None:
         on_full = part.on_full(targets).tolist()
         bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
-        full = _intervals(bits, part.on_full(nodes).tolist(), on_full, draws)
+        full = _intervals(bits, part.on_full(nodes).tolist(), on_full, **draws)
     return ScoredAnswers(
         table,
         taxonomy,
@@ -258,7 +259,7 @@ def score_answers(
         off,
         identity,
         weights,
-        _intervals(weights, nodes, targets, draws),
+        _intervals(weights, nodes, targets, **draws),
         full,
         bootstrap_ranks(taxonomy, nodes, targets, **draws),
         resamples,
@@ -267,7 +268,10 @@ def score_answers(
 
 
 def _intervals(
-    information: Information, predicted: list[int], targets: list[int], draws: dict[str, Any]
+    information: Information, nodes: list[int], targets: list[int], *, off_tree: NDArray[np.bool_] | None, **draws: Any
 ) -> dict[str, Interval]:
-    scores = bootstrap_scores(information.taxonomy, predicted, targets, **draws)
-    return scores | bootstrap_information(information, predicted, targets, **draws)
+    return bootstrap(
+        hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),
+        information_sample(information, nodes, targets, off_tree=off_tree),
+        **draws,
+    )

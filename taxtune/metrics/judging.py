@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from taxtune.metrics.base import MeasureSettings
 
-__all__ = ["MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
+__all__ = ["LLAMA", "MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
 
+#: The judge where a specification names none.
+LLAMA = "local:meta-llama/Llama-3.2-3B-Instruct"
 #: Longest text, in characters, that a judge is shown; a longer answer is not an answer, and costs as much as a book.
 MAX_TEXT = 20_000
 

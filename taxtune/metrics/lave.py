@@ -17,7 +17,8 @@ from taxtune.errors import DataError
 from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.demonstrations import Demonstration, read_demonstrations
 from taxtune.metrics.judge_replies import read_rating
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.registry import measure
 from taxtune.resources import prompts_dir
 
 __all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
@@ -189,6 +190,15 @@ def _read(reply: str) -> float | None:
     return None if rating is None else (rating - 1) / 2
 
 
+@measure(
+    "lave",
+    label="LAVE",
+    summary="a language model rates the answer 1 to 3 given question and references",
+    source="paper 4",
+    default_model=LLAMA,
+    needs=("question",),
+    factory=True,
+)
 def make_lave(model: str | None, settings: MeasureSettings, options: LaveOptions | None = None) -> Lave:
     """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default

@@ -13,7 +13,7 @@ from taxtune.answers.read import AnswerTable
 from taxtune.errors import DataError
 from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.registry import split_spec
-from taxtune.metrics.statistics import Interval
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 
 __all__ = [
     "check_needs",
@@ -25,7 +25,6 @@ FloatArray = NDArray[np.float64]
 
 # Images held in memory at a time, and random numbers drawn at a time.
 _IMAGES = 256
-_CHUNK = 4_000_000
 
 
 def check_needs(spec: str, answers: AnswerTable) -> None:
@@ -128,18 +127,10 @@ def mean_interval(
         seed: Seed of the resampling.
     """
     values = np.asarray(scores, dtype=np.float64)
-    values, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    n = int(counts.sum())
-    if n == 0:
+    values = np.sort(values[~np.isnan(values)])
+    if not values.size:
         return None
-    rng = np.random.default_rng(seed)
-    means = np.empty(resamples)
-    step = max(1, _CHUNK // n)
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
-        if len(values) * 10 < n:  # a draw over few different values is the same, and less work
-            means[start:stop] = rng.multinomial(n, counts / n, size=stop - start) @ values / n
-        else:
-            means[start:stop] = np.repeat(values, counts)[rng.integers(0, n, (stop - start, n))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(values @ counts / n), float(low), float(high))
+    # A draw over few different values is the same as one over answers, and less work.
+    few = len(np.unique(values)) * 10 < len(values)
+    sample = Sample({"mean": values}, keys=(values,) if few else None)
+    return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]
