@@ -18,11 +18,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+
+from taxtune.models import ModelSettings, RetryPolicy
 
 __all__ = [
     "OpenAIServer",
@@ -35,6 +37,7 @@ __all__ = [
     "empty_text",
     "html",
     "model_refusal",
+    "model_settings",
     "openai_server",
     "refusal_text",
     "slow",
@@ -160,6 +163,19 @@ def closed_api_base() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+
+
+def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
+    """Returns how a test asks a model behind a server: with short waits.
+
+    Args:
+        server: The server, or its address.
+        given: Fields of `ModelSettings` and of `RetryPolicy`.
+    """
+    policy = {"first_wait": 0.01, "max_retries": 2, "timeout": 10.0}
+    policy |= {field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given}
+    base = server if isinstance(server, str) else server.api_base
+    return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
 
 
 Script = Callable[[dict[str, Any]], "Reply | str"]

@@ -25,7 +25,7 @@ from taxtune.metrics.judging import Verdicts as Replies
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.llm import LLM
+    from taxtune.models import Model
 
 __all__ = ["MAX_TOKENS", "JudgedByModel", "judge_placements", "read_finding"]
 
@@ -72,7 +72,7 @@ class JudgedByModel:
 def judge_placements(
     population: Population,
     items: Sequence[Item],
-    model: LLM,
+    model: Model,
     *,
     cache_dir: Path | None = None,
     on_progress: Callable[[int, int], None] | None = None,

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from taxtune.authoring.labels import Label
 from taxtune.authoring.replies import UnreadError, read_json, render_prompt
 from taxtune.errors import ModelError
-from taxtune.llm import LLM, ask_llm
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.tables import clean
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["group_labels"]
 
@@ -21,7 +19,7 @@ _SHOWN = 200
 
 
 def group_labels(
-    llm: LLM,
+    llm: Model,
     labels: Sequence[Label],
     *,
     max_depth: int | None = None,
@@ -70,7 +68,7 @@ def group_labels(
                 least=min_children,
                 problem=problem,
             )
-            reply = ask_llm(llm, [prompt], store)[0]
+            reply = ask(llm, [Request(prompt)], store)[0]
             if not isinstance(reply, Answer):
                 raise ModelError(
                     f"The model does not reply: {reply.reason}",

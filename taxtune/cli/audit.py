@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from taxtune.audit.result import Audited, AuditFiles
     from taxtune.audit.subject import Subject, TreeFile
     from taxtune.audit.verdicts import Finding
-    from taxtune.llm import LLM
+    from taxtune.models import Model
 
 __all__ = ["audit"]
 
@@ -193,7 +193,7 @@ def _subject(
 def _judged_by_model(
     population: Population,
     items: Sequence[Item],
-    model: LLM,
+    model: Model,
     cache_dir: Path | None,
     finish: Callable[..., Audited],
 ) -> Audited:

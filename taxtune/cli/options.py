@@ -16,7 +16,7 @@ import typer
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
-    from taxtune.llm import LLM
+    from taxtune.models import Model
 
 __all__ = [
     "ANSWERS_HELP",
@@ -321,15 +321,16 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
 
 def text_model(
     name: str, max_tokens: int, *, api_base: str | None, device: str, batch_size: int, concurrency: int = 8
-) -> LLM:
+) -> Model:
     """Returns the chat model that an option names, with what it has to say printed as notes.
 
     Raises:
         TaxtuneError: If there is no such model, or it cannot be used.
     """
-    from taxtune.llm import LLMSettings, make_llm
+    from taxtune.models import ModelSettings, check_model, make_model
 
-    settings = LLMSettings(
+    settings = ModelSettings(
+        task="text-generation",
         max_tokens=max_tokens,
         api_base=api_base,
         concurrency=concurrency,
@@ -337,8 +338,8 @@ def text_model(
         batch_size=batch_size,
         on_note=note,
     )
-    model = make_llm(name, settings)
-    for said in model.check():
+    model = make_model(name, settings)
+    for said in check_model(model):
         note(said)
     return model
 

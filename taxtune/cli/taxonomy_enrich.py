@@ -131,11 +131,11 @@ def enrich(
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
-        from taxtune.llm.ask import reply_store
+        from taxtune.models import open_replies
 
         keep_replies()
         model = text_model(llm, 4096, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size)
-        store = reply_store(cache_dir)
+        store = open_replies(cache_dir)
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)

@@ -146,7 +146,7 @@ def _by_model(
 ) -> tuple[LabelTree, list[dict[str, object]]]:
     from taxtune.authoring.from_labels import tree_from_paths
     from taxtune.authoring.grouping import group_labels
-    from taxtune.llm.ask import reply_store
+    from taxtune.models import open_replies
 
     keep_replies()
     model = text_model(llm, 8192, api_base=api_base, device=device, batch_size=batch_size)
@@ -156,7 +156,7 @@ def _by_model(
             labels,
             max_depth=max_depth,
             min_children=min_children,
-            store=reply_store(cache_dir),
+            store=open_replies(cache_dir),
             on_progress=lambda done, total: tell("sorting labels", done, total),
         )
     tree = tree_from_paths(labels, paths, root_label=root_label, max_depth=max_depth, min_children=min_children)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.encoders.base import FloatMatrix, how_to_get, well_formed
-from taxtune.encoders.store import stored_embeddings
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
 

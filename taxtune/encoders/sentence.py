@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, is_lost_folder, well_formed
-from taxtune.encoders.store import folder_digest, stored_embeddings
+from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, is_lost_folder, well_formed
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
 

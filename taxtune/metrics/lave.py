@@ -19,6 +19,7 @@ from taxtune.metrics.demonstrations import Demonstration, read_demonstrations
 from taxtune.metrics.judge_replies import read_rating
 from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
 from taxtune.metrics.registry import measure
+from taxtune.models import check_model
 from taxtune.resources import prompts_dir
 
 __all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
@@ -88,7 +89,7 @@ class Lave(ManyReferencesMeasure):
         Raises:
             ModelError: If it cannot: its key, its provider or its weights are missing.
         """
-        return self._judge.llm.check()
+        return check_model(self._judge.llm)
 
     def identity(self) -> Identity:
         """Returns the judge's model and decoding, and the content of prompt and demonstrations."""

@@ -167,7 +167,7 @@ class PairsMeasure(PairwiseMeasure):
             block = waiting[start : start + self.block]
             fresh = self.compute(block, progress.advance)
             if self._store is not None:
-                self._store.put(identity, block, fresh.tolist())
+                self._store.put(identity, zip(block, fresh.tolist(), strict=True))
             for pair, score in zip(block, fresh, strict=True):
                 scores[places[pair]] = score
                 if not np.isfinite(score):

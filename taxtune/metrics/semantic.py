@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.encoders import FloatMatrix, TextEncoder
-from taxtune.encoders.store import stored_embeddings
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, is_empty, whole
 from taxtune.metrics.registry import measure
