@@ -6,7 +6,7 @@ import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -166,25 +166,7 @@ def _publish(tree: Taxonomy, found: Enrichment, text: str, out: Path | None, as_
                 labels = sum(len(one["labels"]) for one in some)
                 note(f"{len(some):,} {what}: nothing is proposed for {labels:,} nodes. The first: {some[0]['reason']}")
     if as_json:
-        facts: dict[str, Any] = {
-            "nodes": len(tree),
-            "sources": found.counts,
-            "notes": found.notes,
-            "unread": said.unread if said else [],
-            "failed": said.failed if said else [],
-            "proposals": [
-                {
-                    "node": list(tree.path(row.node)),
-                    "alias": row.name,
-                    "kind": row.kind,
-                    "source": row.source,
-                    "mark": row.mark,
-                    "comment": row.comment,
-                }
-                for row in found.proposals
-            ],
-        }
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        print(json.dumps(found.as_dict(tree), ensure_ascii=False, indent=2))
         return
     # The proposals may be what standard output is for.
     stream = sys.stderr if out is None else sys.stdout
