@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -145,12 +143,7 @@ def with_aliases(tree: Taxonomy, more: Mapping[int, Sequence[str]]) -> Taxonomy:
         tree: The tree; it stays as it is.
         more: Further aliases by node.
     """
-    changed = copy.copy(tree)
-    for name, value in vars(Taxonomy).items():
-        if isinstance(value, cached_property):  # made from the names that there were
-            vars(changed).pop(name, None)
-    changed.aliases = tuple((*aliases, *more.get(node, ())) for node, aliases in enumerate(tree.aliases))
-    return changed
+    return tree.with_names(aliases=[(*names, *more.get(node, ())) for node, names in enumerate(tree.aliases)])
 
 
 def mend(

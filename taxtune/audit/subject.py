@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from taxtune.answers import AnswerSchema, read_answers
-from taxtune.answers.runs import RunRows, heldout_rows, read_run_rows
+from taxtune.answers.runs import RunRows, heldout_rows, read_run_rows, split_run
 from taxtune.audit.population import Item, Population, digest, place_answers
 from taxtune.audit.result import AuditFiles
 from taxtune.errors import DataError, TaxtuneError
@@ -20,7 +20,15 @@ from taxtune.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["MakeMapper", "Subject", "TreeFile", "file_subject", "refresh_run_report", "run_settings", "run_subject"]
+__all__ = [
+    "MakeMapper",
+    "Subject",
+    "TreeFile",
+    "read_subject",
+    "recorded_population",
+    "refresh_run_report",
+    "run_settings",
+]
 
 Note = Callable[[str], None]
 
@@ -89,6 +97,40 @@ class Subject:
             if placed.node == items[i].node:  # where it is another by now, its evidence is that of the other
                 items[i] = replace(items[i], evidence=placed.evidence)
         return replace(self.population, items=tuple(items))
+
+
+def read_subject(
+    source: str,
+    evaluation: str | None,
+    tree: TreeFile,
+    similarity: str | None,
+    preset: str | None,
+    input: str,
+    on_note: Note,
+) -> Subject:
+    """Returns what a user names: the answers of a file, placed on a tree, or those of a run.
+
+    Args:
+        source: A file, or RUN, RUN:baseline, RUN:N.
+        evaluation: Which answers of a run, in place of what stands behind the colon.
+        tree: The tree; a run has its own.
+        similarity: The mapper's similarity; None for that of the run, or lexical.
+        preset: The mapper's preset; None for that of the run, or the default.
+        input: A file's format, see `taxtune.answers.FORMATS`.
+        on_note: Told what the user should know.
+
+    Raises:
+        DataError: If there is no such file or run, or its answers cannot be audited.
+    """
+    run = split_run(source)
+    if run is None:
+        if evaluation is not None and Path(source).exists():
+            raise DataError("Only a run has evaluations.", value=evaluation, remedy="Leave --evaluation out.")
+        return file_subject(Path(source), tree, similarity, preset, input, on_note)
+    folder, named = run
+    if evaluation is not None and named is not None:
+        raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Leave one out.")
+    return run_subject(folder, evaluation or named, tree, similarity, preset, on_note)
 
 
 def file_subject(

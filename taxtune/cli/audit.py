@@ -12,6 +12,7 @@ import typer
 
 from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
 from taxtune.cli.options import (
+    ANSWERS_HELP,
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
@@ -33,40 +34,39 @@ if TYPE_CHECKING:
     from taxtune.audit.mending import Alias, Mender
     from taxtune.audit.population import Item, Population
     from taxtune.audit.result import Audited, AuditFiles
-    from taxtune.audit.subject import Subject, TreeFile
     from taxtune.audit.verdicts import Finding
     from taxtune.models import Model
 
 __all__ = ["audit"]
 
-_RUNS = "the run's"
+
+def _option(name: str, metavar: str, default: str, help: str, *more: str) -> Any:
+    return typer.Option(name, *more, metavar=metavar, show_default=default, help=help)
 
 
 def audit(
     source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN|FILE", help="A run's folder, or a file of answers: text, CSV or JSONL as place takes them."
-        ),
+        str,
+        typer.Argument(metavar="RUN|FILE", help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}"),
     ],
     taxonomy: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--taxonomy",
+            "TREE",
+            "the run's",
+            "The taxonomy file, or builtin:fieldguide. With a run, its answers are placed on it anew.",
             "-t",
-            metavar="TREE",
-            show_default=_RUNS,
-            help="The taxonomy file, or builtin:fieldguide. With a run, its answers are placed on it anew.",
         ),
     ] = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Distinct answers to draw and judge.")] = 60,
     evaluation: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--evaluation",
-            metavar="WHICH",
-            show_default="winner",
-            help="Of a run: winner, baseline or an objective on the held-out images, or an iteration's number.",
+            "WHICH",
+            "winner",
+            "Of a run: winner, baseline or an objective on the held-out images, or an iteration's number.",
         ),
     ] = None,
     llm: Annotated[
@@ -75,21 +75,16 @@ def audit(
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--similarity",
-            metavar="SPEC",
-            show_default=f"{_RUNS}, or lexical",
-            help="The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
+            "SPEC",
+            "the run's, or lexical",
+            "The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            show_default=f"{_RUNS}, or default",
-            help="The mapper's settings: default or paper-listing.",
-        ),
+        _option("--preset", "NAME", "the run's, or default", "The mapper's settings: default or paper-listing."),
     ] = None,
     input: InputOption = "auto",
     format: FormatOption = "auto",
@@ -98,12 +93,7 @@ def audit(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            show_default="the run's folder, or FILE-audit",
-            help="Where verdicts and results are kept.",
-        ),
+        _option("--out", "FOLDER", "the run's folder, or FILE-audit", "Where verdicts and results are kept."),
     ] = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,
@@ -122,7 +112,7 @@ def audit(
     from taxtune.atomic import make_folder
     from taxtune.audit.mending import mend
     from taxtune.audit.result import Audited, draw_sample, make_report, with_agreement, write_placed, write_result
-    from taxtune.audit.subject import TreeFile, refresh_run_report
+    from taxtune.audit.subject import TreeFile, read_subject, refresh_run_report
     from taxtune.studies.output import publish
 
     model = None
@@ -132,7 +122,9 @@ def audit(
         model = text_model(
             llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size
         )
-    subject = _subject(source, evaluation, TreeFile(taxonomy, format, root_label, root), similarity, preset, input)
+    keep_work([similarity])
+    tree = TreeFile(taxonomy, format, root_label, root)
+    subject = read_subject(source, evaluation, tree, similarity, preset, input, note)
     files = replace(
         subject.files,
         folder=subject.files.folder if out is None else out,
@@ -170,24 +162,6 @@ def audit(
             taken = mend(subject.make, result, files.aliases, choose=choose if model is None else None)
     publish(make_report(result), out=None, as_json=as_json)
     _say_where(files, result, finished=finished, taken=taken)
-
-
-def _subject(
-    source: Path, evaluation: str | None, tree: TreeFile, similarity: str | None, preset: str | None, input: str
-) -> Subject:
-    from taxtune.answers.runs import split_run
-    from taxtune.audit.subject import file_subject, run_subject
-
-    keep_work([similarity])
-    run = split_run(source)
-    if run is not None:
-        folder, named = run
-        if evaluation is not None and named is not None:
-            raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Leave one out.")
-        return run_subject(folder, evaluation or named, tree, similarity, preset, note)
-    if evaluation is not None and source.exists():
-        raise DataError("Only a run has evaluations.", value=evaluation, remedy="Leave --evaluation out.")
-    return file_subject(source, tree, similarity, preset, input, note)
 
 
 def _judged_by_model(
