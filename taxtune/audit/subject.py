@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MakeMapper",
+    "Placing",
     "Subject",
-    "TreeFile",
     "read_subject",
     "recorded_population",
     "refresh_run_report",
@@ -42,33 +42,31 @@ class MakeMapper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TreeFile:
-    """Which tree answers are placed on.
+class Placing:
+    """Where and how answers are placed, as a user says it; what is None is as in the run, or the default.
 
     Attributes:
-        path: The taxonomy file, or a built-in one; None for a run's own.
+        taxonomy: The taxonomy file, or a built-in one.
         format: Its format.
         root_label: What its root is called where one is added.
-        root: The node below which to place; None for the whole.
+        root: The node below which to place.
+        similarity: The mapper's similarity.
+        preset: The mapper's preset.
     """
 
-    path: str | None
+    taxonomy: str | None = None
     format: str = "auto"
     root_label: str | None = None
     root: str | None = None
+    similarity: str | None = None
+    preset: str | None = None
 
-    def read(self, on_note: Note, *, names: bool = True) -> Taxonomy:
-        """Returns the tree.
-
-        Args:
-            on_note: Told what the user should know.
-            names: Whether English names are added.
-
-        Raises:
-            TaxonomyError: If it cannot be read.
-        """
-        assert self.path is not None
-        tree, _ = read_part(self.path, self.format, self.root, names=names, root_label=self.root_label, on_note=on_note)
+    def tree(self, on_note: Note, *, names: bool = True) -> Taxonomy:
+        """Returns the tree, with or without English names."""
+        assert self.taxonomy is not None
+        tree, _ = read_part(
+            self.taxonomy, self.format, self.root, names=names, root_label=self.root_label, on_note=on_note
+        )
         return tree
 
 
@@ -100,100 +98,58 @@ class Subject:
 
 
 def read_subject(
-    source: str,
-    evaluation: str | None,
-    tree: TreeFile,
-    similarity: str | None,
-    preset: str | None,
-    input: str,
-    on_note: Note,
+    source: str, placing: Placing, *, evaluation: str | None = None, input: str = "auto", on_note: Note
 ) -> Subject:
-    """Returns what a user names: the answers of a file, placed on a tree, or those of a run.
+    """Returns what a user names: the answers of a file, placed on a tree; or of a run, as it placed them, or anew.
 
     Args:
         source: A file, or RUN, RUN:baseline, RUN:N.
+        placing: The tree and the mapper, where they are not the run's.
         evaluation: Which answers of a run, in place of what stands behind the colon.
-        tree: The tree; a run has its own.
-        similarity: The mapper's similarity; None for that of the run, or lexical.
-        preset: The mapper's preset; None for that of the run, or the default.
         input: A file's format, see `taxtune.answers.FORMATS`.
         on_note: Told what the user should know.
 
     Raises:
-        DataError: If there is no such file or run, or its answers cannot be audited.
+        DataError: If there is no such file or run, it has no answers, there is no tree or another one than the run's,
+            or answers of a mapper that looks at images would have to be placed anew.
     """
     run = split_run(source)
     if run is None:
         if evaluation is not None and Path(source).exists():
             raise DataError("Only a run has evaluations.", value=evaluation, remedy="Leave --evaluation out.")
-        return file_subject(Path(source), tree, similarity, preset, input, on_note)
+        return _of_file(Path(source), placing, input, on_note)
     folder, named = run
     if evaluation is not None and named is not None:
         raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Leave one out.")
-    return run_subject(folder, evaluation or named, tree, similarity, preset, on_note)
+    return _of_run(folder, evaluation or named, placing, on_note)
 
 
-def file_subject(
-    source: Path, tree: TreeFile, similarity: str | None, preset: str | None, input: str, on_note: Note
-) -> Subject:
-    """Returns the answers of a file, placed on a tree.
-
-    Args:
-        source: The file.
-        tree: The tree.
-        similarity: The mapper's similarity; None for lexical.
-        preset: The mapper's preset; None for the default.
-        input: The file's format, see `taxtune.answers.FORMATS`.
-        on_note: Told what the user should know.
-
-    Raises:
-        DataError: If there is no file, no tree or no answer.
-    """
+def _of_file(source: Path, placing: Placing, input: str, on_note: Note) -> Subject:
     if not source.exists():
         raise DataError("There is no such run or file of answers.", file=source, remedy="Check the path.")
-    if tree.path is None:
+    if placing.taxonomy is None:
         raise DataError(
             "A file of answers needs the taxonomy to place them on.", file=source, remedy="Name it: -t TREE."
         )
-    make, _ = _mapper(None, similarity, preset)
+    make, _ = _mapper(None, placing)
     read = read_answers(source, AnswerSchema(id=None, missing="keep", format=input))
     if not read.rows:
         raise DataError("The file holds no answers.", file=source)
     for text in read.notes:
         on_note(text)
-    population = place_answers(source.name, [row.answer or "" for row in read.rows], make(tree.read(on_note)))
+    population = place_answers(source.name, [row.answer or "" for row in read.rows], make(placing.tree(on_note)))
     return Subject(population, AuditFiles(source.with_name(f"{source.stem}-audit")), make)
 
 
-def run_subject(
-    folder: Path,
-    evaluation: str | None,
-    tree: TreeFile,
-    similarity: str | None,
-    preset: str | None,
-    on_note: Note,
-) -> Subject:
-    """Returns the answers of a run as it placed them; or as they are placed anew, by another tree or mapper.
-
-    Args:
-        folder: The run's folder.
-        evaluation: Whose answers, see `taxtune.answers.runs.read_run_rows`.
-        tree: Another tree, or none.
-        similarity: Another similarity, or None.
-        preset: Another preset, or None.
-        on_note: Told what the user should know.
-
-    Raises:
-        DataError: If the run has no such answers, its tree is gone or is another one, or its mapper looks at images.
-    """
+def _of_run(folder: Path, evaluation: str | None, placing: Placing, on_note: Note) -> Subject:
     run = read_run_rows(folder, evaluation)
     answered = [row for row in run.rows if row["answer"] is not None]
     settings = run_settings(folder)
     name = f"{folder.name or folder.resolve().name}, {run.evaluation}, {run.split}"
     default = evaluation is None or run.evaluation == "winner"
     files = AuditFiles(folder, "audit" if default else f"audit-{run.evaluation.replace(' ', '-')}")
-    make, looks = _mapper(settings, similarity, preset)
-    anew = tree.path is not None or similarity is not None or preset is not None
+    make, looks = _mapper(settings, placing)
+    anew = (placing.taxonomy, placing.similarity, placing.preset) != (None, None, None)
     if anew and looks:
         raise DataError(
             "The run's mapper looks at the images, so that its answers cannot be placed anew without them.",
@@ -201,11 +157,11 @@ def run_subject(
             remedy="Leave --taxonomy out to audit the placements on record, or name another --similarity.",
         )
     names = bool(settings.get("recipe.taxonomy.english_names", True))
-    read = _run_tree(settings, tree, folder).read(on_note, names=names)
+    tree = _with_run_tree(settings, placing, folder).tree(on_note, names=names)
     if not anew:
-        return Subject(recorded_population(run, name, read, _part(settings, "mapper.")), files, None if looks else make)
+        return Subject(recorded_population(run, name, tree, _part(settings, "mapper.")), files, None if looks else make)
     population = place_answers(
-        name, [row["answer"] for row in answered], make(read), unanswered=len(run.rows) - len(answered)
+        name, [row["answer"] for row in answered], make(tree), unanswered=len(run.rows) - len(answered)
     )
     before = {row["answer"]: row["placed"] for row in answered}
     moved = sum(item.count for item in population.items if population.path(item) != before[item.answer])
@@ -279,20 +235,20 @@ def _part(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
 
 
-def _run_tree(settings: Mapping[str, Any], given: TreeFile, folder: Path) -> TreeFile:
+def _with_run_tree(settings: Mapping[str, Any], placing: Placing, folder: Path) -> Placing:
     """Returns where the run's taxonomy is, as far as the command does not say."""
     of_run = _part(settings, "recipe.taxonomy.")
-    given = replace(
-        given,
-        root=given.root or of_run.get("root"),
-        root_label=given.root_label or of_run.get("root_label"),
+    placing = replace(
+        placing,
+        root=placing.root or of_run.get("root"),
+        root_label=placing.root_label or of_run.get("root_label"),
     )
-    if given.path is not None:
-        return given
+    if placing.taxonomy is not None:
+        return placing
     for path in (settings.get("note:taxonomy"), of_run.get("path")):
         # Runs from before the note was taken have their recipe's word, which may start at the recipe's folder.
         if path is not None and (str(path).startswith("builtin:") or Path(path).exists()):
-            return replace(given, path=str(path), format=of_run.get("format", given.format))
+            return replace(placing, taxonomy=str(path), format=of_run.get("format", placing.format))
     raise DataError(
         "The run's taxonomy is not where it was, or the run does not say where.",
         file=folder,
@@ -301,22 +257,16 @@ def _run_tree(settings: Mapping[str, Any], given: TreeFile, folder: Path) -> Tre
     )
 
 
-def _mapper(settings: Mapping[str, Any] | None, similarity: str | None, preset: str | None) -> tuple[MakeMapper, bool]:
-    """Returns what makes a run's mapper, with what the command says otherwise, and whether it looks at images.
-
-    Args:
-        settings: What the run was made from; None for the mapper's defaults.
-        similarity: Another similarity, or None.
-        preset: Another preset, or None.
-    """
+def _mapper(settings: Mapping[str, Any] | None, placing: Placing) -> tuple[MakeMapper, bool]:
+    """Returns what makes the mapper, and whether it looks at images; the settings are a run's, or None for a file."""
     from taxtune.mapping import Mapper, MapperConfig
 
     # What identifies a mapper is all that can change its placements.
     values = _part(settings or {}, "mapper.")
     recorded = str(values.pop("similarity", "lexical"))
-    spec = similarity or recorded
-    if preset is not None:
-        values["preset"] = preset
+    spec = placing.similarity or recorded
+    if placing.preset is not None:
+        values["preset"] = placing.preset
     unknown = values.keys() - {field.name for field in fields(MapperConfig)}
     if unknown:
         raise DataError(

@@ -112,7 +112,7 @@ def audit(
     from taxtune.atomic import make_folder
     from taxtune.audit.mending import mend
     from taxtune.audit.result import Audited, draw_sample, make_report, with_agreement, write_placed, write_result
-    from taxtune.audit.subject import TreeFile, read_subject, refresh_run_report
+    from taxtune.audit.subject import Placing, read_subject, refresh_run_report
     from taxtune.studies.output import publish
 
     model = None
@@ -123,8 +123,8 @@ def audit(
             llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size
         )
     keep_work([similarity])
-    tree = TreeFile(taxonomy, format, root_label, root)
-    subject = read_subject(source, evaluation, tree, similarity, preset, input, note)
+    placing = Placing(taxonomy, format, root_label, root, similarity, preset)
+    subject = read_subject(source, placing, evaluation=evaluation, input=input, on_note=note)
     files = replace(
         subject.files,
         folder=subject.files.folder if out is None else out,
