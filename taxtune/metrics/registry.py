@@ -141,8 +141,9 @@ def measure(
     """Registers a measure under a name; used as a decorator, it returns what it decorates unchanged.
 
     It decorates a function `(answer, reference) -> float`, where larger is better; a batched function of two lists that
-    returns as many numbers; a subclass of `Measure`, made from the model's name (or None) and the settings; or a
-    function that makes one from these. A score of None or NaN leaves a pair unscored.
+    returns as many numbers; a subclass of `PairwiseMeasure`, whose constructor, if it has one, is given the name of a
+    model (or None) and the settings; or a function that makes a measure from these. A score of None or NaN leaves a
+    pair unscored.
 
     Args:
         name: The name, without a colon.
@@ -166,11 +167,13 @@ def measure(
             raise TaxtuneError("taxtune has a measure of this name.", value=name, remedy="Take another name.")
         said = summary or (made.__doc__ or "").strip().partition("\n")[0]
         is_class = isinstance(made, type)
-        make: Callable[[str | None, MeasureSettings], Measure] = made
-        if not is_class and not factory:
 
-            def make(model: str | None, settings: MeasureSettings) -> Measure:
+        def make(model: str | None, settings: MeasureSettings) -> Measure:
+            if not is_class and not factory:
                 return FunctionMeasure(name, label or name, made, settings, batched=batched, needs=needs)
+            bare = is_class and getattr(made, "__init__", None) is PairwiseMeasure.__init__
+            measure: Measure = made() if bare else made(model, settings)
+            return measure
 
         kind = MeasureKind(name, label or name, said, source, make, default_model, extra, tuple(needs))
         if is_class:

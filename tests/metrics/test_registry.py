@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
@@ -8,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from taxtune.cli.app import app
 from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.metrics import base
 from taxtune.metrics.registry import (
@@ -130,6 +133,32 @@ def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKi
     assert made.scores([], [], questions=[]).shape == (0,)
     with pytest.raises(DataError, match="asked needs the question of every answer"):
         made.scores(["a"], ["x"])
+
+
+def test_a_class_is_made_with_or_without_a_constructor(own: MutableMapping[str, MeasureKind]) -> None:
+    measure("bare", label="Bare", needs=("question",))(type("Bare", (Lengths,), {}))
+    made = make_measure("bare")
+    assert (made.name, made.label, made.needs_questions, made.needs_images) == ("bare", "Bare", True, False)
+    assert made.scores(["ab"], ["c"]).tolist() == [102]
+
+    @measure("with-model", default_model="small")
+    class WithModel(Lengths):
+        def __init__(self, model: str, settings: MeasureSettings) -> None:
+            super().__init__(f"with-model:{model}")
+            self.batch_size = settings.batch_size
+
+    assert make_measure("with-model").name == "with-model:small"
+    large = make_measure("with-model:large", MeasureSettings(batch_size=3))
+    assert (large.name, large.label, large.batch_size) == ("with-model:large", "with-model", 3)  # type: ignore[attr-defined]
+
+
+def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, MeasureKind], tmp_path: Path) -> None:
+    measure("longer")(longer)
+    file = tmp_path / "answers.csv"
+    file.write_text("answer,reference\nabc,a\nb,b\n")
+    done = CliRunner().invoke(app, ["measure", str(file), "-m", "longer", "--json"])
+    assert json.loads(done.stdout)["tables"]["measures"][0]["mean"] == 1
+    assert "longer" in CliRunner().invoke(app, ["measure", "--list"]).stdout
 
 
 @pytest.mark.parametrize(
