@@ -6,7 +6,7 @@
 
 The replies are used up in order; `then` answers every call after them. A call that nothing was scripted for gets a 400
 and makes the `with` block fail at its end, so that a test notices a call too many. In place of replies, a function
-from the request's JSON to a reply can be given. Tests that prefer a fixture import `openai_server`.
+from the request's JSON to a reply can be given.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-import pytest
 
 from taxtune.models import ModelSettings, RetryPolicy
 
@@ -38,7 +36,6 @@ __all__ = [
     "html",
     "model_refusal",
     "model_settings",
-    "openai_server",
     "refusal_text",
     "slow",
     "status",
@@ -333,10 +330,3 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             """Stays silent."""
 
     return Handler
-
-
-@pytest.fixture
-def openai_server() -> Iterator[OpenAIServer]:
-    """A running server without a script: `enqueue` replies or set `then`."""
-    with OpenAIServer() as server:
-        yield server

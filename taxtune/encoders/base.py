@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "is_lost_folder", "well_formed"]
+__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "is_lost_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -34,11 +34,6 @@ class TextEncoder(Protocol):
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
         """Returns the same, from disk where this list of texts was encoded before."""
         ...
-
-
-def well_formed(texts: Sequence[str]) -> list[str]:
-    """Returns texts that every tokenizer takes: halves of surrogate pairs, as broken JSON has, are question marks."""
-    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
 def is_lost_folder(model: str) -> bool:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from taxtune.models.base import Answer, Request
+from taxtune.models.base import Answer, Request, well_formed
 from taxtune.store import Identity, Store, cache_folder
 
 __all__ = ["AnswerStore", "answer_key", "open_replies"]
@@ -60,9 +60,9 @@ class AnswerStore(Store[Request, Answer]):
             str(identity.get("model", "")),
             _canonical(_asked(identity, item)),
             hashlib.sha256(item.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
-            _storable(item.prompt),
+            well_formed(item.prompt),
             item.image_sha256 or "",
-            _storable(value.text),
+            well_formed(value.text),
             value.prompt_tokens,
             value.completion_tokens,
             value.cost_usd,
@@ -95,8 +95,3 @@ def _asked(identity: Identity, request: Request) -> Identity:
 
 def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-
-
-def _storable(text: str) -> str:
-    """Replaces what is no Unicode text (half of a surrogate pair), which SQLite cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -22,7 +22,7 @@ from taxtune.models.api_errors import (
     without_credentials,
     worth_waiting_for,
 )
-from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.thread_map import Effort, thread_map
 
 if TYPE_CHECKING:
@@ -177,8 +177,7 @@ class ApiModel:
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.retryable)
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
-        # Half a surrogate pair, which a broken answer may hold, cannot be sent.
-        prompt = request.prompt.encode("utf-8", "replace").decode("utf-8")
+        prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:
             image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
@@ -346,7 +345,7 @@ def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | 
     except Exception:  # no price is known
         cost = None
     return Completion(
-        text=text.encode("utf-8", "replace").decode("utf-8"),
+        text=well_formed(text),
         refusal=str(refusal) if refusal else None,
         finish_reason=choices[0].finish_reason,
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),

@@ -14,7 +14,18 @@ from taxtune.store import Identity
 if TYPE_CHECKING:
     import tenacity
 
-__all__ = ["Answer", "Failure", "Identity", "Model", "ModelSettings", "Reply", "Request", "RetryPolicy", "Task"]
+__all__ = [
+    "Answer",
+    "Failure",
+    "Identity",
+    "Model",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "Task",
+    "well_formed",
+]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]
@@ -71,6 +82,11 @@ class Failure:
 
 
 Reply = Answer | Failure
+
+
+def well_formed(text: str) -> str:
+    """Returns text that can be sent, stored and tokenized: half a surrogate pair, as broken JSON has, becomes "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @runtime_checkable

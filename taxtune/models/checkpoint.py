@@ -20,7 +20,6 @@ BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "field
 
 # Files that decide what a local checkpoint answers.
 _SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
-_CHUNK = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,9 @@ def _hash_folder(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix not in _SUFFIXES:
             continue
-        content = hashlib.sha256()
         try:
             with file.open("rb") as stream:
-                while chunk := stream.read(_CHUNK):
-                    content.update(chunk)
+                content = hashlib.file_digest(stream, "sha256")
         except OSError as error:
             raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
         total.update(f"{file.name}\0{content.hexdigest()}\n".encode())

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import inspect
 import reprlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Failure, Identity, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -96,27 +98,26 @@ class FunctionModel:
         Raises:
             ModelError: If the function says so, gives what is no text, or has answered none of two requests or more.
         """
-        replies: dict[int, Reply] = {}
-        ready: list[tuple[int, tuple[Image.Image | None, str]]] = []
-        for place, request in enumerate(requests):
-            try:
-                ready.append((place, (self._image(request), request.prompt)))
-            except ImageError as error:
-                replies[place] = Failure(str(error), retryable=False)
+        started = time.perf_counter()
+        said_to_all = self._said(requests)
+        seconds = (time.perf_counter() - started) / max(len(requests), 1)
+        replies: list[Reply] = []
         failed: list[Failure] = []
-        for (place, _), said in zip(ready, self._all([one for _, one in ready]), strict=True):
-            if isinstance(said, Exception):
-                replies[place] = Failure(self._reason(requests[place], said), retryable=True)
-                failed.append(replies[place])  # type: ignore[arg-type]
+        for request, said in zip(requests, said_to_all, strict=True):
+            if isinstance(said, ImageError):
+                replies.append(Failure(str(said), retryable=False))
+            elif isinstance(said, Exception):
+                failed.append(Failure(self._reason(request, said), retryable=True))
+                replies.append(failed[-1])
             else:
-                replies[place] = Answer(self._text(requests[place], said), cost_usd=None)
-        self._has_answered |= len(failed) < len(ready)
+                replies.append(Answer(self._text(request, said), seconds=seconds))
+                self._has_answered = True
         if len(failed) > 1 and not self._has_answered:
             raise ModelError(
                 f"The function {self.name} failed for all of {len(failed)} requests; the first: {failed[0].reason}",
                 remedy="Mend the function, then go on; the answers that came are kept.",
             )
-        return [replies[place] for place in range(len(requests))]
+        return replies
 
     def _image(self, request: Request) -> Image.Image | None:
         if request.image is None or "image" not in self._roles:
@@ -125,19 +126,28 @@ class FunctionModel:
         image.filename = str(request.image)  # type: ignore[attr-defined]
         return image
 
-    def _all(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> list[object]:
-        """Returns what the function gives for each input, or the exception that it raised."""
-        if self._batched:
-            return self._batch(inputs) if inputs else []
-        if self._async:
-            return list(_EVENT_LOOP.run(self._together(inputs)))
-        return [_caught(self._call, *one) for one in inputs]
-
     def _call(self, image: object, prompt: object) -> Any:
         given = {"image": image, "prompt": prompt}
         return self.function(*(given[role] for role in self._roles))
 
-    def _batch(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> list[object]:
+    def _call_one(self, request: Request) -> Any:
+        return self._call(self._image(request), request.prompt)
+
+    def _said(self, requests: Sequence[Request]) -> Sequence[object]:
+        """Returns what the function gives for each request, or the exception that it, or reading the image, raised."""
+        if not self._batched:
+            if self._async:
+                return cast(list[object], _EVENT_LOOP.run(self._together(requests)))
+            return [_caught(self._call_one, request) for request in requests]
+        images = [_caught(self._image, request) for request in requests]
+        good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
+        said = self._batch([(images[place], requests[place].prompt) for place in good])
+        return list((dict(enumerate(images)) | dict(zip(good, said, strict=True))).values())
+
+    def _batch(self, inputs: Sequence[tuple[object, str]]) -> list[object]:
+        if not inputs:
+            return []
+
         def call() -> object:
             result = self._call([image for image, _ in inputs], [prompt for _, prompt in inputs])
             return _EVENT_LOOP.run(result) if inspect.iscoroutine(result) else result
@@ -148,26 +158,32 @@ class FunctionModel:
                 return [said]
             half = len(inputs) // 2
             return self._batch(inputs[:half]) + self._batch(inputs[half:])
-        if isinstance(said, str | bytes) or not isinstance(said, Sequence) or len(said) != len(inputs):
+        answers = list(said) if isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping) else None
+        if answers is None or len(answers) != len(inputs):
             raise ModelError(
                 f"The function {self.name} must give a list of {len(inputs)} answers to {len(inputs)} prompts.",
                 value=said,
             )
-        return list(said)
+        return answers
 
-    async def _together(self, inputs: Sequence[tuple[Image.Image | None, str]]) -> Sequence[object]:
+    async def _together(self, requests: Sequence[Request]) -> list[object]:
         places = asyncio.Semaphore(self.concurrency)
 
-        async def call(image: Image.Image | None, prompt: str) -> object:
+        async def call(request: Request) -> object:
             async with places:
                 try:
-                    return await self._call(image, prompt)
+                    return await self._call_one(request)
                 except ModelError:
                     raise
                 except Exception as error:
                     return error
 
-        return await asyncio.gather(*(call(*one) for one in inputs))
+        calls = [asyncio.ensure_future(call(request)) for request in requests]
+        try:
+            return await asyncio.gather(*calls)
+        finally:  # what ends one call ends the others
+            for one in calls:
+                one.cancel()
 
     def _reason(self, request: Request, error: Exception) -> str:
         where = f"{request.image}: " if request.image is not None else ""
@@ -182,8 +198,7 @@ class FunctionModel:
                 file=request.image,
                 remedy="Return a str; where there is no answer, raise an exception that says why.",
             )
-        # Half a surrogate pair could not be stored.
-        return said.strip().encode("utf-8", "replace").decode("utf-8")
+        return well_formed(said.strip())
 
 
 class _EventLoop:
@@ -223,16 +238,18 @@ def _caught(call: Callable[..., object], *arguments: object) -> object:
         return error
 
 
+def _bare(function: Callable[..., Any]) -> Any:
+    """Returns what has a source: a function, or the class of a method or of an object with `__call__`."""
+    if inspect.ismethod(function):
+        return function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
 def _name(function: Callable[..., Any]) -> str:
-    plain = _plain(function)
-    return f"{plain.__module__}.{plain.__qualname__}"
-
-
-def _plain(function: Callable[..., Any]) -> Any:
-    """Returns what has a name and a source: the function of a partial, the class of an object with `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function if hasattr(function, "__qualname__") else type(function)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool]:
@@ -252,61 +269,46 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
     takes_lists = any(one in ("images", "prompts") for one in names)
     if len(names) == 1:
         return ("prompt",), takes_lists
-    return ("prompt", "image") if names[0] in ("prompt", "prompts") else ("image", "prompt"), takes_lists
+    prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
+    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
 
 
-def _digest(function: Callable[..., Any]) -> str:
+def _digest(function: Any) -> str:
     """Returns a hash of what a function does, as far as it can be told from the function itself."""
-    return hashlib.sha256("\0".join(_described(function)).encode("utf-8", "replace")).hexdigest()[:16]
+    parts = []
+    while function is not None:
+        if isinstance(function, functools.partial):
+            parts += [_plain(function.args), _plain(function.keywords)]
+            function = function.func
+            continue
+        bare = _bare(function)
+        if isinstance(bare, FunctionType):
+            # What a lambda or an inner function was made with tells it from others of the same source.
+            parts.append(_plain(bare.__defaults__))
+            parts += [_plain(value) for value in inspect.getclosurevars(bare).nonlocals.values()]
+        parts.append(_source(bare))
+        function = getattr(function, "__wrapped__", None)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _described(function: Any) -> Iterator[str]:
-    if isinstance(function, functools.partial):
-        yield from (*map(_value, function.args), _value(function.keywords))
-        yield from _described(function.func)
-        return
-    plain = _plain(function)
-    while (inner := getattr(plain, "__wrapped__", None)) is not None:
-        yield from _own(plain)
-        plain = inner
-    yield from _own(plain)
-    if inspect.ismethod(function):
-        yield from _own(type(function.__self__))
+def _source(bare: Any) -> str:
+    """Returns the source; the bytecode where there is none, and of a lambda, of which a line may hold several."""
+    with contextlib.suppress(OSError, TypeError):
+        if getattr(bare, "__name__", "") != "<lambda>":
+            return inspect.getsource(bare)
+    return _plain(bare.__code__) if isinstance(bare, FunctionType) else ""
 
 
-def _own(plain: Any) -> Iterator[str]:
-    plain = getattr(plain, "__func__", plain)
-    if isinstance(plain, FunctionType):
-        # What a lambda or an inner function was made with tells it from others of the same source.
-        yield _value(plain.__defaults__)
-        for cell in plain.__closure__ or ():
-            try:
-                yield _value(cell.cell_contents)
-            except ValueError:  # not bound yet
-                continue
-    try:
-        if getattr(plain, "__name__", "") != "<lambda>":  # of which a line may hold several
-            yield inspect.getsource(plain)
-            return
-    except (OSError, TypeError):
-        pass
-    if isinstance(plain, FunctionType):
-        yield from _code(plain.__code__)
-
-
-def _code(code: CodeType) -> Iterator[str]:
-    yield code.co_code.hex()
-    yield repr(code.co_names)
-    for constant in code.co_consts:
-        yield from _code(constant) if isinstance(constant, CodeType) else (_value(constant),)
-
-
-def _value(value: object) -> str:
-    """Returns a plain value as text; of anything else, whose text may hold its address, its type."""
+def _plain(value: object) -> str:
+    """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
     if isinstance(value, str | bytes | int | float | bool | None):
         return repr(value)
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, set | frozenset):
+        return _plain(sorted(map(_plain, value)))
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_value(key)}: {_value(one)}' for key, one in value.items())}}}"
+        return _plain(list(value.items()))
+    if isinstance(value, CodeType):
+        return _plain([value.co_code, value.co_names, value.co_consts])
     return type(value).__qualname__

@@ -25,9 +25,9 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
 
     Args:
         spec: A model, as it is; a function (see `FunctionModel`); or the name of one: "local:MODEL" for a Hugging Face
-            name or a folder that transformers runs on this machine, "NAME" or "NAME:MODEL" for a model that an
-            installed package adds (see `taxtune.plugins`), else any model that litellm reaches, with its provider
-            ("openai/gpt-4o").
+            name or a folder that transformers runs on this machine, "builtin:fieldguide", "NAME" or "NAME:MODEL" for
+            a model that an installed package adds (see `taxtune.plugins`), else any model that litellm reaches, with
+            its provider ("openai/gpt-4o").
         settings: How it is run.
 
     Raises:
@@ -41,8 +41,8 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
     kind, colon, name = spec.partition(":")
     if not spec.strip() or (kind == "local" and colon and not name):
         raise ModelError("No model is named.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
-    if kind == "local":
-        return _local(name, settings)
+    if kind in ("local", "builtin"):
+        return _local(spec if kind == "builtin" else name, settings)
     factory = find_plugin(PLUGINS, kind)
     if factory is not None:
         return _from_plugin(factory, kind, name, settings)

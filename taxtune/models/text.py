@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from taxtune.models.base import Answer, Failure, Identity, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
 from taxtune.models.local import LocalModel, Unanswerable
 
 __all__ = ["LocalLLM"]
@@ -70,7 +70,7 @@ class LocalLLM(LocalModel):
     def _tokens(self, prompt: str) -> list[int]:
         """Returns a prompt in the checkpoint's chat template as tokens."""
         tokenizer = self._tokenizer
-        prompt = prompt.encode("utf-8", "replace").decode("utf-8")
+        prompt = well_formed(prompt)
         for token in self._control_tokens:
             if len(token) > 1:
                 prompt = prompt.replace(token, f"{token[0]} {token[1:]}")

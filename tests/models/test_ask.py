@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from taxtune.data import content_hash
 from taxtune.errors import ModelError
-from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask
+from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask, check_model
 
 
 class Scripted:
@@ -80,6 +83,29 @@ def test_the_same_question_is_asked_once_and_costs_once() -> None:
     ]
 
 
+def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(
+    store: AnswerStore, pictures: list[Path], tmp_path: Path
+) -> None:
+    copy, lost = tmp_path / "copy.png", tmp_path / "lost.png"
+    shutil.copy(pictures[0], copy)
+    requests = [
+        Request("a", pictures[0]),
+        Request("a", copy),
+        Request("a"),
+        Request("a", lost),
+        Request("a", pictures[1]),
+    ]
+    model = Scripted(echo)
+    replies = ask(model, requests, store)
+    assert [len(batch) for batch in model.batches] == [3]
+    assert [isinstance(reply, Answer) and reply.cached for reply in replies] == [False, True, False, False, False]
+    assert isinstance(replies[3], Failure)
+    assert "lost.png" in replies[3].reason
+    assert not replies[3].retryable
+    hashed = Request("a", copy, content_hash(copy))
+    assert ask(model, [hashed], store) == [replace(replies[0], cached=True)]  # type: ignore[type-var]
+
+
 def test_a_failure_is_never_stored(store: AnswerStore) -> None:
     def flaky(question: Request) -> Reply:
         return Failure("rate limit", retryable=True) if question.prompt == "b" else echo(question)
@@ -137,6 +163,14 @@ def test_a_model_that_loses_an_answer_is_found_out() -> None:
 
     with pytest.raises(ModelError, match="1 answers to 2 requests"):
         ask(Short(echo), [q("a"), q("b")], None)
+
+
+def test_a_model_may_have_a_check() -> None:
+    model = Scripted(echo)
+    assert check_model(model) == []
+    for said in (None, [], ["Slow."]):
+        model.check = lambda said=said: said  # type: ignore[attr-defined]
+        assert check_model(model) == (said or [])
 
 
 def test_a_batch_size_of_zero_is_refused() -> None:

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from taxtune.errors import ModelError
+from taxtune.models import Answer, ModelSettings, Request, check_model, make_model
 from taxtune.models.checkpoint import _cached_weights, find_checkpoint
 
 Checkpoints = Callable[[str], Path]
@@ -85,53 +83,35 @@ def _hub_cache(folder: Path, checkpoint: Path) -> None:
     shutil.copytree(checkpoint, repo / "snapshots" / COMMIT)
 
 
-_ASK_THE_HUB = """
-import sys
-from pathlib import Path
-from taxtune.data import content_hash
-from taxtune.models import ModelSettings, Request, make_model
-from taxtune.errors import ModelError
-image = Path(sys.argv[2])
-vlm = make_model("local:" + sys.argv[1], ModelSettings(revision=sys.argv[3] or None, max_tokens=3))
-try:
-    print(vlm.identity["model"], vlm.identity["revision"], vlm.check())
-    print(type(vlm.answer([Request("Bird?", image, content_hash(image))])[0]).__name__)
-except ModelError as error:
-    print(error)
-"""
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a cache of Hugging Face's client on a machine without a connection."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path
 
 
-def _offline(home: Path, model: str, image: Path, revision: str = "") -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK_THE_HUB, model, str(image), revision],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(home / "hub")},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list[Path], hub: Path) -> None:
+    _hub_cache(hub, checkpoints("mllama"))
+    model = make_model("local:org/tiny", ModelSettings(max_tokens=3))
+    assert (model.identity["model"], model.identity["revision"]) == ("org/tiny", COMMIT)
+    assert check_model(model) == []
+    (reply,) = model.answer([Request("Bird?", pictures[0])])
+    assert isinstance(reply, Answer)
 
 
-@pytest.mark.slow
-def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list[Path], tmp_path: Path) -> None:
-    _hub_cache(tmp_path, checkpoints("mllama"))
-    assert _offline(tmp_path, "org/tiny", pictures[0]).splitlines() == [f"org/tiny {COMMIT} []", "Answer"]
+def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub: Path) -> None:
+    said = "'org/absent' is not all on this machine, and Hugging Face could not be reached.*hf download org/absent"
+    with pytest.raises(ModelError, match=said):
+        check_model(make_model("local:org/absent"))
 
 
-@pytest.mark.slow
-def test_a_model_that_is_not_here_is_named_with_how_to_get_it(pictures: list[Path], tmp_path: Path) -> None:
-    out = _offline(tmp_path, "org/absent", pictures[0])
-    assert "'org/absent' is not all on this machine, and Hugging Face could not be reached" in out
-    assert "hf download org/absent" in out
-
-
-@pytest.mark.slow
-def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, pictures: list[Path], tmp_path: Path) -> None:
-    _hub_cache(tmp_path, checkpoints("llava"))
-    (tmp_path / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
-    out = _offline(tmp_path, "org/tiny", pictures[0])
-    assert "The weights of 'org/tiny' are not all on this machine" in out
-    assert "hf download org/tiny" in out
+def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, hub: Path) -> None:
+    _hub_cache(hub, checkpoints("llava"))
+    (hub / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
+    said = "The weights of 'org/tiny' are not all on this machine.*hf download org/tiny"
+    with pytest.raises(ModelError, match=said):
+        check_model(make_model("local:org/tiny"))
 
 
 def test_weights_in_parts_are_complete_when_all_parts_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -65,6 +66,7 @@ async def async_batch(images: list[Any], prompts: list[str]) -> list[str]:
         looked,
         lambda image, prompt: f" {looked(image, prompt)}\n",
         lambda prompt, image: looked(image, prompt),
+        lambda question, image: looked(image, question),
         lambda photo, question, /, style="short": looked(photo, question),
         lambda *both: looked(*both),
         functools.partial(lambda style, image, prompt: looked(image, prompt), "short"),
@@ -76,6 +78,7 @@ async def async_batch(images: list[Any], prompts: list[str]) -> list[str]:
         batch,
         lambda prompts, images: batch(images, prompts),
         async_batch,
+        lambda images, prompts: np.array(batch(images, prompts)),
         FunctionModel(lambda pictures, questions: tuple(batch(pictures, questions)), batched=True),
     ],
 )
@@ -163,9 +166,22 @@ def test_a_model_error_ends_the_work_at_once(asked: list[Request]) -> None:
     def batch_no_key(images: list[Any], prompts: list[str]) -> list[str]:
         raise ModelError("No key.")
 
-    for function in (no_key, async_no_key, batch_no_key):
+    let_go: list[str] = []
+
+    async def one_no_key(image: Any, prompt: str) -> str:
+        if prompt == "one":
+            raise ModelError("No key.")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            let_go.append(prompt)
+        return prompt
+
+    for function in (no_key, async_no_key, batch_no_key, one_no_key):
         with pytest.raises(ModelError, match=r"^No key"):
             FunctionModel(function).answer(asked)
+    make_model(async_looked).answer(asked)  # what was let go has its turn to end
+    assert sorted(let_go) == ["three", "two"]
 
 
 @pytest.mark.parametrize("said", [None, 3, b"bytes", ["a"]])
@@ -206,10 +222,12 @@ def test_what_cannot_be_called_with_image_and_prompt_is_refused(function: Any) -
 
 
 def test_a_lost_image_fails_alone(asked: list[Request], tmp_path: Path) -> None:
-    replies = FunctionModel(looked).answer([Request("one", tmp_path / "lost.png"), asked[1]])
-    assert isinstance(replies[0], Failure)
-    assert "lost.png" in replies[0].reason
-    assert isinstance(replies[1], Answer)
+    for function in (looked, async_looked, batch):
+        replies = FunctionModel(function).answer([Request("one", tmp_path / "lost.png"), asked[1]])
+        assert isinstance(replies[0], Failure)
+        assert "lost.png" in replies[0].reason
+        assert not replies[0].retryable
+        assert texts(replies[1:]) == ["two 1.png RGB"]
 
 
 def test_half_a_surrogate_pair_can_be_stored(tmp_path: Path) -> None:
@@ -272,11 +290,12 @@ def test_a_wrapped_function_is_known_by_wrapper_and_wrapped() -> None:
 
 def test_a_function_without_a_source_is_known_by_its_code() -> None:
     scope: dict[str, Any] = {"__name__": "typed"}
-    for said in ("one", "two"):
-        exec(f"def answer(image, prompt):\n    return [x for x in ['{said}']][0]", scope)  # as an interpreter does
-        scope[said] = make_model(scope["answer"]).identity
-    assert scope["one"]["model"] == "typed.answer"
-    assert scope["one"] != scope["two"]
+    identities = []
+    for code in ("[x for x in ['one']][0]", "[x for x in ['two']][0]", "str(prompt in {'a'})", "str(prompt in {'b'})"):
+        exec(f"def answer(image, prompt):\n    return {code}", scope)  # as an interpreter does
+        identities.append(make_model(scope["answer"]).identity)
+    assert {identity["model"] for identity in identities} == {"typed.answer"}
+    assert len({identity["source"] for identity in identities}) == 4
 
 
 def test_the_identity_can_be_given(tmp_path: Path) -> None:

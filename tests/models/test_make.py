@@ -18,6 +18,9 @@ def test_a_name_is_a_model_of_its_kind_with_its_settings() -> None:
     local = make_model("local:org/model", ModelSettings(batch_size=3))
     assert isinstance(local, LocalVLM)
     assert (local.model, local.batch_size) == ("org/model", 3)
+    drawn = make_model("builtin:fieldguide")
+    assert isinstance(drawn, LocalVLM)
+    assert drawn.model == "builtin:fieldguide"
     text = make_model("local", ModelSettings(task="text-generation"))
     assert isinstance(text, LocalLLM)
     assert text.model == "meta-llama/Llama-3.2-3B-Instruct"
