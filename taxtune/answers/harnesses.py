@@ -31,6 +31,7 @@ HARNESSES: Mapping[str, tuple[str, ...]] = {
     "vlmevalkit": ("index", "prediction"),
     "inspect": ("input", "output", "epoch"),
 }
+_OWN = frozenset({"target", "predicted", "reference", "references"})
 _FAILED = {"lmms-eval": "[LMMS_EVAL_REQUEST_FAILED", "vlmevalkit": "Failed to obtain answer"}
 
 
@@ -38,8 +39,9 @@ def harness_of(records: Sequence[Mapping[str, Any]]) -> str | None:
     """Returns the harness whose columns the first record has; None if there is none."""
     first = next((record for record in records if record), {})
     for name, columns in HARNESSES.items():
-        # A file with targets of its own names its columns as taxtune does.
-        if all(column in first for column in columns) and (name != "vlmevalkit" or "target" not in first):
+        # A table with one of these names its columns as taxtune does.
+        own = name == "vlmevalkit" and not _OWN.isdisjoint(first)
+        if all(column in first for column in columns) and not own:
             return name
     return None
 

@@ -41,6 +41,23 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
     assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
+    rows = [
+        {"answer": "a mallard", "target": "mallard", "image": "a.png"},
+        {"answer": None, "target": "blackbird", "image": None},
+        {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"], "image": "c.png"},
+    ]
+    read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
+    assert [(row.row, row.answer, row.image) for row in read.rows] == [
+        (1, "a mallard", Path("a.png")),
+        (3, "thrush", Path("c.png")),
+    ]
+    assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
+    logged = [{"doc_id": 1, "filtered_resps": ["a duck"], "target": "mallard"}]
+    assert read_file(logged, birds).rows[0].answer == "a duck"
+
+
 def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
     file = tmp_path / "answers.parquet"
     pd.DataFrame({"answer": [["a", "b"], None], "n": [1, None]}).to_parquet(file)
@@ -118,6 +135,13 @@ def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonom
         row = next(row for row in read.rows if row.answer == "001")
         assert (row.target_text, row.references) == ("blackbird", ("blackbird", "merle"))
         assert f"{FILES / name}: 1 of 4 rows have several targets, of which the first is taken" in read.notes
+
+
+@pytest.mark.parametrize("own", ["target", "reference", "predicted"])
+def test_a_table_that_names_columns_as_taxtune_does_is_its_own(tmp_path: Path, own: str) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"index,answer,prediction,{own}\n1,said,other,mallard\n")
+    assert read_file(file).rows[0].answer == "said"
 
 
 def test_options_by_letter_are_their_texts(birds: Taxonomy) -> None:
