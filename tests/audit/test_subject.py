@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.runs import read_run_rows
 from taxtune.audit.subject import recorded_population, run_settings
 from taxtune.errors import DataError, TaxtuneError
@@ -46,6 +47,16 @@ def test_the_baseline_and_an_iteration_can_be_named(run: Path) -> None:
     assert read_run_rows(run, "baseline").evaluation == "baseline"
     found = read_run_rows(run, "1")
     assert (found.evaluation, found.split, len(found.rows)) == ("iteration 1", "tuning", 8)
+
+
+def test_a_run_is_a_file_of_answers(run: Path, tree: Taxonomy) -> None:
+    held = json.loads((run / "result.json").read_text())["heldout"]
+    for source, rows in ((run, held[1]["rows"]), (f"{run}:baseline", held[0]["rows"])):
+        read = read_answers(source, AnswerSchema(taxonomy=tree, reference="reference"))
+        assert [(row.id, row.answer, row.target) for row in read.rows] == [
+            (row["example"], row["answer"], row["target"]) for row in rows
+        ]
+        assert [row.references for row in read.rows] == [(tree.labels[row["target"]],) for row in rows]
 
 
 def test_what_the_run_was_made_from(run: Path) -> None:
