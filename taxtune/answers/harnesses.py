@@ -31,6 +31,7 @@ HARNESSES: Mapping[str, tuple[str, ...]] = {
     "vlmevalkit": ("index", "prediction"),
     "inspect": ("input", "output", "epoch"),
 }
+_NAMES = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}
 _OWN = frozenset({"target", "predicted", "reference", "references"})
 _FAILED = {"lmms-eval": "[LMMS_EVAL_REQUEST_FAILED", "vlmevalkit": "Failed to obtain answer"}
 
@@ -67,10 +68,13 @@ def harness_records(
         lacking = [column for column in HARNESSES[harness] if column not in record]
         if lacking:
             raise DataError(
-                f"The row is not one of {harness}: it has no {lacking[0]!r}.", file=file, row=row, value=sorted(record)
+                f"The row has no {lacking[0]!r}, which {_NAMES[harness]} writes.",
+                file=file,
+                row=row,
+                value=sorted(record),
             )
         found.append((row, {**record, **convert(record, file, row)}))
-    notes = [f"{file} is read as {harness} writes it"]
+    notes = [f"{file} is read as output of {_NAMES[harness]}"]
     several = sum(isinstance(record["reference"], list) for _, record in found)
     if several:
         notes.append(f"{file}: {several:,} of {len(found):,} rows have several targets, of which the first is taken")

@@ -397,7 +397,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
             remedy = f"It needs {schema.predicted} (a node) or {schema.answer} (text)."
         elif name in needed and not schema.renamed:
             known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, columns in HARNESSES.items())
-            remedy += f" Nor has it another harness's columns ({known})."
+            remedy += f" It does not have the columns of another harness either ({known})."
         raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(there), remedy=remedy)
 
 

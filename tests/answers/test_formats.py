@@ -77,7 +77,11 @@ def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
         ("a.json", b'[{"answer": "x"}, 3]', r"Entry 2 of the list is not a JSON object.*got 3"),
         ("a.json", b"[1", "a.json:1: The line is not a JSON object"),
         ("a.csv", b"index,prediction\n1,x,y\n", "a.csv:2: The row has 3 cells, the header 2"),
-        ("a.jsonl", b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n', "a.jsonl:2: .*no 'filtered_resps'"),
+        (
+            "a.jsonl",
+            b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n',
+            "a.jsonl:2: The row has no 'filtered_resps', which lmms-eval writes",
+        ),
         (
             "a.jsonl",
             b'{"doc_id": 1, "filtered_resps": [["-3.1", "False"], ["-0.2", "True"]]}',
@@ -124,7 +128,8 @@ def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], an
     of_id = dict(zip(ids, [row.target for row in read.rows], strict=True))
     expected = (blackbird, mallard, mallard, blackbird) if "7" in ids else (mallard, blackbird, blackbird, mallard)
     assert list(of_id.values()) == list(expected)
-    assert any(note == f"{FILES / name} is read as {name.split('.')[0]} writes it" for note in read.notes)
+    harness = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}[name.split(".")[0]]
+    assert f"{FILES / name} is read as output of {harness}" in read.notes
     # Metadata and the harness's own columns can choose rows.
     assert all(row.fields for row in read.rows)
 
@@ -172,7 +177,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
-    with pytest.raises(DataError, match="it has no 'doc_id'"):
+    with pytest.raises(DataError, match="The row has no 'doc_id', which lmms-eval writes"):
         read_file(file, format="lmms-eval")
     with pytest.raises(DataError, match=r"There is no such input.*inspect"):
         read_table(file, format="xml")
