@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.audit.runs import run_settings
+from taxtune.audit.subject import run_settings
 from taxtune.errors import ResumeError
 from tests.databases import postgresql
 from tests.tuning.toy import ToyVLM, make_parts, tuned
