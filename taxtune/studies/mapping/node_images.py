@@ -139,7 +139,7 @@ def node_image_scorer(
     """
     from taxtune.data.images import check_images, load_image
     from taxtune.encoders.clip import ClipEncoder
-    from taxtune.encoders.store import stored_embeddings
+    from taxtune.encoders.vectors import stored_embeddings
 
     if not images:
         raise DataError("No node of the tree has an image.", value=text, remedy="Check --images.")
