@@ -71,30 +71,24 @@ class TaxonomySettings(Settings):
     """
 
     path: str
-    format: Literal[
-        "auto",
-        "inat21-json",
-        "inat21-csv",
-        "edges",
-        "paths",
-        "darwin-core",
-        "coldp",
-        "nabirds",
-        "groups",
-        "indented",
-        "imagenet-json",
-        "nested-json",
-        "breadcrumbs",
-        "taxdump",
-        "rdf",
-        "obo",
-    ] = "auto"
+    format: str = "auto"
     root: str | None = None
     root_label: str | None = None
     domain: str | None = None
     english_names: bool = True
     frequencies: str | None = Field(None, min_length=1)
     smoothing: Number | None = Field(None, ge=0)
+
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        from taxtune.plugins import names_near, plugin_names
+        from taxtune.taxonomy import FORMATS
+
+        known = [*FORMATS, *plugin_names("taxtune.readers")]
+        if value not in known:
+            raise ValueError(f"is no format. {names_near(value, known)}")
+        return value
 
 
 class _Splits(Settings):
