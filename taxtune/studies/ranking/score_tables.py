@@ -1,4 +1,4 @@
-"""The tables of the ranking study, and a ranking of models by a table of scores alone."""
+"""Ranking models by a table of scores alone, such as the paper's own Tables 4 and 5: no uncertainty can be had."""
 
 from __future__ import annotations
 
@@ -6,46 +6,45 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.studies.output import Cell, StudyReport, Table
-from taxtune.studies.ranking.bootstrap import RankStatistics, ranks_from_values
+from taxtune.studies.published import published
+from taxtune.studies.ranking.bootstrap import ranks_from_values
+from taxtune.studies.ranking.figure import draw_bump
+from taxtune.studies.ranking.study import TITLE, ranks_table
 from taxtune.tables import csv_delimiter, read_text
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "TITLE",
-    "bump_figure",
-    "ranking_of_table",
-    "ranks_table",
-    "read_scores",
-    "scores_table",
-    "tau_table",
-    "uncertainty_table",
-]
-
-FloatArray = NDArray[np.float64]
-
-TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
+__all__ = ["ranking_of_scores", "ranking_of_table", "read_scores"]
 
 
-def ranking_of_table(
-    records: Sequence[Mapping[str, object]], *, source: str, record: Mapping[str, Any] | None = None
-) -> StudyReport:
-    """Ranks models by a table of scores alone, such as the paper's own Tables 4 and 5: no uncertainty can be had.
+def ranking_of_scores(source: str) -> StudyReport:
+    """Ranks the models of a CSV file, or of one of the paper's tables ("paper1-table4").
+
+    Raises:
+        DataError: If there is no such table, or it cannot be ranked.
+    """
+    if Path(source).exists() or "/" in source or "." in source:
+        return ranking_of_table(read_scores(source), source=source)
+    try:
+        return ranking_of_table(published(source), source=source)
+    except FileNotFoundError:
+        raise DataError(
+            "There is no such table.", value=source, remedy="Give a CSV file, or paper1-table4 or paper1-table5."
+        ) from None
+
+
+def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) -> StudyReport:
+    """Ranks the models of a table of scores.
 
     Args:
         records: A row a model: the column "model", and a number, or None, for each measure; larger is better. The last
             column is the one that the others are compared with.
         source: Where the table is from.
-        record: What else to keep with the settings.
 
     Raises:
         DataError: If there are fewer than two models, a model stands twice, there is no measure, or a value is no
@@ -108,7 +107,7 @@ def ranking_of_table(
     return StudyReport(
         study="ranking",
         title=TITLE,
-        settings={**(record or {}), "scores": source, "models": names, "seed": None},
+        settings={"scores": source, "models": names, "seed": None},
         tables=(
             Table(
                 "scores",
@@ -120,107 +119,7 @@ def ranking_of_table(
             ranks_table(names, labels, ranks),
             *((against,) if taus else ()),  # a measure alone has none to be compared with
         ),
-        figures={"ranks": lambda: bump_figure(names, labels, ranks, None, None)},
-    )
-
-
-def bump_figure(
-    names: Sequence[str],
-    labels: Sequence[str],
-    ranks: FloatArray,
-    statistics: RankStatistics | None,
-    over: str | None,
-) -> Figure:
-    """Returns the rank-shift chart of ranks of shape (measures, models), with intervals where there are statistics."""
-    from taxtune.studies.ranking.figure import draw_bump
-
-    low, high = (None, None) if statistics is None else (statistics.low, statistics.high)
-    return draw_bump(names, labels, ranks, low=low, high=high, over=over)
-
-
-def scores_table(
-    names: Sequence[str],
-    labels: Sequence[str],
-    values: FloatArray,
-    counts: Mapping[str, tuple[int, int, int, int]],
-    notes: Sequence[str],
-) -> Table:
-    """Returns the values of the models as paper 1 prints them (Tables 4 and 5).
-
-    Args:
-        names: The models.
-        labels: The measures.
-        values: Values between 0 and 1, shape (measures, models); NaN where a model has none.
-        counts: By model: answers, missing answers, abstentions, answers off the tree.
-        notes: What stands below the table.
-    """
-    share = [1.0 if label in ("hR", "hP", "hF") else 100.0 for label in labels]
-    rows: list[tuple[Cell, ...]] = [
-        (name, *counts[name], *(float(v) * s for v, s in zip(values[:, j], share, strict=True)))
-        for j, name in enumerate(names)
-    ]
-    digits = {label: 3 if s == 1 else 1 for label, s in zip(labels, share, strict=True)}
-    columns = ("model", "answers", "missing", "abstained", "off the tree", *labels)
-    return Table("scores", TITLE, columns, tuple(rows), digits, tuple(notes))
-
-
-def ranks_table(names: Sequence[str], labels: Sequence[str], ranks: FloatArray) -> Table:
-    """Returns ranks of shape (measures, models) with a row a model."""
-    rows = tuple((name, *(_rank(value) for value in ranks[:, j])) for j, name in enumerate(names))
-    return Table(
-        "ranks",
-        "Rank of each model under each measure",
-        ("model", *labels),
-        rows,
-        dict.fromkeys(labels, 1),
-        ("1 is the best. Tied models share the average of the ranks that they take up.",),
-    )
-
-
-def _rank(value: float) -> Cell:
-    return None if np.isnan(value) else int(value) if float(value).is_integer() else float(value)
-
-
-def uncertainty_table(names: Sequence[str], labels: Sequence[str], statistics: RankStatistics, drawn: str) -> Table:
-    """Returns rank, interval and probability of being first of each model under each measure, over what was `drawn`."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            label,
-            name,
-            _rank(statistics.ranks[i, j]),
-            _rank(statistics.low[i, j]),
-            _rank(statistics.high[i, j]),
-            float(statistics.first[i, j]),
-        )
-        for i, label in enumerate(labels)
-        for j, name in enumerate(names)
-    ]
-    return Table(
-        "uncertainty",
-        "How sure the ranks are",
-        ("measure", "model", "rank", "2.5 %", "97.5 %", "P(first)"),
-        tuple(rows),
-        {"rank": 1, "2.5 %": 1, "97.5 %": 1, "P(first)": 2},
-        (
-            f"Percentiles of the rank, and the share of being first, over {drawn}, the same for all models and "
-            "measures; k models tied for the first place get 1/k each.",
-        ),
-    )
-
-
-def tau_table(labels: Sequence[str], statistics: RankStatistics) -> Table:
-    """Returns Kendall's τ of each measure's ranking with the last one's, with intervals."""
-    rows = tuple(
-        (label, float(statistics.tau[i]), float(statistics.tau_low[i]), float(statistics.tau_high[i]))
-        for i, label in enumerate(labels[:-1])
-    )
-    return Table(
-        "tau",
-        f"Kendall's τ of each measure's ranking with that of {labels[-1]}",
-        ("measure", "τ", "2.5 %", "97.5 %"),
-        rows,
-        dict.fromkeys(("τ", "2.5 %", "97.5 %"), 2),
-        ("τ-b; the interval is that of the resamples in which neither ranking ties all models.",),
+        figures={"ranks": partial(draw_bump, names, labels, ranks)},
     )
 
 
