@@ -173,7 +173,7 @@ def _change(value: PairedDifference | None, key: str) -> dict[str, Any] | None:
         "value": wording.signed(value.difference, key),
         "ends": f"{wording.signed(value.low, key)} to {wording.signed(value.high, key)}",
         "p": wording.p_value(value.p_value),
-        "excludes_zero": value.low > 0 or value.high < 0,  # Jinja would take "clear" for the dictionary's method
+        "significant": value.significant,
     }
 
 

@@ -167,7 +167,7 @@ def _change(value: PairedDifference | None, key: str) -> str:
     if value is None:
         return number(None)
     change = signed(value.difference, key)
-    if value.low > 0 or value.high < 0:
+    if value.significant:
         change = f"[bold]{change}[/bold]"
     return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
 

@@ -233,13 +233,13 @@ def paired(pairs: Mapping[str, Mapping[str, PairedDifference]], name: str, other
     if found is not None:
         return found
     found = pairs.get(f"{other} - {name}", {}).get(metric)
-    return None if found is None else PairedDifference(-found.difference, -found.high, -found.low, found.p_value)
+    return None if found is None else -found
 
 
 def headline(result: Result) -> str:
     """Returns the main finding on the held-out split in a sentence or two, with its numbers and intervals.
 
-    A difference whose interval includes zero is called no clear difference, whatever its sign.
+    A difference that is not significant is called no clear difference, whatever its sign.
     """
     if isinstance(result, TuneResult):
         return _headline(result.objective, "winner", result.heldout, result_differences(result))
@@ -266,7 +266,7 @@ def _headline(
         meaning += f" on {visible(heldout[0].full.domain)}"
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
-    if found.low <= 0 <= found.high:
+    if not found.significant:
         return f"{images} there is no clear difference in {meaning} between baseline and tuned template ({change})."
     verb = "raised" if found.difference > 0 else "lowered"
     return f"{images} the template tuned for {metric_name(objective)} {verb} {meaning} {change}."
@@ -281,7 +281,7 @@ def _against(
         return ""
     name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
     value = number(getattr(scores[other], objective))
-    if found.low <= 0 <= found.high:
+    if not found.significant:
         return f"Its {name} does not clearly differ from that of {rival} ({value}; {_bracket(found)})."
     verb = "above" if found.difference > 0 else "below"
     return f"That is {verb} {rival} ({value}; {_bracket(found)})."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import (
     PairedDifference,
-    bootstrap_information,
-    bootstrap_mean,
-    bootstrap_scores,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
     paired_bootstrap,
-    paired_information,
-    paired_mean,
 )
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
@@ -116,9 +115,7 @@ def judge(
                 **{key: float(values.mean()) for key, values in found.means.items()},  # type: ignore[arg-type]
                 ranks=tuple(rank_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child)),
             ),
-            intervals=bootstrap_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | bootstrap_information(information, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | {key: bootstrap_mean(values, seed=seed) for key, values in found.means.items()},
+            intervals=bootstrap(*found.samples(session.taxonomy, target, information), seed=seed),
             rows=evaluations[name].rows,
             full=None if part is None else _on_full(part, found, target, seed),
             off_tree_as=evaluator.off_tree,
@@ -126,14 +123,11 @@ def judge(
         )
         for name, found in placed.items()
     )
-    differences = _differences(session.taxonomy, placed, target, seed, information)
-    for pair, values in differences.items():
-        later, earlier = (placed[name].means for name in pair.split(" - "))
-        values |= {key: paired_mean(later[key], earlier[key], seed=seed) for key in later}
-    full = {name: replace(found, nodes=part.on_full(found.nodes)) for name, found in placed.items()} if part else {}
-    return Judgement(
-        results, differences, {} if part is None else _differences(part.full, full, part.on_full(target), seed)
+    differences = _differences(
+        {name: found.samples(session.taxonomy, target, information) for name, found in placed.items()}, seed
     )
+    full = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
+    return Judgement(results, differences, _differences(full, seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,33 +155,32 @@ class _Placed:
             {key: np.array([getattr(row, key) for row in rows], dtype=np.float64) for key in keys},
         )
 
+    def samples(self, taxonomy: Taxonomy, target: NDArray[np.int64], information: Information) -> list[Sample]:
+        """Returns what the scores on the tree, in bits, and the other means are made of."""
+        return [
+            hierarchical_sample(taxonomy, self.nodes, target, off_tree=self.as_child),
+            information_sample(information, self.nodes, target, off_tree=self.as_child),
+            *(Sample.mean(key, values) for key, values in self.means.items()),
+        ]
+
+
+def _full_sample(part: Domain, found: _Placed, target: NDArray[np.int64]) -> Sample:
+    return hierarchical_sample(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child)
+
 
 def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int) -> FullTreeScores:
     """Returns the scores of the placements on the whole taxonomy."""
-    nodes, target = part.on_full(found.nodes), part.on_full(target)
     return FullTreeScores(
         domain=part.label,
         root=part.full_label,
-        scores=score(part.full, nodes, target, off_tree=found.as_child),
-        intervals=bootstrap_scores(part.full, nodes, target, off_tree=found.as_child, seed=seed),
+        scores=score(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child),
+        intervals=bootstrap(_full_sample(part, found, target), seed=seed),
     )
 
 
-def _differences(
-    taxonomy: Taxonomy,
-    placed: Mapping[str, _Placed],
-    target: NDArray[np.int64],
-    seed: int,
-    information: Information | None = None,
-) -> Differences:
-    found: Differences = {}
-    names = list(placed)
-    for i, earlier in enumerate(names):
-        for later in names[i + 1 :]:
-            a, b = placed[later], placed[earlier]
-            changes: dict[str, Any] = {"off_tree_a": a.as_child, "off_tree_b": b.as_child, "seed": seed}
-            pair = f"{later} - {earlier}"
-            found[pair] = paired_bootstrap(taxonomy, a.nodes, b.nodes, target, **changes)
-            if information is not None:
-                found[pair] |= paired_information(information, a.nodes, b.nodes, target, **changes)
-    return found
+def _differences(samples: Mapping[str, Sequence[Sample]], seed: int) -> Differences:
+    """Returns the differences of all pairs of templates, the later minus the earlier one."""
+    return {
+        f"{later} - {earlier}": paired_bootstrap(*zip(samples[later], samples[earlier], strict=True), seed=seed)
+        for earlier, later in itertools.combinations(samples, 2)
+    }

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from taxtune.llm import LLM, ask_llm
+from taxtune.metrics.statistics import Sample, bootstrap
 from taxtune.resources import prompts_dir
 from taxtune.studies.granularity.label_prompts import label_texts
-from taxtune.studies.granularity.two_level import Grouping, LanguageOnly, bootstrap_means
+from taxtune.studies.granularity.two_level import Grouping, LanguageOnly
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.vlm.answers import AnswerStore
 from taxtune.vlm.base import Answer
@@ -61,7 +62,9 @@ def language_chat(
         notes.append(f"{name}: {unclear:,} of {len(replies):,} replies name no class or several: unscored.")
     if failed:
         notes.append(f"{name}: {failed:,} of {len(replies):,} calls failed: unscored.")
-    return LanguageOnly(name, bootstrap_means({"": credit}, resamples, seed)[""], credit, chosen, tuple(notes))
+    return LanguageOnly(
+        name, bootstrap(Sample({"": credit}), resamples=resamples, seed=seed)[""], credit, chosen, tuple(notes)
+    )
 
 
 def chosen_class(reply: str, kinds: Sequence[str]) -> int:
