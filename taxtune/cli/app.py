@@ -13,7 +13,7 @@ from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.place import place
 from taxtune.cli.score import score
-from taxtune.cli.studies import study_app
+from taxtune.cli.study import study_app
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 

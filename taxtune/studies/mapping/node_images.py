@@ -34,7 +34,12 @@ KIND = "clip-i2t"
 
 
 def images_by_node(
-    path: Path, taxonomy: Taxonomy, *, root: Path | None, on_note: Callable[[str], None], part: Domain | None = None
+    path: Path,
+    taxonomy: Taxonomy,
+    *,
+    root: Path | None,
+    on_note: Callable[[str], None] | None = None,
+    part: Domain | None = None,
 ) -> dict[int, list[Path]]:
     """Returns the image files of each node that has any.
 
@@ -42,7 +47,7 @@ def images_by_node(
         path: A manifest with the columns image and label, a folder with a folder a class, or iNaturalist's JSON.
         taxonomy: The tree that the labels are on.
         root: The folder that images are relative to; None for that of the file.
-        on_note: Called with what the user should know.
+        on_note: Called with what the user should know; by default that is given as warnings.
         part: What the tree is a part of; images of what is elsewhere on the whole are left out. None for the whole.
 
     Raises:
