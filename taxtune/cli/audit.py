@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from taxtune.cli.answers import InputOption, read_answers
 from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
 from taxtune.cli.options import (
     ApiBaseOption,
@@ -19,6 +18,7 @@ from taxtune.cli.options import (
     ConcurrencyOption,
     DeviceOption,
     FormatOption,
+    InputOption,
     JsonOption,
     RootLabelOption,
     note,
@@ -206,6 +206,7 @@ def _of_file(
     mapper_options: tuple[str | None, str | None],
     input: str,
 ) -> _Subject:
+    from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.population import place_answers
     from taxtune.audit.result import AuditFiles
     from taxtune.mapping import Mapper, MapperConfig
@@ -220,7 +221,8 @@ def _of_file(
         )
     similarity, preset = (mapper_options[0] or "lexical", mapper_options[1] or "default")
     config = MapperConfig(preset=preset)
-    answers = read_answers(str(source), input)
+    read = read_answers(source, AnswerSchema(id=None, missing="keep", format=input))
+    answers = [row.answer or "" for row in read.rows]
     if not answers:
         raise DataError("The file holds no answers.", file=source)
     tree = _read_tree(tree_options)

@@ -9,6 +9,7 @@ import typer
 
 from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
+    ANSWERS_HELP,
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
@@ -24,6 +25,7 @@ from taxtune.cli.options import (
     SeedOption,
     check_out,
     measure_option,
+    missing_answers,
 )
 from taxtune.errors import DataError
 
@@ -35,7 +37,7 @@ _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 def measure(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="CSV or JSONL with answer and reference (a text, or a list of them)."),
+        typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and reference (a text, or a list)")),
     ] = None,
     measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the measures, and end.")] = False,
@@ -73,15 +75,24 @@ def measure(
     if file is None:
         raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
     check_out(out)
-    from taxtune.metrics.measured import PairColumns, check_needs, measure_answers, read_answers
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.metrics.measured import check_needs, measure_answers
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
     from taxtune.studies.relay import ProgressRelay
 
     specs = dict.fromkeys(measures or _DEFAULT)
     for spec in specs:
         split_spec(spec)
-    columns = PairColumns(answer_column, reference_column, question_column, image_column)
-    answers = read_answers(file, columns=columns, empty=empty, images=images)
+    schema = AnswerSchema(
+        answer=answer_column,
+        reference=reference_column,
+        question=question_column,
+        image=image_column,
+        id=None,
+        images=images,
+        **missing_answers(empty),
+    )
+    answers = read_answers(file, schema)
     for spec in specs:
         check_needs(spec, answers)
     # Models are loaded once the file is known to be in order.
@@ -105,7 +116,7 @@ def measure(
     rows = [
         {
             "row": row.row,
-            "answer": row.answer,
+            "answer": row.answer or "",
             "references": list(row.references),
             "scores": {name: values[i] for name, values in scores.items()},
         }
@@ -130,7 +141,7 @@ def measure(
         },
         tables=(table,),
         notes=(*answers.notes, *notes),
-        data={"n": len(rows), "left_out": list(answers.left_out), "rows": rows},
+        data={"n": len(rows), "left_out": list(answers.unanswered), "rows": rows},
     )
     publish(report, out=out, as_json=as_json)
 

@@ -16,6 +16,7 @@ import typer
 from taxtune.errors import DataError
 
 __all__ = [
+    "ANSWERS_HELP",
     "AnswerColumnOption",
     "ApiBaseOption",
     "BatchSizeOption",
@@ -31,6 +32,7 @@ __all__ = [
     "GuessesOption",
     "IdColumnOption",
     "ImageRootOption",
+    "InputOption",
     "JsonOption",
     "JsonRowsOption",
     "MissingKeptOption",
@@ -57,6 +59,7 @@ __all__ = [
     "check_out",
     "choice",
     "measure_option",
+    "missing_answers",
     "note",
     "pairs",
     "taxonomy_option",
@@ -117,6 +120,13 @@ EnglishNamesOption = Annotated[
 # -- files of answers -------------------------------------------------------------------------------------------------
 
 
+#: Takes the columns that the command needs.
+ANSWERS_HELP = (
+    "CSV, XLSX, Parquet or JSONL with the {}; a run as RUN, RUN:baseline or RUN:N; or what lmms-eval, "
+    "VLMEvalKit or inspect_ai logged."
+)
+
+
 def _column(option: str, text: str) -> Any:
     return typer.Option(option, metavar="COLUMN", help=text)
 
@@ -127,6 +137,14 @@ NodeColumnOption = Annotated[str, _column("--node-column", "Column of the node: 
 IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies an example.")]
 QuestionColumnOption = Annotated[
     str, _column("--question-column", "Column of the question, for measures that are judges.")
+]
+InputOption = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        help="text, csv, jsonl, json, xlsx, parquet, lmms-eval, vlmevalkit or inspect; auto goes by the file's name "
+        "and its content, and stdin is text.",
+    ),
 ]
 WhereOption = Annotated[
     list[str] | None,
@@ -290,6 +308,21 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
     if value not in allowed:
         raise DataError(f"{option} cannot be that.", value=value, remedy=f"Use {', '.join(allowed)}.")
     return value
+
+
+def missing_answers(empty: str) -> dict[str, Any]:
+    """Returns what an `AnswerSchema` says of answers that are not there, as `--empty` says it.
+
+    Raises:
+        DataError: If it cannot be meant so.
+    """
+    missing = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
+    if empty not in missing:
+        raise DataError(
+            "There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(missing)}."
+        )
+    option = "--empty leave-out (the call failed) or --empty abstain (the model said nothing)"
+    return {"missing": missing[empty], "missing_option": option}
 
 
 def check_out(out: Path | None) -> None:

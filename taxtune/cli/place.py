@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.answers import InputOption, read_answers
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import FormatOption, PresetOption, RootLabelOption, SimilarityOption, TaxonomyOption, note
+from taxtune.cli.options import (
+    ANSWERS_HELP,
+    FormatOption,
+    InputOption,
+    PresetOption,
+    RootLabelOption,
+    SimilarityOption,
+    TaxonomyOption,
+    note,
+)
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -24,7 +32,8 @@ def place(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE|-]", help="Text with one answer a line, CSV or JSONL with a column answer; - reads stdin."
+            metavar="[FILE|-]",
+            help="Text with an answer a line. " + ANSWERS_HELP.format("column answer") + " - reads stdin.",
         ),
     ] = "-",
     similarity: SimilarityOption = "lexical",
@@ -46,11 +55,14 @@ def place(
     tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
     is off_tree, on the root.
     """
+    from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy, restrict
 
     config = MapperConfig(preset=preset)
-    answers = read_answers(file, input)
+    answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
+    for text in answers.notes:
+        note(text)
     tree = read_taxonomy(
         taxonomy,
         format=format,
@@ -61,7 +73,7 @@ def place(
         tree = restrict(tree, root).tree
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
-    placements = mapper.place(answers)
+    placements = mapper.place([row.answer or "" for row in answers.rows])
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained = sum(placement.abstained for placement in placements)

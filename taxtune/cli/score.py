@@ -10,6 +10,7 @@ import typer
 
 from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
+    ANSWERS_HELP,
     EmptyOption,
     FormatOption,
     FrequenciesOption,
@@ -23,17 +24,17 @@ from taxtune.cli.options import (
     SimilarityOption,
     SmoothingOption,
     TaxonomyOption,
+    missing_answers,
     note,
 )
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from taxtune.answers import AnswerTable
     from taxtune.mapping import Placement
     from taxtune.metrics import Information, Interval, RankIntervals
-    from taxtune.metrics.predictions import Predictions
     from taxtune.taxonomy import Domain
 
 __all__ = ["score"]
@@ -58,7 +59,11 @@ _TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 def score(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="CSV or JSONL with target, and answer (text) or predicted (a node).")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help=ANSWERS_HELP.format("columns target and answer (text) or predicted (a node)"),
+        ),
     ],
     taxonomy: TaxonomyOption,
     format: FormatOption = "auto",
@@ -75,34 +80,35 @@ def score(
     as_json: JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
+    from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import bootstrap_ranks
     from taxtune.metrics.frequencies import make_information
-    from taxtune.metrics.predictions import EMPTY, read_predictions
     from taxtune.studies.placing import as_child
     from taxtune.taxonomy import read_taxonomy, restrict
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
-    if empty not in EMPTY:
-        raise DataError("There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(EMPTY)}.")
     whole = read_taxonomy(taxonomy, format=format, root_label=root_label, on_note=note)
     part = None if root is None else restrict(whole, root)
     tree = whole if part is None else part.tree
-    rows = read_predictions(file, tree, empty=empty, part=part)
-    for text in rows.notes:
+    schema = AnswerSchema(
+        predicted="predicted", id=None, taxonomy=tree, part=part, off_tree_option="", **missing_answers(empty)
+    )
+    table = read_answers(file, schema)
+    for text in table.notes:
         note(text)
     placements: list[Placement] = []
     mapper: dict[str, Any] | None = None
     off: NDArray[np.bool_] | None = None
-    predicted = list(rows.predicted)
-    if rows.kind == "answer":
+    targets = [row.target for row in table.rows]
+    predicted = [row.predicted for row in table.rows if row.predicted is not None]
+    if not predicted:
         keep_work([similarity])
         placer = Mapper(tree, similarity=similarity, config=config)
-        placements = list(placer.place(list(rows.answers)))
+        placements = list(placer.place([row.answer or "" for row in table.rows]))
         off = as_child(placer, placements)
         mapper = dict(placer.identity())
         predicted = [placement.node for placement in placements]
-    targets = list(rows.targets)
     information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
     # The same seed draws the same resamples.
     settings: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
@@ -114,20 +120,20 @@ def score(
         bits = make_information(whole, frequencies, smoothing=smoothing, targets=on_full)
         full = _intervals(bits, part.on_full(predicted).tolist(), on_full, **settings)
     if not as_json:
-        _print_scores(rows, intervals, placements, part, full)
+        _print_scores(table, intervals, placements, part, full)
         _print_targets(information, targets)
         _print_ranks(ranks)
         return
     result = {
-        "file": rows.file,
+        "file": table.file,
         "taxonomy": taxonomy,
         "root": "/".join(whole.path(part.root)) if part is not None else None,
-        "scored": rows.kind,
-        "n": len(rows.rows),
+        "scored": "predicted" if mapper is None else "answer",
+        "n": len(table.rows),
         "abstained": None if mapper is None else sum(placement.abstained for placement in placements),
         "off_tree": None if mapper is None else sum(placement.off_tree for placement in placements),
-        "left_out": list(rows.left_out),
-        "outside": list(rows.outside),
+        "left_out": list(table.unanswered),
+        "outside": list(table.outside),
         "confidence": _CONFIDENCE,
         "resamples": resamples,
         "seed": seed,
@@ -142,7 +148,7 @@ def score(
             {**asdict(row.scores), "precision": _ends(row.precision), "recall": _ends(row.recall)} for row in ranks
         ],
         "mapper": mapper,
-        "rows": _row_records(information, rows, predicted, placements, off, part),
+        "rows": _row_records(information, table, predicted, placements, off, part),
     }
     print(json.dumps(result, ensure_ascii=False, indent=2))
 
@@ -165,7 +171,7 @@ def _ends(value: Interval | None) -> dict[str, float] | None:
 
 def _row_records(
     information: Information,
-    rows: Predictions,
+    table: AnswerTable,
     predicted: list[int],
     placements: list[Placement],
     off: NDArray[np.bool_] | None,
@@ -173,17 +179,17 @@ def _row_records(
 ) -> list[dict[str, Any]]:
     from taxtune.metrics import information_values, precision_recall
 
-    tree, targets = information.taxonomy, list(rows.targets)
+    tree, targets = information.taxonomy, [row.target for row in table.rows]
     names = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
     columns = [
         *precision_recall(tree, predicted, targets, off_tree=off),
         *information_values(information, predicted, targets, off_tree=off),
     ]
     records: list[dict[str, Any]] = [
-        {"row": row, "target": "/".join(tree.path(target)), "predicted": "/".join(tree.path(node))}
+        {"row": row.row, "target": "/".join(tree.path(target)), "predicted": "/".join(tree.path(node))}
         | dict(zip(names, scores, strict=True))
         for row, target, node, *scores in zip(
-            rows.rows, targets, predicted, *(column.tolist() for column in columns), strict=True
+            table.rows, targets, predicted, *(column.tolist() for column in columns), strict=True
         )
     ]
     if part is not None:
@@ -203,7 +209,7 @@ def _row_records(
 
 
 def _print_scores(
-    rows: Predictions,
+    table: AnswerTable,
     intervals: dict[str, Interval],
     placements: list[Placement],
     part: Domain | None,
@@ -217,26 +223,25 @@ def _print_scores(
     width = max(9, *(len(name) for name, _, _ in lines))
     for name, estimate, interval in lines:
         print(f"{name:<{width}} {estimate:>8}  {interval:>15}")
-    examples = f"{len(rows.rows):,} example{'' if len(rows.rows) == 1 else 's'}"
-    if rows.kind == "answer":
+    examples = f"{len(table.rows):,} example{'' if len(table.rows) == 1 else 's'}"
+    if placements:
         silent, off = sum(p.abstained for p in placements), sum(p.off_tree for p in placements)
         examples += (
-            f", {silent:,} of them abstentions ({_share(silent, rows)}), which say nothing, and {off:,} off the "
+            f", {silent:,} of them abstentions ({_share(silent, table)}), which say nothing, and {off:,} off the "
         )
-        examples += f"tree ({_share(off, rows)}), which assert what the taxonomy lacks"
+        examples += f"tree ({_share(off, table)}), which assert what the taxonomy lacks"
     print(examples)
-    if rows.left_out:
-        shown = ", ".join(map(str, rows.left_out[:20])) + (", …" if len(rows.left_out) > 20 else "")
-        plural = "" if len(rows.left_out) == 1 else "s"
-        print(f"{len(rows.left_out):,} row{plural} without an answer left out: {shown}")
-    if rows.outside and part is not None:
-        shown = ", ".join(map(str, rows.outside[:20])) + (", …" if len(rows.outside) > 20 else "")
-        plural = "" if len(rows.outside) == 1 else "s"
-        print(f"{len(rows.outside):,} row{plural} with a target outside {part.label} left out: {shown}")
+    for left_out, what in (
+        (table.unanswered, "without an answer"),
+        (table.outside, "" if part is None else f"with a target outside {part.label}"),
+    ):
+        if left_out:
+            shown = ", ".join(map(str, left_out[:20])) + (", …" if len(left_out) > 20 else "")
+            print(f"{len(left_out):,} row{'' if len(left_out) == 1 else 's'} {what} left out: {shown}")
 
 
-def _share(count: int, rows: Predictions) -> str:
-    return f"{count / len(rows.rows):.1%}".replace("%", " %")
+def _share(count: int, table: AnswerTable) -> str:
+    return f"{count / len(table.rows):.1%}".replace("%", " %")
 
 
 def _line(name: str, key: str, value: Interval) -> tuple[str, str, str]:

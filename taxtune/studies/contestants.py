@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from taxtune.answers import AnswerTable, split_by
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile, split_by
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, AnswerFile]:
+def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, AnswerTable]:
     """Returns the answers of each model.
 
     Args:
@@ -71,7 +71,7 @@ def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | No
 
 def read_prompts(
     settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None = None
-) -> dict[str, dict[str, AnswerFile]]:
+) -> dict[str, dict[str, AnswerTable]]:
     """Returns the answers under each prompt, by model and prompt.
 
     Args:
@@ -90,7 +90,7 @@ def read_prompts(
     if by_prompt is None and not settings.guess:
         if by_model is not None:
             raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-        by_name: dict[str, dict[str, AnswerFile]] = {}
+        by_name: dict[str, dict[str, AnswerTable]] = {}
         for name, path in files.items():
             model, colon, prompt = name.partition(":")
             if not colon or not model.strip() or not prompt.strip():
@@ -118,11 +118,11 @@ def _only(files: Mapping[str, str], option: str) -> str:
     return next(iter(files.values()))
 
 
-def _by_guess(answers: AnswerFile, guesses: Sequence[str]) -> dict[str, AnswerFile]:
+def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerTable]:
     return {guess_name(guess): with_guess(answers, guess) for guess in dict.fromkeys(guesses)}
 
 
-def with_guess(answers: AnswerFile, guess: str) -> AnswerFile:
+def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """Returns the same rows with one guess, or several joined by ", ", as the answer.
 
     A row whose only text is a list with commas ("Boxer, Bulldog, Boxador") is taken as that list. A row that has no

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
 from taxtune.metrics.hierarchical import score
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.progress import progress
 from taxtune.taxonomy.tree import Taxonomy
 

@@ -46,9 +46,9 @@ from taxtune.cli.options import (
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
+    from taxtune.answers import AnswerTable
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics.registry import Measure, MeasureSettings
-    from taxtune.studies.answer_files import AnswerFile
     from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = [
@@ -303,7 +303,7 @@ class MapperSettings(ModelSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSettings(Settings):
-    """A study of files of answers with their targets; `taxtune.studies.answer_files` says what each choice means."""
+    """A study of files of answers with their targets; `taxtune.answers.AnswerSchema` says what each choice means."""
 
     where: Annotated[Mapping[str, str], WhereOption] = field(default_factory=dict)
     guesses: Annotated[Literal["first", "join"], GuessesOption] = "first"
@@ -315,7 +315,7 @@ class AnswerSettings(Settings):
 
     def read_answers(
         self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
-    ) -> AnswerFile:
+    ) -> AnswerTable:
         """Returns the rows of a file.
 
         Args:
@@ -327,19 +327,21 @@ class AnswerSettings(Settings):
         Raises:
             DataError: If the file cannot be used.
         """
-        from taxtune.studies.answer_files import Columns, read_answer_file
+        from taxtune.answers import AnswerSchema, read_answers
 
-        return read_answer_file(
-            path,
-            taxonomy,
-            columns=Columns(self.answer_column, self.target_column, self.id_column),
+        schema = AnswerSchema(
+            answer=self.answer_column,
+            target=self.target_column,
+            id=self.id_column,
             where=self.where,
             by=by,
             guesses=self.guesses,
             off_tree=self.off_tree,
             missing=self.missing,
+            taxonomy=taxonomy,
             part=part,
         )
+        return read_answers(path, schema)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,7 +157,7 @@ def test_link_says_which_entities_are_on_the_tree_and_writes_targets(
 def test_targets_of_link_are_targets_of_answer_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from taxtune.studies.answer_files import read_answer_file
+    from taxtune.answers import AnswerSchema, read_answers
 
     tree, oven, out = tmp_path / "tree.csv", tmp_path / "oven.jsonl", tmp_path / "targets.jsonl"
     tree.write_text("child,parent,label\nQ1,,entity\nQ2,Q1,a/b\n", encoding="utf-8")
@@ -165,7 +165,7 @@ def test_targets_of_link_are_targets_of_answer_files(
     assert run_command(monkeypatch, "taxonomy", "link", tree, "--oven", oven, "--out", out) == 0
     row = json.loads(out.read_text("utf-8"))
     out.write_text(json.dumps(row | {"answer": "a thing"}) + "\n", encoding="utf-8")
-    (answer,) = read_answer_file(out, read_taxonomy(tree)).rows
+    (answer,) = read_answers(out, AnswerSchema(taxonomy=read_taxonomy(tree))).rows
     assert (answer.id, answer.target, answer.answer) == ("o", 1, "a thing")
 
 

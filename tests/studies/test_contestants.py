@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import read_answer_file
 from taxtune.studies.contestants import guess_name, named_paths, read_models, read_prompts, with_guess
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.ranking import RankingSettings
 from taxtune.taxonomy import Taxonomy
+from tests.answers.reading import read_file
 
 
 def read(kind: type[Any], birds: Taxonomy, files: list[str], **more: Any) -> dict[str, Any]:
@@ -46,12 +46,12 @@ def guesses(tmp_path: Path) -> Path:
     ],
 )
 def test_guesses_are_chosen(birds: Taxonomy, guesses: Path, guess: str, expected: list[str | None]) -> None:
-    chosen = with_guess(read_answer_file(guesses, birds, missing="keep"), guess)
+    chosen = with_guess(read_file(guesses, birds, missing="keep"), guess)
     assert [row.answer for row in chosen.rows] == expected
 
 
 def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) -> None:
-    read = read_answer_file(guesses, birds, missing="keep")
+    read = read_file(guesses, birds, missing="keep")
     assert with_guess(read, "2").notes[-1].endswith("1 of 5 rows have no guess 2 and are missing there")
     assert with_guess(read, "all").notes == read.notes
 
@@ -59,7 +59,7 @@ def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) ->
 @pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
 def test_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
     with pytest.raises(DataError, match="no such guess"):
-        with_guess(read_answer_file(guesses, birds, missing="keep"), guess)
+        with_guess(read_file(guesses, birds, missing="keep"), guess)
 
 
 def test_guesses_have_names() -> None:

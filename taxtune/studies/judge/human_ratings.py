@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.records import read_records
 from taxtune.errors import DataError
-from taxtune.metrics.predictions import read_records
 from taxtune.studies.judge import JudgeSettings
 
 __all__ = ["RatedAnswer", "RatedAnswers", "krippendorff_alpha", "quality", "read_rated_answers"]

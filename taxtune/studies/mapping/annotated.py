@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from taxtune.answers.records import read_records
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.metrics.predictions import read_records
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 

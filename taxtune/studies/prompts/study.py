@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
-from taxtune.studies.matching import align, excluded_records
 from taxtune.studies.output import StudyReport, Table
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.progress import progress

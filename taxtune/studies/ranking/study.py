@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
+from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import read_models
-from taxtune.studies.matching import align, excluded_records
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.progress import progress

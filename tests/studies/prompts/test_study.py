@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import StudyReport
 from taxtune.studies.placing import PlacedAnswers, place_rows
 from taxtune.studies.prompts import PromptsSettings
