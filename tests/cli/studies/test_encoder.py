@@ -7,7 +7,7 @@ import pytest
 
 from taxtune.recipe import MapperSettings, load_recipe
 from taxtune.resources import recipes_dir
-from taxtune.studies.encoder.report import recipe_lines
+from taxtune.studies.encoder.study import recipe_lines
 from tests.cli.studies.study import Study
 
 STUDY = "encoder"
