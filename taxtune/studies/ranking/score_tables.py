@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from taxtune.studies.published import published
 from taxtune.studies.ranking.bootstrap import ranks_from_values
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.study import TITLE, ranks_table
-from taxtune.tables import csv_delimiter, read_text
+from taxtune.tables import csv_delimiter, parse_table, read_text
 
 __all__ = ["ranking_of_scores", "ranking_of_table", "read_scores"]
 
@@ -131,49 +130,29 @@ def read_scores(path: str | Path) -> list[dict[str, object]]:
             model or a score is no finite number.
     """
     text = read_text(Path(path), error=DataError, what="scores")
-    # Not the reader of answers and taxonomies, which takes headings in lower case: these are shown.
-    delimiter = csv_delimiter(text.lstrip().splitlines()[0])
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    lines: list[tuple[int, list[str]]] = []
-    start = 1
-    try:
-        for cells in reader:
-            if any(map(str.strip, cells)):
-                lines.append((start, cells))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"The file cannot be read as CSV: {error}.", file=path, row=start, remedy="Close its quotes."
-        ) from None
-    header = [name.strip() for name in lines[0][1]]
-    repeated = next((name for name in header if header.count(name) > 1 or not name), None)
-    if repeated is not None:
-        raise DataError(
-            "Two columns have the same name." if repeated else "A column has no name.",
-            file=path,
-            row=lines[0][0],
-            value=header,
-            remedy="Rename one." if repeated else "Name it.",
-        )
+    table = parse_table(text, str(path), error=DataError, tidy=False)
+    # The reader takes headings in lower case; here they are shown.
+    first = text.lstrip().splitlines()[0]
+    header = [name.strip() for name in next(csv.reader([first], delimiter=csv_delimiter(first)))]
+    if "" in header:
+        raise DataError("A column has no name.", file=path, row=table.header_line, value=header, remedy="Name it.")
     if "model" not in header:
         raise DataError(
             "A table of scores needs the column model.",
             file=path,
-            row=lines[0][0],
+            row=table.header_line,
             value=header,
             remedy="Name the models in a column of that name, beside a column a measure.",
         )
     rows: list[dict[str, object]] = []
-    for row, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise DataError("The row has not as many cells as the header.", file=path, row=row, value=cells)
-        named = dict(zip(header, map(str.strip, cells), strict=True))
-        if not named["model"]:
-            raise DataError("The row has no model.", file=path, row=row, value=cells)
+    for row in table.rows:
+        if len(row.cells) != len(header):
+            raise DataError("The row has not as many cells as the header.", file=path, row=row.line, value=row.cells)
+        named = dict(zip(header, map(str.strip, row.cells), strict=True))
         model = named["model"]
-        rows.append(
-            {name: cell if name == "model" else _number(cell, name, model, path, row) for name, cell in named.items()}
-        )
+        if not model:
+            raise DataError("The row has no model.", file=path, row=row.line, value=row.cells)
+        rows.append({n: c if n == "model" else _number(c, n, model, path, row.line) for n, c in named.items()})
     return rows
 
 
