@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "StudyReport", "Table", "cut", "publish"]
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Cell", "StudyReport", "Table", "cut", "node_name", "publish"]
 
 Cell = str | int | float | None
 
@@ -126,6 +128,12 @@ def cut(name: str, longest: int) -> str:
         tail = longest // 2
         name = f"{name[: longest - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
     return name.replace("$", r"\$")
+
+
+def node_name(taxonomy: Taxonomy, node: int) -> str:
+    """Returns a node's label, with its common name where it has another."""
+    label, common = taxonomy.labels[node], taxonomy.common_name(node)
+    return label if common == label else f"{label} ({common})"
 
 
 def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
