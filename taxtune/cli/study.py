@@ -14,7 +14,6 @@ import typer
 from taxtune.cli.interrupts import keep_work, stoppable
 from taxtune.cli.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.cli.studies.encoder import encoder
-from taxtune.cli.studies.granularity import granularity
 from taxtune.cli.studies.judge import judge
 from taxtune.cli.studies.mapping import mapping
 from taxtune.cli.studies.prompts import prompts
@@ -86,7 +85,7 @@ def _plain(kind: Any) -> Any:
     return str if kind is Any or get_origin(kind) is Literal else kind
 
 
-for handwritten in (encoder, granularity, judge, mapping, prompts, ranking, specificity):
+for handwritten in (encoder, judge, mapping, prompts, ranking, specificity):
     study_app.command()(stoppable(handwritten))
 for study_name in STUDIES:
     study_app.command(study_name)(study_command(study_name))

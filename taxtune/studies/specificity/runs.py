@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, ModelError
-from taxtune.studies.granularity.label_prompts import read_label_prompts
-from taxtune.studies.granularity.score_matrix import distinct_names, shown_name
+from taxtune.studies.checks import check_written
+from taxtune.studies.embedding import distinct_names, read_label_prompts, shown_name
 from taxtune.studies.output import StudyReport, Table
 from taxtune.studies.progress import progress
 from taxtune.studies.specificity.captions import read_caption_data
@@ -18,7 +18,6 @@ from taxtune.studies.specificity.object_words import read_object_words
 from taxtune.studies.specificity.scored_pairs import read_pairs, write_pairs
 from taxtune.studies.specificity.study import Specificity, specificity, specificity_report
 from taxtune.studies.specificity.text_scores import ScoredTexts, check_files, image_hashes, score_with_clip
-from taxtune.studies.written import check_written
 
 __all__ = ["Settings", "run_specificity"]
 
@@ -158,11 +157,11 @@ def _texts(settings: Settings) -> tuple[list[ImageTexts], tuple[str, ...]]:
         check_files([image.file_name for image in data.images], settings.images)
     words, notes = read_object_words(data.categories, settings.words)
     prompts = read_label_prompts(settings.templates)
-    if len(prompts.templates) != 1:
+    if len(prompts) != 1:
         raise DataError(
             "The texts of this study are single sentences: give one prompt template.",
             file=settings.templates,
-            value=len(prompts.templates),
+            value=len(prompts),
         )
     chunker = None
     if settings.nouns != "words":
@@ -173,9 +172,7 @@ def _texts(settings: Settings) -> tuple[list[ImageTexts], tuple[str, ...]]:
         except ModelError as error:
             # The ways out have other names in this command.
             raise DataError(error.message, value=settings.nouns, remedy=_OTHER_NOUNS) from error
-    made = make_texts(
-        data, words, prompts.templates[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker
-    )
+    made = make_texts(data, words, prompts[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker)
     return made, (*data.notes, *notes)
 
 

@@ -15,7 +15,7 @@ from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.image_store import checked_images, stored_images
 from taxtune.errors import ImageError, shortened
 from taxtune.metrics.score_store import ScoreStore
-from taxtune.studies.granularity.score_matrix import check_vectors
+from taxtune.studies.embedding import check_vectors
 from taxtune.studies.progress import late_progress
 from taxtune.studies.specificity.hard_negatives import NEGATIVES, POSITIVES, ImageTexts
 
