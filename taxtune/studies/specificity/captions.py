@@ -64,7 +64,8 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
     """
     names, of_images, notes = _read_captions(captions)
     categories, of_objects, others = _read_instances(instances, names)
-    told, strangers = {}, 0
+    told: dict[str, list[str]] = {}
+    strangers = 0
     if narratives is not None:
         told, strangers = _read_narratives(narratives, names)
         if strangers:
