@@ -13,9 +13,7 @@ import typer
 
 from taxtune.cli.interrupts import keep_work, stoppable
 from taxtune.cli.options import JsonOption, JsonRowsOption, OutOption, check_out
-from taxtune.cli.studies.granularity import granularity
 from taxtune.cli.studies.mapping import mapping
-from taxtune.cli.studies.specificity import specificity
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
 
@@ -82,7 +80,6 @@ def _plain(kind: Any) -> Any:
     return str if kind is Any or get_origin(kind) is Literal else kind
 
 
-for handwritten in (granularity, mapping, specificity):
-    study_app.command()(stoppable(handwritten))
+study_app.command()(stoppable(mapping))
 for study_name in STUDIES:
     study_app.command(study_name)(study_command(study_name))

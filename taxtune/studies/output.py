@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "StudyReport", "Table", "cut", "publish"]
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Cell", "StudyReport", "Table", "cut", "node_name", "numbered", "publish"]
 
 Cell = str | int | float | None
 
@@ -160,6 +162,17 @@ def cut(name: str, longest: int) -> str:
         tail = longest // 2
         name = f"{name[: longest - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
     return name.replace("$", r"\$")
+
+
+def node_name(taxonomy: Taxonomy, node: int) -> str:
+    """Returns a node's label, with its common name where it has another."""
+    label, common = taxonomy.labels[node], taxonomy.common_name(node)
+    return label if common == label else f"{label} ({common})"
+
+
+def numbered(stem: str, n: int) -> list[str]:
+    """Returns the stems of n figures of one kind: the stem itself where there is one, else "stem-1" and so on."""
+    return [stem] if n == 1 else [f"{stem}-{i}" for i in range(1, n + 1)]
 
 
 def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from taxtune.report.drawing import COLOURS, GREY, INK
@@ -9,6 +10,7 @@ from taxtune.report.drawing import COLOURS, GREY, INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from taxtune.metrics.ranks import RankIntervals
     from taxtune.studies.diagnosis.study import Diagnosis
 
 __all__ = ["draw_diagnosis", "draw_ranks"]
@@ -47,7 +49,7 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
             color=COLOURS[metric],
             elinewidth=1.4,
             markersize=5,
-            label=f"cost in {name} (1 − {name} = {1 - getattr(diagnosis, metric):.3f})",
+            label=f"cost in {name} (1 − {name} = {1 - getattr(diagnosis.scores, metric):.3f})",
         )
     for edge in rows[:-1] + 0.5:
         losses.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
@@ -59,23 +61,21 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     return figure
 
 
-def draw_ranks(diagnosis: Diagnosis) -> Figure:
+def draw_ranks(found: Sequence[RankIntervals]) -> Figure:
     """Draws precision and recall at each rank with their intervals, and how many answers say it beside it."""
     import numpy as np
     from matplotlib.figure import Figure
 
     from taxtune.studies.output import cut
 
-    found = diagnosis.ranks
     rows = np.arange(len(found))
     figure = Figure(figsize=(6.8, 0.42 * len(found) + 1.4), layout="constrained")
     axes = figure.subplots()
-    for offset, what, counted, key, marker in (
-        (-0.15, "precision", "said", "hp", "o"),
-        (0.15, "recall", "due", "hr", "v"),
+    for offset, what, shown, key, marker in (
+        (-0.15, "precision", "precision: of what is said, right", "hp", "o"),
+        (0.15, "recall", "recall: of what should be said, said", "hr", "v"),
     ):
-        shown = [(row, getattr(rank, what)) for row, rank in zip(rows, found, strict=True)]
-        at = [(row, share) for row, share in shown if share is not None]
+        at = [(row, share) for row, share in enumerate(getattr(rank, what) for rank in found) if share is not None]
         values = np.array([share.estimate for _, share in at])
         ends = np.array([[share.low, share.high] for _, share in at]).reshape(-1, 2).T
         axes.errorbar(
@@ -86,7 +86,7 @@ def draw_ranks(diagnosis: Diagnosis) -> Figure:
             color=COLOURS[key],
             elinewidth=1.4,
             markersize=5,
-            label={"said": "precision: of what is said, right", "due": "recall: of what should be said, said"}[counted],
+            label=shown,
         )
     for edge in rows[:-1] + 0.5:
         axes.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)

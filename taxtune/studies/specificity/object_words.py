@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -98,11 +98,9 @@ class ObjectWords:
 
     def mentions(self, caption: str) -> list[Mention]:
         """Returns every mention of a category in a caption, from left to right, on word boundaries."""
-        found = []
-        for match in self._pattern.finditer(caption):
-            category, plural = self._forms[match.group().casefold()]
-            found.append(Mention(match.start(), match.end(), category, plural))
-        return found
+        return [
+            Mention(*match.span(), *self._forms[match.group().casefold()]) for match in self._pattern.finditer(caption)
+        ]
 
     def swappable(self, caption: str) -> list[Mention]:
         """Returns the mentions that are a noun phrase's head, so that another object can stand in their place."""
@@ -189,17 +187,11 @@ def chunk_mentions(caption: str, chunks: Sequence[str]) -> list[Mention]:
         head = chunk.split()[-1] if chunk.split() else ""
         if not head or head.casefold() in _PRONOUNS or not head[-1].isalpha():
             continue
-        for place in _places(caption, chunk):
-            end = place + len(chunk)
-            start = end - len(head)
-            plural = head.casefold().endswith("s") and not head.casefold().endswith("ss")
-            found[start, end] = Mention(start, end, None, plural)
+        plural = head.casefold().endswith("s") and not head.casefold().endswith("ss")
+        for place in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
+            end = place.start() + len(chunk)
+            found[end - len(head), end] = Mention(end - len(head), end, None, plural)
     return [found[key] for key in sorted(found)]
-
-
-def _places(caption: str, chunk: str) -> Iterator[int]:
-    for match in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
-        yield match.start()
 
 
 def _mentions(category: str, singular: str, plural: str, others: str) -> dict[str, bool]:

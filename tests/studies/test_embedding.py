@@ -8,7 +8,7 @@ import pytest
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError
-from taxtune.studies.granularity.label_prompts import LabelPrompts, label_texts, read_label_prompts, unit
+from taxtune.studies.embedding import embed_labels, label_texts, read_label_prompts, shown_name, unit
 from taxtune.taxonomy import Taxonomy
 
 
@@ -30,15 +30,14 @@ class Lengths:
 
 @pytest.mark.parametrize("name", ["label", "photo", "photos"])
 def test_the_sets_that_come_with_taxtune(name: str) -> None:
-    prompts = read_label_prompts(name)
-    assert len(prompts.templates) == (8 if name == "photos" else 1)
-    assert all("red fox" in text for text in prompts.texts("red fox"))
+    templates = read_label_prompts(name)
+    assert len(templates) == (8 if name == "photos" else 1)
+    assert all("{label}" in template for template in templates)
 
 
 def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one() -> None:
-    prompts = LabelPrompts("two", ("{label}", "a big {label}"))
     encoder = Lengths()
-    ours = prompts.embed(encoder, ["abba", "bob", "abba"])
+    ours = embed_labels(encoder, ("{label}", "a big {label}"), ["abba", "bob", "abba"])
     first, second = encoder.texts(["abba"])[0], encoder.texts(["a big abba"])[0]
     expected = (first + second) / 2
     assert ours[0] == pytest.approx(expected / np.linalg.norm(expected))
@@ -49,7 +48,7 @@ def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one() -> None:
 def test_a_file_of_templates(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("# mine\n\n  {label}, drawn \n{label} — 🦊\n{label}, drawn\n", encoding="utf-8")
-    assert read_label_prompts(str(path)).templates == ("{label}, drawn", "{label} — 🦊")
+    assert read_label_prompts(str(path)) == ("{label}, drawn", "{label} — 🦊")
 
 
 @pytest.mark.parametrize(
@@ -71,3 +70,11 @@ def test_names_of_nodes() -> None:
     tree = Taxonomy(["food", "apple_pie", "Quercus"], [-1, 0, 0], aliases=[(), (), ("oak",)])
     assert label_texts(tree) == ["food", "apple pie", "oak"]
     assert label_texts(tree, "label") == ["food", "apple pie", "Quercus"]
+
+
+def test_folders_are_shown_by_their_last_parts(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    assert shown_name(f"sentence:{tmp_path}/a/b") == "sentence:a/b"
+    assert shown_name(f"clip:local-dir:{tmp_path}/a/b") == "clip:local-dir:a/b"
+    assert shown_name("clip:hf-hub:laion/CLIP-ViT") == "clip:hf-hub:laion/CLIP-ViT"
+    assert shown_name("sentence:all-MiniLM-L6-v2") == "sentence:all-MiniLM-L6-v2"

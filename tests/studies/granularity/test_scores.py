@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.granularity.score_files import read_scores, write_scores
-from taxtune.studies.granularity.score_matrix import ScoreMatrix, at_leaves, shown_name
+from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves, read_scores, write_scores
 from taxtune.taxonomy import Taxonomy, restrict
 
 TREE = Taxonomy(
@@ -191,11 +190,3 @@ def test_one_class_or_no_leaf_is_an_error(tmp_path: Path) -> None:
         at_leaves(read_scores(write(tmp_path, CSV.replace("Quercus,0", "robin,0")), TREE), TREE)
     with pytest.raises(DataError, match="No image is labelled with a leaf"):
         at_leaves(read_scores(npz(tmp_path, targets=["bird", "tree"]), TREE), TREE)
-
-
-def test_folders_are_shown_by_their_last_parts(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    assert shown_name(f"sentence:{tmp_path}/a/b") == "sentence:a/b"
-    assert shown_name(f"clip:local-dir:{tmp_path}/a/b") == "clip:local-dir:a/b"
-    assert shown_name("clip:hf-hub:laion/CLIP-ViT") == "clip:hf-hub:laion/CLIP-ViT"
-    assert shown_name("sentence:all-MiniLM-L6-v2") == "sentence:all-MiniLM-L6-v2"

@@ -8,23 +8,24 @@ one object swapped for one that is not there.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.metrics.chunks import Chunker
 from taxtune.studies.specificity.captions import CaptionData, CaptionedImage
 from taxtune.studies.specificity.object_words import Mention, ObjectWords, chunk_mentions, swapped
 
-__all__ = ["NEGATIVES", "POSITIVES", "ImageTexts", "altered_captions", "make_texts", "sampled"]
+__all__ = ["KINDS", "NEGATIVES", "POSITIVES", "ImageTexts", "altered_captions", "make_texts", "sampled"]
 
 #: Kinds of right texts, with the names that the tables show.
 POSITIVES = {"caption": "captions", "multi": "all labels", "single": "one label", "narrative": "narrative"}
 #: Kinds of wrong texts.
 NEGATIVES = {"random": "random images'", "related": "related images'", "altered": "altered captions"}
+#: All kinds; the last is made of each image's own captions.
+KINDS = (*POSITIVES, *NEGATIVES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def make_texts(
     if len(data.images) < 2:
         raise DataError("At least two images are needed: wrong captions are those of other images.")
     pool = _Pool(data.images)
-    chunks: dict[str, tuple[str, ...]] = {}
+    chunks: dict[str, tuple[str, ...]] | None = None
     if chunker is not None:
         captions = list(dict.fromkeys(caption for image in data.images for caption in image.captions))
         chunks = dict(zip(captions, chunker.chunks(captions), strict=True))
@@ -99,16 +100,7 @@ def make_texts(
             "narrative": image.narratives,
             "random": pool.others(i, negatives, rng, related=False),
             "related": pool.others(i, negatives, rng, related=True),
-            "altered": tuple(
-                altered_captions(
-                    image,
-                    data.categories,
-                    words,
-                    chunks if chunker is not None else None,
-                    wanted=negatives,
-                    rng=rng,
-                )
-            ),
+            "altered": tuple(altered_captions(image, data.categories, words, chunks, wanted=negatives, rng=rng)),
         }
         made.append(ImageTexts(image.id, image.file_name, texts))
     return made
@@ -140,9 +132,8 @@ def altered_captions(
     Returns:
         The altered captions, each once; none where no caption mentions an object.
     """
-    there = set(image.labels)
-    for caption in (*image.captions, *image.narratives):
-        there |= {mention.category for mention in words.mentions(caption) if mention.category is not None}
+    told = (*image.captions, *image.narratives)
+    there = {*image.labels, *(mention.category for text in told for mention in words.mentions(text))}
     absent = [category for category in categories if category not in there]
     true = {caption.casefold() for caption in image.captions}
     slots: list[tuple[str, Mention]] = []
@@ -151,7 +142,7 @@ def altered_captions(
         slots += [(caption, mention) for mention in found]
     total = len(slots) * len(absent)
     altered: dict[str, None] = {}
-    for number in range(total) if wanted is None or rng is None else _shuffled(total, rng):
+    for number in range(total) if rng is None else rng.permutation(total):
         if wanted is not None and len(altered) == wanted:
             break
         (caption, mention), category = slots[number // len(absent)], absent[number % len(absent)]
@@ -159,11 +150,6 @@ def altered_captions(
         if text.casefold() not in true:
             altered[text] = None
     return list(altered)
-
-
-def _shuffled(total: int, rng: np.random.Generator) -> Iterator[int]:
-    """Yields the numbers below `total` in random order."""
-    yield from map(int, rng.permutation(total))
 
 
 class _Pool:
@@ -187,7 +173,7 @@ class _Pool:
             near = np.arange(len(self._images))
         near = near[near != image]
         own = {caption.casefold() for caption in self._images[image].captions}
-        places = _ranges(self._start[near], self._start[near + 1])
+        places = np.concatenate([np.arange(self._start[i], self._start[i + 1]) for i in near] or [np.zeros(0, int)])
         # Twice as many as are needed, in case some are the image's own or stand twice; all where that is not enough.
         for tried in (2 * n, len(places)):
             drawn = places[rng.choice(len(places), size=min(tried, len(places)), replace=False)]
@@ -196,12 +182,3 @@ class _Pool:
             if len(chosen) == n:
                 break
         return tuple(chosen)
-
-
-def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the numbers of all half-open ranges, one after another."""
-    lengths = stops - starts
-    if not lengths.sum():
-        return np.zeros(0, dtype=np.int64)
-    first = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    return np.asarray(first + np.arange(int(lengths.sum())), dtype=np.int64)

@@ -10,11 +10,20 @@ from hypothesis import strategies as st
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ModelError, TaxonomyError
-from taxtune.studies.granularity.label_prompts import LabelPrompts
-from taxtune.studies.granularity.score_matrix import ScoreMatrix
-from taxtune.studies.granularity.two_level import coarse_cut, language_only, top_one, two_level
-from taxtune.studies.granularity.two_level_report import language_report, two_level_report
+from taxtune.studies.embedding import label_texts
+from taxtune.studies.granularity.classes import (
+    chosen_class,
+    coarse_cut,
+    language_chat,
+    language_only,
+    language_report,
+    top_one,
+    two_level,
+    two_level_report,
+)
+from taxtune.studies.granularity.scores import ScoreMatrix
 from taxtune.taxonomy import Taxonomy
+from taxtune.vlm.base import Answer, Failure, Identity, Reply
 
 #: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.
 TREE = Taxonomy(["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"], [-1, 0, 0, 0, 1, 1, 2, 2])
@@ -143,11 +152,11 @@ def test_language_only_by_hand() -> None:
         thing=[1, 1],
     )
     grouping = coarse_cut(TREE, level=1)
-    result = language_only(encoder, TREE, grouping, LabelPrompts("label", ("{label}",)), resamples=50)
+    result = language_only(encoder, label_texts(TREE), grouping, ("{label}",), resamples=50)
     assert result.credit.tolist() == [1, 1, 1, 0]
     assert result.chosen.tolist() == [0, 0, 1, 0]
     assert result.accuracy.estimate == 0.75
-    report = language_report([result], TREE, grouping, {"resamples": 50})
+    report = language_report([result], TREE, grouping, label_texts(TREE), {"resamples": 50})
     assert report.tables[0].records()[0]["accuracy"] == 75
     assert "50.00 %" in report.tables[0].notes[0]
     by_class = {row["coarse class"]: row for row in report.tables[1].records()}
@@ -179,13 +188,75 @@ def test_coarse_classes_of_one_name_share_the_credit() -> None:
     tree = Taxonomy(["thing", "meal", "crockery", "dish", "dish", "soup", "plate"], [-1, 0, 0, 1, 2, 3, 4])
     encoder = Directions(dish=[1, 0], soup=[1, 0.1], plate=[1, 0.2])
     grouping = coarse_cut(tree, labels=["thing/meal/dish", "thing/crockery/dish"])
-    result = language_only(encoder, tree, grouping, LabelPrompts("label", ("{label}",)), resamples=0)
+    result = language_only(encoder, label_texts(tree), grouping, ("{label}",), resamples=0)
     assert result.credit.tolist() == [0.5, 0.5]
-    report = language_report([result], tree, grouping, {})
+    report = language_report([result], tree, grouping, label_texts(tree), {})
     assert report.notes == ("Coarse classes that share a name cannot be told apart, and share the credit: 'dish' (2).",)
 
 
 def test_a_model_without_a_vector_for_a_name_is_refused() -> None:
     broken = Directions(cat=[1, 0], dog=[1, 0], apple=[0, 1], bread=[math.nan, 1], animal=[1, 0], food=[0, 1])
     with pytest.raises(ModelError, match=r"no vector for 1 of 4 fine classes.*made"):
-        language_only(broken, TREE, coarse_cut(TREE, level=1), LabelPrompts("label", ("{label}",)))
+        language_only(broken, label_texts(TREE), coarse_cut(TREE, level=1), ("{label}",))
+
+
+# -- chat models -----------------------------------------------------------------------------------------------------
+
+THINGS = Taxonomy(["thing", "animal", "food", "cat", "dog", "apple", "bread"], [-1, 0, 0, 1, 1, 2, 2])
+KINDS = ["fish", "food fish", "dog", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "chosen"),
+    [
+        ("fish", 0),
+        ("**Food fish.**", 1),
+        ("It is a food fish.", 1),  # "fish" alone does not stand there
+        ("a dog, I think", 2),
+        ("a dog or a cat", -1),
+        ("doghouse", -1),
+        ("", -1),
+        ("I cannot say", -1),
+    ],
+)
+def test_what_a_reply_chooses(reply: str, chosen: int) -> None:
+    assert chosen_class(reply, KINDS) == chosen
+
+
+def test_two_classes_of_one_name_cannot_be_told_apart() -> None:
+    assert chosen_class("dish", ["dish", "dish", "cup"]) == -1
+
+
+class Replies:
+    """A chat model with set replies by the thing that is asked about."""
+
+    batch_size = 2
+
+    def __init__(self, **replies: str | None) -> None:
+        self._replies = replies
+        self.prompts: list[str] = []
+
+    @property
+    def identity(self) -> Identity:
+        return {"kind": "made"}
+
+    def check(self) -> list[str]:
+        return []
+
+    def reply(self, prompts: Sequence[str]) -> list[Reply]:
+        self.prompts += prompts
+        found = [next(v for k, v in self._replies.items() if f"is this: {k}?" in prompt) for prompt in prompts]
+        return [Failure("down", retryable=False) if text is None else Answer(text) for text in found]
+
+
+def test_unclear_replies_and_failed_calls_are_unscored() -> None:
+    llm = Replies(cat="animal", dog="food", apple="either", bread=None)
+    result = language_chat(llm, "llm:made", label_texts(THINGS), coarse_cut(THINGS, level=1), resamples=10)
+    assert result.credit[:2].tolist() == [1, 0]
+    assert np.isnan(result.credit[2:]).all()
+    assert result.accuracy.estimate == 0.5
+    assert result.notes == (
+        "llm:made: 1 of 4 replies name no class or several: unscored.",
+        "llm:made: 1 of 4 calls failed: unscored.",
+    )
+    assert "- animal\n- food\n" in llm.prompts[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taxtune.metrics.statistics import Interval
-from taxtune.studies.granularity.accuracies import draw_accuracies
+from taxtune.studies.granularity.figure import draw_accuracies
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

@@ -9,8 +9,8 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.metrics.chunks import make_chunker
 from taxtune.studies.specificity.captions import CaptionData, CaptionedImage, read_caption_data
-from taxtune.studies.specificity.hard_negatives import altered_captions, make_texts, sampled
 from taxtune.studies.specificity.object_words import read_object_words
+from taxtune.studies.specificity.texts import altered_captions, make_texts, sampled
 from tests.studies.coco import write_coco
 
 TEMPLATE = "a photograph showing {label}"
