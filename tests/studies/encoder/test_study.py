@@ -27,7 +27,7 @@ from taxtune.studies.encoder.placement import (
     without_names,
 )
 from taxtune.studies.encoder.study import NO_EVIDENCE, _best, _scored, compare_encoders, said_by_level
-from taxtune.studies.encoder.texts import held_out_set, plural, template_sets, tree_levels
+from taxtune.studies.encoder.texts import held_out_set, template_sets, tree_levels
 from taxtune.studies.mapping import scorers as scorers_module
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.nearest import tree_names
@@ -164,20 +164,6 @@ def test_templates(birds: Taxonomy) -> None:
     for bad in ("a photo", "{label}", "{name", "{}"):
         with pytest.raises(DataError, match="template"):
             template_sets(birds, tree_levels(birds), (bad,), 10, rng())
-
-
-@pytest.mark.parametrize(
-    ("one", "several"),
-    [
-        ("song sparrow", "song sparrows"), ("thrush", "thrushes"), ("Red Fox", "Red Foxes"), ("jay", "jays"),
-        ("butterfly", "butterflies"), ("goose", "geese"), ("Snow Goose", "Snow Geese"), ("harvestman", "harvestmen"),
-        ("catfish", "catfish"), ("ducks", "ducks"), ("iris", "irises"), ("walrus", "walruses"), ("苍鹭", "苍鹭"),
-        ("y", "ys"), ("spectacled caiman", "spectacled caimans"), ("", ""), ("Type 2", "Type 2"),
-        ("dormouse", "dormice"),
-    ],
-)  # fmt: skip
-def test_plurals(one: str, several: str) -> None:
-    assert plural(one) == several
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
