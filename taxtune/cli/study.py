@@ -13,11 +13,6 @@ import typer
 
 from taxtune.cli.interrupts import keep_work, stoppable
 from taxtune.cli.options import JsonOption, JsonRowsOption, OutOption, check_out
-from taxtune.cli.studies.encoder import encoder
-from taxtune.cli.studies.judge import judge
-from taxtune.cli.studies.mapping import mapping
-from taxtune.cli.studies.prompts import prompts
-from taxtune.cli.studies.ranking import ranking
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
 
@@ -84,7 +79,5 @@ def _plain(kind: Any) -> Any:
     return str if kind is Any or get_origin(kind) is Literal else kind
 
 
-for handwritten in (encoder, judge, mapping, prompts, ranking):
-    study_app.command()(stoppable(handwritten))
 for study_name in STUDIES:
     study_app.command(study_name)(study_command(study_name))

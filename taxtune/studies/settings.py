@@ -32,8 +32,10 @@ from taxtune.cli.options import (
     MissingKeptOption,
     OffTreeAsOption,
     OffTreeOption,
+    OtherGuessesOption,
     PresetOption,
     RootOption,
+    RowsOption,
     SimilarityOption,
     TargetColumnOption,
     TaxonomyOption,
@@ -54,6 +56,7 @@ __all__ = [
     "AnswerSettings",
     "ApiSettings",
     "BatchSize",
+    "ContestantSettings",
     "Declared",
     "MapperSettings",
     "ModelSettings",
@@ -339,6 +342,14 @@ class AnswerSettings(Settings):
             part=part,
         )
         return read_answers(path, schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContestantSettings(AnswerSettings):
+    """A study that compares models or prompts: several files, or one file parted by a column or by its guesses."""
+
+    guesses: Annotated[Literal["first", "join"], OtherGuessesOption] = "first"
+    rows: Annotated[Literal["error", "common"], RowsOption] = "error"
 
 
 def needs_of(measure: str | Measure) -> tuple[str, ...]:

@@ -18,10 +18,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["LEVELS", "Levels", "TextSet", "annotated_set", "held_out_set", "plural", "template_sets", "tree_levels"]
-
-#: What a level is: a rank, a depth, or whichever the tree has.
-LEVELS = ("auto", "rank", "depth")
+__all__ = ["Levels", "TextSet", "annotated_set", "held_out_set", "plural", "template_sets", "tree_levels"]
 
 _ROOT, _UNRANKED = "root", "without a rank"
 _FIELDS = {"name", "plural"}
@@ -81,13 +78,11 @@ def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
 
     Args:
         taxonomy: The tree.
-        by: One of `LEVELS`; "auto" takes ranks where at least half of the nodes have one.
+        by: "rank", "depth" or "auto", which takes ranks where at least half of the nodes have one.
 
     Raises:
-        DataError: If there is no such choice, or ranks are asked for and no node has one.
+        DataError: If ranks are asked for and no node has one.
     """
-    if by not in LEVELS:
-        raise DataError("There is no such kind of level.", value=by, remedy=f"Use {', '.join(LEVELS)}.")
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:
         raise DataError("No node of the taxonomy has a rank.", file=taxonomy.source, remedy="Use depth.")
