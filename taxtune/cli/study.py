@@ -13,7 +13,6 @@ import typer
 
 from taxtune.cli.interrupts import keep_work, stoppable
 from taxtune.cli.options import JsonOption, JsonRowsOption, OutOption, check_out
-from taxtune.cli.studies.mapping import mapping
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
 
@@ -80,6 +79,5 @@ def _plain(kind: Any) -> Any:
     return str if kind is Any or get_origin(kind) is Literal else kind
 
 
-study_app.command()(stoppable(mapping))
 for study_name in STUDIES:
     study_app.command(study_name)(study_command(study_name))

@@ -23,6 +23,7 @@ __all__ = [
     "check_vectors",
     "distinct_names",
     "embed_labels",
+    "images_by_node",
     "label_texts",
     "make_clip",
     "make_encoder",
@@ -98,6 +99,14 @@ def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path 
 
     kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
     return list(load_examples(kind, path, taxonomy, part=part, images=root, **more))
+
+
+def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:
+    """Returns the image files of each node that has any, see `read_images`; images are read where they are drawn."""
+    files: dict[int, list[Path]] = {}
+    for example in read_images(path, taxonomy, part, root, check="drawn"):
+        files.setdefault(example.target, []).append(example.image)
+    return files
 
 
 # -- labels in prompts ------------------------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from taxtune.studies.plurals import plural
         ("butterfly", "butterflies"), ("goose", "geese"), ("Snow Goose", "Snow Geese"), ("harvestman", "harvestmen"),
         ("catfish", "catfish"), ("ducks", "ducks"), ("iris", "irises"), ("walrus", "walruses"), ("苍鹭", "苍鹭"),
         ("y", "ys"), ("spectacled caiman", "spectacled caimans"), ("", ""), ("Type 2", "Type 2"),
-        ("dormouse", "dormice"), ("bus", "buses"), ("fly", "flies"), ("day", "days"), ("ax", "axes"), ("glasses", "glasses"), ("person", "people"),
+        ("dormouse", "dormice"),
+        ("bus", "buses"), ("fly", "flies"), ("day", "days"), ("ax", "axes"), ("glasses", "glasses"),
+        ("person", "people"),
     ],
 )  # fmt: skip
 def test_plurals(one: str, several: str) -> None:

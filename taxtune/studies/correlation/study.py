@@ -23,7 +23,7 @@ from taxtune.metrics.registry import Measure, split_spec
 from taxtune.studies.correlation import CorrelationSettings
 from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall, p_text
 from taxtune.studies.correlation.pairs import Pairs, PairSampler
-from taxtune.studies.mapping.node_images import images_by_node
+from taxtune.studies.embedding import images_by_node
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.published import published
 from taxtune.studies.relay import ProgressRelay

@@ -68,10 +68,6 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
     strangers = 0
     if narratives is not None:
         told, strangers = _read_narratives(narratives, names)
-        if strangers:
-            notes.append(
-                f"Left out: {_counted(strangers, 'narrative')} of images that the captions file does not have."
-            )
         if not told:
             raise DataError(
                 "No narrative is of an image of the captions file.", file=narratives, remedy="Are both of one split?"
