@@ -324,17 +324,10 @@ def _language_table(found: Sequence[LevelScores]) -> Table:
 
 
 def _record(scores: LevelScores) -> dict[str, Any]:
+    record = asdict(scores)
+    differences = record.pop("differences").items()
     return {
-        "text": scores.kind,
-        "way": scores.way,
-        "level": scores.level,
-        "n": scores.n,
-        "classes": scores.classes,
-        "largest": scores.largest,
-        "best": scores.best,
-        "scores": {name: {m: asdict(i) for m, i in values.items()} for name, values in scores.scores.items()},
-        "differences": [
-            {"first": a, "second": b, **{metric: asdict(found) for metric, found in by_metric.items()}}
-            for (a, b), by_metric in scores.differences.items()
-        ],
+        "text": record.pop("kind"),
+        **record,
+        "differences": [{"first": a, "second": b, **by_metric} for (a, b), by_metric in differences],
     }

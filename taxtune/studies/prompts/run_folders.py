@@ -53,24 +53,19 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         if any(set(part) != set(examples) for part in rows):
             raise DataError("The run's templates were asked about different images.", file=file)
         if taxonomy is None:
-            taxonomy = _tree_of_paths(
-                [row[key] for part in rows for row in part.values() for key in ("truth", "placed")]
-            )
-            number = {taxonomy.path(i): i for i in range(len(taxonomy))}
-            targets = [number[tuple(rows[0][example]["truth"].split("/"))] for example in examples]
-            nodes = [
-                [
-                    -1 if part[example]["placed"] is None else number[tuple(part[example]["placed"].split("/"))]
-                    for example in examples
-                ]
-                for part in rows
-            ]
+            paths = [row[key] for part in rows for row in part.values() for key in ("truth", "placed")]
+            taxonomy = _tree_of_paths(paths)
+            number = {"/".join(taxonomy.path(node)): node for node in range(len(taxonomy))}
+            keys = ("truth", "placed")
         else:
-            targets = [int(rows[0][example]["target"]) for example in examples]
-            nodes = [
-                [-1 if part[example]["node"] is None else int(part[example]["node"]) for example in examples]
-                for part in rows
+            number, keys = None, ("target", "node")
+        targets, *nodes = (
+            [
+                -1 if part[example][key] is None else number[part[example][key]] if number else int(part[example][key])
+                for example in examples
             ]
+            for part, key in ((rows[0], keys[0]), *((part, keys[1]) for part in rows))
+        )
         prompts = {
             name: PlacedAnswers(
                 np.array(placed, dtype=np.int64),

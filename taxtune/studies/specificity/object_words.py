@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import DataError
+from taxtune.studies.plurals import plural as plural_form
 from taxtune.tables import parse_table, read_text
 
 __all__ = ["Mention", "ObjectWords", "Word", "chunk_mentions", "read_object_words", "swapped"]
@@ -133,7 +134,7 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         category, singular, plural, mentions = (row.cell(column) for column in columns)
         if not category or not singular:
             raise DataError("The row needs a category and a singular.", file=name, row=row.line)
-        plural = plural or plural_of(singular)
+        plural = plural or plural_form(singular)
         listed[category.casefold()] = Word(singular, plural, _mentions(category, singular, plural, mentions))
     words: dict[str, Word] = {}
     unknown = []
@@ -142,7 +143,7 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         if word is None:
             unknown.append(category)
             plain = category.replace("_", " ")
-            word = Word(plain, plural_of(plain), _mentions(plain, plain, plural_of(plain), ""))
+            word = Word(plain, plural_form(plain), _mentions(plain, plain, plural_form(plain), ""))
         words[category] = word
     notes: tuple[str, ...] = ()
     if unknown:
@@ -150,15 +151,6 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         several = "category goes by its name" if len(unknown) == 1 else "categories go by their names"
         notes = (f"{len(unknown):,} {several}, not being in the list of words: {shown}.",)
     return ObjectWords(words), notes
-
-
-def plural_of(noun: str) -> str:
-    """Returns the regular English plural of a noun."""
-    if re.search(r"(?:s|x|z|ch|sh)$", noun):
-        return noun + "es"
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + "s"
 
 
 def swapped(caption: str, mention: Mention, word: Word) -> str:

@@ -27,12 +27,12 @@ from taxtune.studies.encoder.placement import (
     without_names,
 )
 from taxtune.studies.encoder.study import NO_EVIDENCE, _best, _scored, compare_encoders, said_by_level
-from taxtune.studies.encoder.texts import held_out_set, plural, template_sets, tree_levels
+from taxtune.studies.encoder.texts import held_out_set, template_sets, tree_levels
 from taxtune.studies.mapping import scorers as scorers_module
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.nearest import tree_names
 from taxtune.studies.mapping.scorers import Scorer, similarity_scorer
-from taxtune.studies.output import StudyReport, Table
+from taxtune.studies.output import StudyReport
 from taxtune.taxonomy import Taxonomy
 
 
@@ -74,10 +74,6 @@ def with_oracle(monkeypatch: pytest.MonkeyPatch, taxonomy: Taxonomy) -> None:
 
     monkeypatch.setattr(taxtune.mapping, "make_similarity", make)
     assert scorers_module.similarity_scorer("oracle", ["x"]).spec == "oracle"
-
-
-def table(report: StudyReport, name: str) -> Table:
-    return next(table for table in report.tables if table.name == name)
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -168,20 +164,6 @@ def test_templates(birds: Taxonomy) -> None:
     for bad in ("a photo", "{label}", "{name", "{}"):
         with pytest.raises(DataError, match="template"):
             template_sets(birds, tree_levels(birds), (bad,), 10, rng())
-
-
-@pytest.mark.parametrize(
-    ("one", "several"),
-    [
-        ("song sparrow", "song sparrows"), ("thrush", "thrushes"), ("Red Fox", "Red Foxes"), ("jay", "jays"),
-        ("butterfly", "butterflies"), ("goose", "geese"), ("Snow Goose", "Snow Geese"), ("harvestman", "harvestmen"),
-        ("catfish", "catfish"), ("ducks", "ducks"), ("iris", "irises"), ("walrus", "walruses"), ("苍鹭", "苍鹭"),
-        ("y", "ys"), ("spectacled caiman", "spectacled caimans"), ("", ""), ("Type 2", "Type 2"),
-        ("dormouse", "dormice"),
-    ],
-)  # fmt: skip
-def test_plurals(one: str, several: str) -> None:
-    assert plural(one) == several
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
@@ -324,7 +306,7 @@ def report(many: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> StudyReport:
 
 
 def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(report: StudyReport) -> None:
-    verdicts = {(r["text"], r["placed by"]): r for r in table(report, "encoder").records()}
+    verdicts = {(r["text"], r["placed by"]): r for r in report.table("encoder").records()}
     held_out = verdicts["held-out name", MAPPER]
     assert held_out["species"] == held_out["all"] == "oracle"
     # Four families are too few to prove anything, however they fall.
@@ -340,13 +322,13 @@ def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(report: Stud
 
 
 def test_cells_are_the_scores_of_the_placements(report: StudyReport) -> None:
-    rows = [r for r in table(report, "encoder-1").records() if r["encoder"] == "oracle" and r["placed by"] == NEAREST]
+    rows = [r for r in report.table("encoder-1").records() if r["encoder"] == "oracle" and r["placed by"] == NEAREST]
     assert [(r["level"], r["n"], r["hP"], r["hR"], r["hF"], r["accuracy"]) for r in rows] == [
         ("family", 4, 1, 1, 1, 1),
         ("species", 40, 1, 1, 1, 1),
         ("all", 44, 1, 1, 1, 1),
     ]
-    language = [r for r in table(report, "encoder-language").records() if r["leaf's name"] == "label"]
+    language = [r for r in report.table("encoder-language").records() if r["leaf's name"] == "label"]
     assert [(r["level"], r["classes"], r["largest"], r["n"]) for r in language] == [("family", 4, 0.25, 40)] * 2
     record = next(r for r in report.data["scores"] if r["text"] == "held-out name" and r["level"] == "species")
     difference = record["differences"][0]
@@ -383,7 +365,7 @@ def test_the_metric_decides(many: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> 
     by_precision = run("encoder", taxonomy=many, encoder=encoders, resamples=4000, template=(), metric="hp")
     # The mapper with lexical abstains on what it does not know, and is as precise.
     assert by_precision.data["recommendation"]["similarity"] is None
-    assert "its hP (language only: accuracy)" in table(by_precision, "encoder").notes[0]
+    assert "its hP (language only: accuracy)" in by_precision.table("encoder").notes[0]
 
 
 def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None:
@@ -392,7 +374,7 @@ def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None
     assert said["similarity"] is None
     assert said["recipe"] is None
     assert "no evidence that the mapper's similarity matters" in said["evidence"][-1]
-    assert all(cell in (NO_EVIDENCE, None) for row in table(report, "encoder").rows for cell in row[2:])
+    assert all(cell in (NO_EVIDENCE, None) for row in report.table("encoder").rows for cell in row[2:])
     alone = run("encoder", taxonomy=many, encoder=("lexical",), resamples=50)
     assert "name another with --encoder" in alone.data["recommendation"]["evidence"][0]
 
@@ -405,7 +387,7 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
         (frozenset({4}), frozenset({0}), frozenset({1})), (None,) * 3, (None,) * 3, ("a note",),
     )  # fmt: skip
     report = compare_encoders(birds, settings_of(resamples=20, template=()), answers)
-    rows = [r for r in table(report, "encoder-2").records() if r["placed by"] == NEAREST]
+    rows = [r for r in report.table("encoder-2").records() if r["placed by"] == NEAREST]
     assert [(r["level"], r["n"], r["accuracy"]) for r in rows] == [
         ("root", 1, 1), ("class", 1, 1), ("species", 1, 1), ("all", 3, 1),
     ]  # fmt: skip
@@ -417,7 +399,7 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
 def test_a_tree_without_aliases_has_templates_only() -> None:
     tree = Taxonomy(["thing", "animal", "food", "cat", "apple"], [-1, 0, 0, 1, 2])
     report = run("encoder", taxonomy=tree, resamples=20)
-    kinds = {r["text"] for r in table(report, "encoder").records()}
+    kinds = {r["text"] for r in report.table("encoder").records()}
     assert kinds == {"A: {name}.", "a photo of a {name}", "{plural}", "language only"}
 
 

@@ -14,7 +14,6 @@ from taxtune.metrics.statistics import percentiles
 from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers
 from taxtune.studies.judge.study import Rater, judge_answers, score_answers
-from taxtune.studies.output import Table
 
 FAST = JudgeSettings(file="rated.jsonl", resamples=200, seed=1)
 
@@ -39,10 +38,6 @@ def rows(texts: list[str], human: list[float], **more: list[Any]) -> RatedAnswer
     return RatedAnswers("rated.jsonl", tuple(made), ())
 
 
-def table(report: Any, name: str) -> Table:
-    return next(table for table in report.tables if table.name == name)
-
-
 RNG = np.random.default_rng(0)
 HUMAN = RNG.choice([0.0, 0.5, 1.0], size=80).tolist()
 NEAR = [f"{h + 0.4 * x:.6f}" for h, x in zip(HUMAN, RNG.normal(size=80), strict=True)]
@@ -50,7 +45,7 @@ NEAR = [f"{h + 0.4 * x:.6f}" for h, x in zip(HUMAN, RNG.normal(size=80), strict=
 
 def test_the_table_holds_scipys_correlations() -> None:
     report = judge_answers(rows(NEAR, HUMAN), [Rater("near", Given("near"))], FAST)
-    (record,) = table(report, "correlations").records()
+    (record,) = report.table("correlations").records()
     scores = [float(text) for text in NEAR]
     assert record["answers"] == 80
     assert record["mean score"] == pytest.approx(np.mean(scores))
@@ -86,7 +81,7 @@ def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     report = judge_answers(
         rows(texts, HUMAN), [Rater("a", Given("a")), Rater("vqa", make_measure("vqa-accuracy"))], FAST
     )
-    records = table(report, "correlations").records()
+    records = report.table("correlations").records()
     assert [record["answers"] for record in records] == [79, 79]
     assert [record["unscored"] for record in records] == [1, 0]
     assert "1 of 80 answers are left out, since not every measure scored them (unscored: a 1)." in report.notes
@@ -103,16 +98,16 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
 
     raters = [Rater("near", Given("near")), Rater("nothing", Nothing("nothing")), Rater("same", Same("same"))]
     report = judge_answers(rows(NEAR, HUMAN), raters, FAST)
-    near, nothing, same = table(report, "correlations").records()
+    near, nothing, same = report.table("correlations").records()
     assert near["answers"] == 80
     for record in (nothing, same):
         assert [record[key] for key in ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")] == [None] * 6
     assert nothing["mean score"] is None
     assert same["mean score"] == 0
-    assert "–" in table(report, "correlations").markdown()
+    assert "–" in report.table("correlations").markdown()
     assert any("nothing scored no answer" in note for note in report.notes)
     # The pair with a constant has no difference; the one with nothing is not there at all.
-    (difference,) = table(report, "differences").records()
+    (difference,) = report.table("differences").records()
     assert (difference["measure"], difference["other"], difference["difference"]) == ("near", "same", None)
     report.figures["correlations"]()
     with pytest.raises(DataError, match="No answer was scored"):
@@ -121,7 +116,7 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
 
 def test_ratings_that_are_all_the_same() -> None:
     report = judge_answers(rows(NEAR, [1.0] * 80), [Rater("near", Given("near"))], FAST)
-    assert table(report, "correlations").records()[0]["Spearman ρ"] is None
+    assert report.table("correlations").records()[0]["Spearman ρ"] is None
     assert "The human ratings are all the same: no correlation is defined." in report.notes
 
 
@@ -135,7 +130,7 @@ def test_differences_are_paired() -> None:
 
     raters = [Rater("near", Given("near")), Rater("noisy", Second("noisy")), Rater("near again", Given("near again"))]
     report = judge_answers(rows(both, HUMAN), raters, replace(FAST, resamples=999))
-    better, same, worse = table(report, "differences").records()
+    better, same, worse = report.table("differences").records()
     first, second = [float(t.split()[0]) for t in both], [float(t.split()[1]) for t in both]
     expected = stats.spearmanr(first, HUMAN).statistic - stats.spearmanr(second, HUMAN).statistic
     assert better["difference"] == pytest.approx(expected)
@@ -164,7 +159,7 @@ def test_p_values_are_adjusted_for_all_pairs() -> None:
             return np.array([float(len(answer)) for answer in answers])
 
     raters = [Rater("first", Given("first")), Rater("second", Second("second")), Rater("long", Long("long"))]
-    records = table(judge_answers(rows(wide, HUMAN), raters, FAST), "differences").records()
+    records = judge_answers(rows(wide, HUMAN), raters, FAST).table("differences").records()
     plain = sorted(float(record["p"]) for record in records)
     assert len(set(plain)) > 1, "equal p-values would tell nothing"
     least, expected = 0.0, []
@@ -180,7 +175,7 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     groups, kinds = ["A", "B", "A", "B", "B", "A"] * 5, ["", "", "Synonym", "", "Same stem", ""] * 5
     raters = [Rater(name, make_measure(name)) for name in ("vqa-accuracy", "soft-vqa-accuracy")]
     report = judge_answers(rows(texts, human, group=groups, category=kinds), raters, FAST)
-    found = table(report, "groups").records()[0]
+    found = report.table("groups").records()[0]
     inside = [i for i, group in enumerate(groups) if group == "A"]
     scores = [float(text == "cat") for text in texts]
     expected = stats.spearmanr([scores[i] for i in inside], [human[i] for i in inside]).statistic
@@ -188,11 +183,11 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     assert found["all"] == pytest.approx(stats.spearmanr(scores, human).statistic)
     assert report.data["groups"]["A"]["answers"] == 15
     assert report.data["groups"]["A"]["vqa-accuracy"]["rho"] == pytest.approx(expected)
-    missed = {record["category"]: record for record in table(report, "missed").records()}
+    missed = {record["category"]: record for record in report.table("missed").records()}
     assert {name: record["answers"] for name, record in missed.items()} == {"Synonym": 5, "Same stem": 5, "all": 10}
     assert missed["Same stem"]["soft-vqa-accuracy"] == pytest.approx(2 / 3)
     assert missed["all"]["share"] == pytest.approx(10 / 30)
-    assert "5 answers" in table(report, "missed").notes[0]
+    assert "5 answers" in report.table("missed").notes[0]
     report.figures["correlations"]()
 
 
@@ -207,7 +202,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
         judge_answers(rows(NEAR, HUMAN), [Rater("a", Given("a"))], replace(FAST, resamples=100, seed=seed))
         for seed in (3, 3, 4)
     ]
-    a, b, c = (table(report, "correlations").records() for report in reports)
+    a, b, c = (report.table("correlations").records() for report in reports)
     assert a == b
     assert a != c
 
@@ -215,9 +210,9 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 def test_the_papers_values_stand_beside() -> None:
     raters = [Rater("VQA accuracy", make_measure("vqa-accuracy")), Rater("a", Given("a")), Rater("C", Given("cider"))]
     report = judge_answers(rows(NEAR, HUMAN), raters, FAST)
-    beside = [record["paper 4 ρ"] for record in table(report, "correlations").records()]
+    beside = [record["paper 4 ρ"] for record in report.table("correlations").records()]
     assert beside == [pytest.approx(0.6013), None, pytest.approx(0.6388)]
-    paper = {record["label"]: record for record in table(report, "paper4-table2").records()}
+    paper = {record["label"]: record for record in report.table("paper4-table2").records()}
     assert paper["LAVE (GPT-3.5)"]["overall"] == 68.91
     assert len(paper) == 9
 

@@ -36,7 +36,7 @@ def prompts_study(models: dict[str, PromptedModel], **settings: Any) -> StudyRep
 
 
 def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
-    return next(table for table in report.tables if table.name == name).records()
+    return report.table(name).records()
 
 
 def test_a_hand_computed_arrow(birds: Taxonomy) -> None:

@@ -78,7 +78,7 @@ def study(birds: Taxonomy, tmp_path: Path) -> Study:
 
 
 def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
-    return next(table for table in report.tables if table.name == name).records()
+    return report.table(name).records()
 
 
 def test_a_hand_computed_ranking(study: Study) -> None:
