@@ -298,7 +298,7 @@ def node_image_scorer(
         ModelError: If the model cannot be loaded.
         MissingExtraError: If open_clip is not installed.
     """
-    from taxtune.encoders.image_store import checked_images, stored_images
+    from taxtune.encoders.vectors import checked_images, stored_images
 
     if not images:
         raise DataError("No node of the tree has an image.", value=text, remedy="Check --images.")
