@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         RankScores,
         information_scores,
         leaf_information,
+        measure,
         rank_scores,
         score,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "information_scores",
     "leaf_information",
     "load_recipe",
+    "measure",
     "rank_scores",
     "read_taxonomy",
     "score",
@@ -58,6 +60,7 @@ _HOME = {
     "TaxtuneError": "taxtune.errors",
     "information_scores": "taxtune.metrics",
     "leaf_information": "taxtune.metrics",
+    "measure": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
     "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",

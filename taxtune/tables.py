@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from taxtune.errors import TaxonomyError, TaxtuneError
+from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 
 __all__ = [
     "Row",
@@ -23,11 +23,13 @@ __all__ = [
     "clean",
     "column_key",
     "csv_delimiter",
+    "csv_text",
     "decode_text",
     "join_cell",
     "other_names",
     "parse_table",
     "read_bytes",
+    "read_rows",
     "read_text",
     "split_aliases",
     "split_cell",
@@ -235,7 +237,13 @@ def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], wha
 
 
 def parse_table(
-    text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError, tidy: bool = True, blank: bool = False
+    text: str,
+    file: str,
+    *,
+    error: type[TaxtuneError] = TaxonomyError,
+    tidy: bool = True,
+    blank: bool = False,
+    none: bool = False,
 ) -> Table:
     """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
@@ -246,6 +254,7 @@ def parse_table(
         tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included, and may
             be of any length: an answer can be of a megabyte, a name cannot.
         blank: Whether a blank line below the header is a row without cells; otherwise it is none.
+        none: Whether there may be no row below the header.
 
     Raises:
         TaxtuneError: As `error`, if a quote is never closed, a tidy table's field is larger than 128 KiB, two columns
@@ -264,9 +273,46 @@ def parse_table(
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
         )
     rows = tuple(Row(line, tuple(map(clean, cells) if tidy else cells)) for line, cells in records[1:])
-    if not rows:
+    if not rows and not none:
         raise error("The file has a header and no rows.", file=file, row=header_line, value=delimiter.join(cells))
     return Table(file, header, header_line, rows)
+
+
+def read_rows(
+    path: Path, needed: Sequence[str], others: Sequence[str] = (), *, what: str, remedy: str, none: bool = False
+) -> list[tuple[int, dict[str, str]]]:
+    """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
+
+    Args:
+        path: The file.
+        needed: Columns that it must have.
+        others: Columns that it may have; the cells of one that is not there are "".
+        what: What the file holds, for messages.
+        remedy: What to do where a column is missing.
+        none: Whether it may have a header and no rows.
+
+    Raises:
+        DataError: If it cannot be read, lacks a column, or has no row and must have one.
+    """
+    table = parse_table(read_text(path, error=DataError, what=what), str(path), error=DataError, none=none)
+    missing = [name for name in needed if table.column(name) is None]
+    if missing:
+        raise DataError(
+            f"The {what} file has no column {' and no column '.join(missing)}.",
+            file=path,
+            row=table.header_line,
+            value=",".join(table.header),
+            remedy=remedy,
+        )
+    places = {name: table.column(name) for name in (*needed, *others)}
+    return [(row.line, {name: row.cell(place) for name, place in places.items()}) for row in table.rows]
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows below a header as CSV with commas and line feeds."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def _article(noun: str) -> str:

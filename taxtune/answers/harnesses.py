@@ -31,6 +31,8 @@ HARNESSES: Mapping[str, tuple[str, ...]] = {
     "vlmevalkit": ("index", "prediction"),
     "inspect": ("input", "output", "epoch"),
 }
+_NAMES = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}
+_OWN = frozenset({"target", "predicted", "reference", "references"})
 _FAILED = {"lmms-eval": "[LMMS_EVAL_REQUEST_FAILED", "vlmevalkit": "Failed to obtain answer"}
 
 
@@ -38,8 +40,9 @@ def harness_of(records: Sequence[Mapping[str, Any]]) -> str | None:
     """Returns the harness whose columns the first record has; None if there is none."""
     first = next((record for record in records if record), {})
     for name, columns in HARNESSES.items():
-        # A file with targets of its own names its columns as taxtune does.
-        if all(column in first for column in columns) and (name != "vlmevalkit" or "target" not in first):
+        # A table with one of these names its columns as taxtune does.
+        own = name == "vlmevalkit" and not _OWN.isdisjoint(first)
+        if all(column in first for column in columns) and not own:
             return name
     return None
 
@@ -65,10 +68,13 @@ def harness_records(
         lacking = [column for column in HARNESSES[harness] if column not in record]
         if lacking:
             raise DataError(
-                f"The row is not one of {harness}: it has no {lacking[0]!r}.", file=file, row=row, value=sorted(record)
+                f"The row has no {lacking[0]!r}, which {_NAMES[harness]} writes.",
+                file=file,
+                row=row,
+                value=sorted(record),
             )
         found.append((row, {**record, **convert(record, file, row)}))
-    notes = [f"{file} is read as {harness} writes it"]
+    notes = [f"{file} is read as output of {_NAMES[harness]}"]
     several = sum(isinstance(record["reference"], list) for _, record in found)
     if several:
         notes.append(f"{file}: {several:,} of {len(found):,} rows have several targets, of which the first is taken")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.answers.harnesses import HARNESSES
-from taxtune.answers.records import read_table
+from taxtune.answers.records import Source, read_table
 from taxtune.answers.targets import Target, target_finder
 from taxtune.errors import DataError
 from taxtune.tables import column_key
@@ -57,7 +57,7 @@ class AnswerSchema:
         taxonomy: The tree that targets are on; None reads none.
         part: What `taxonomy` is a part of; None where it is the whole. Rows whose target is elsewhere on the whole are
             left out and counted.
-        images: The folder that image names start from; None for the file's.
+        images: The folder that image names start from; None for the file's; of records, the current one.
         format: One of `taxtune.answers.FORMATS`.
         missing_option: The option that says what missing answers are, for messages; "" for none.
         off_tree_option: The option that leaves rows out whose target is off the tree; "" for none.
@@ -161,12 +161,13 @@ class AnswerTable:
         return tuple(row.row for row in self.excluded if row.reason == _NO_ANSWER)
 
 
-def read_answers(source: str | Path, schema: AnswerSchema | None = None) -> AnswerTable:
+def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTable:
     """Reads answers, and what they are compared with.
 
     Args:
         source: A file in one of `taxtune.answers.FORMATS`, "-" for standard input, or the folder of a run of taxtune,
-            as RUN (the winner on the held-out images), RUN:baseline, or RUN:N for iteration N on the tuning images.
+            as RUN (the winner on the held-out images), RUN:baseline, or RUN:N for iteration N on the tuning images; or
+            a DataFrame or a list of records.
         schema: Which columns hold what, and what is missing.
 
     Raises:
@@ -209,7 +210,7 @@ class _Rows:
         problems: What is wrong, with the row.
     """
 
-    def __init__(self, source: str | Path, schema: AnswerSchema, predicted: str | None, there: set[str]) -> None:
+    def __init__(self, source: Source, schema: AnswerSchema, predicted: str | None, there: set[str]) -> None:
         self.rows: list[AnswerRow] = []
         self.excluded: list[Excluded] = []
         self.problems: list[tuple[int, str]] = []
@@ -218,7 +219,7 @@ class _Rows:
         self._missing = self._off_tree = False
         self._moved: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], int] = {}
-        self._images = Path(source).parent if schema.images is None else schema.images
+        self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
         reference = schema.reference
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (reference, f"{reference}s") if reference is not None and name in there]
@@ -396,7 +397,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
             remedy = f"It needs {schema.predicted} (a node) or {schema.answer} (text)."
         elif name in needed and not schema.renamed:
             known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, columns in HARNESSES.items())
-            remedy += f" Nor has it another harness's columns ({known})."
+            remedy += f" It does not have the columns of another harness either ({known})."
         raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(there), remedy=remedy)
 
 

@@ -10,22 +10,27 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError, MissingExtraError
 from taxtune.tables import column_key, decode_text, parse_table, read_bytes
 
-__all__ = ["FORMATS", "Records", "read_records", "read_table"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMATS", "Records", "Source", "read_records", "read_table"]
 
 #: What a file may be said to be; "auto" goes by its name and its content.
 FORMATS = ("auto", "text", "csv", "jsonl", "json", "xlsx", "parquet", *HARNESSES)
 
 Record = dict[str, Any]
+#: A file, "-" or a run; or the records themselves.
+Source: TypeAlias = "str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]"
 
 _BY_NAME = {
     ".txt": "text",
@@ -59,7 +64,7 @@ class Records:
 
 
 def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int, Record]]:
-    """Returns the row and the record of each line that is not blank, see `read_table`.
+    """Returns the row and the record of each line that is not blank, with the file's own columns alone.
 
     Args:
         source: The file, or the folder of a run.
@@ -68,16 +73,17 @@ def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int
     Raises:
         DataError: If it cannot be read or a row is no record.
     """
-    return [(row, record) for row, record in read_table(source, what=what).rows if record]
+    return [(row, record) for row, record in read_table(source, what=what, harnesses=False).rows if record]
 
 
 def read_table(
-    source: str | Path, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
+    source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
 ) -> Records:
     """Reads the records of a file, or of a run of taxtune.
 
     Args:
-        source: The file; "-" for standard input; or the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N.
+        source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
+            DataFrame or list of records.
         format: One of `FORMATS`.
         what: What the file holds, for messages.
         text: Whether a file whose name says nothing is text with an answer a line; otherwise it is CSV or JSON lines.
@@ -90,6 +96,8 @@ def read_table(
     """
     if format not in FORMATS:
         raise DataError("There is no such input.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
+    if not isinstance(source, str | Path):
+        return _given(source, format, harnesses=harnesses)
     run = split_run(source)
     if run is not None:
         return _run(*run)
@@ -103,10 +111,23 @@ def read_table(
         rows = list(enumerate(eval_samples(Path(source)), start=1))
     else:
         rows = _sheet(data, file) if container == "xlsx" else _parquet(data, file)
+    return _translated(rows, file, format, harnesses=harnesses)
+
+
+def _translated(rows: list[tuple[int, Record]], file: str, format: str, *, harnesses: bool) -> Records:
     found = format if format in HARNESSES else None
     if format == "auto" and harnesses:
         found = harness_of([record for _, record in rows])
     return Records(file, rows) if found is None else Records(file, *harness_records(found, rows, file))
+
+
+def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]], format: str, *, harnesses: bool) -> Records:
+    if hasattr(source, "to_dict"):
+        frame = cast("pd.DataFrame", source)
+        # What pandas has for none is a number, and no answer.
+        source = cast("list[Record]", frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    rows: list[tuple[int, Record]] = [(row, {**record}) for row, record in enumerate(source, start=1)]
+    return _translated(rows, "<records>", format, harnesses=harnesses)
 
 
 def _content(source: str | Path, what: str) -> tuple[str, bytes]:

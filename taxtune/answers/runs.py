@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
+_NEEDED = ("example", "truth", "placed", "node", "stage")
 _FINISH = "Finish it with taxtune tune --resume, or name an iteration: 0 is its baseline."
 
 
@@ -114,13 +115,13 @@ def _iteration(history: Path, number: int) -> RunRows:
 
 def _answered(evaluation: str, split: str, file: Path, rows: list[Any]) -> RunRows:
     try:
-        answered = any(row["answer"] is not None for row in rows)
-        for row in rows:
-            _ = row["example"], row["truth"], row["placed"], row["node"], row["stage"]
+        if all(row["answer"] is None for row in rows):
+            raise DataError(f"No image of the {split} split was answered.", file=file, remedy="Give another run.")
+        lacking = [name for row in rows for name in _NEEDED if name not in row]
+        if lacking:
+            raise KeyError(lacking[0])
     except (KeyError, TypeError) as error:
         raise _no_record(file, error) from error
-    if not answered:
-        raise DataError(f"No image of the {split} split was answered.", file=file, remedy="Give another run.")
     return RunRows(evaluation, split, file, tuple(rows))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taxtune.authoring.forms import forms, load_lemminflect
 from taxtune.authoring.proposals import AMBIGUOUS, Proposal
@@ -22,9 +22,8 @@ from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, WordNet
 
 if TYPE_CHECKING:
-    from taxtune.llm import LLM
     from taxtune.mapping import Mapper
-    from taxtune.vlm.answers import AnswerStore
+    from taxtune.models import AnswerStore, Model
 
 __all__ = ["DEFAULT_SOURCES", "SOURCES", "Enrichment", "enrich"]
 
@@ -51,6 +50,28 @@ class Enrichment:
     notes: list[str] = field(default_factory=list)
     suggestions: Suggestions | None = None
 
+    def as_dict(self, taxonomy: Taxonomy) -> dict[str, Any]:
+        """Returns all of it as plain values, with the nodes' paths on the tree."""
+        said = self.suggestions
+        return {
+            "nodes": len(taxonomy),
+            "sources": self.counts,
+            "notes": self.notes,
+            "unread": said.unread if said else [],
+            "failed": said.failed if said else [],
+            "proposals": [
+                {
+                    "node": list(taxonomy.path(row.node)),
+                    "alias": row.name,
+                    "kind": row.kind,
+                    "source": row.source,
+                    "mark": row.mark,
+                    "comment": row.comment,
+                }
+                for row in self.proposals
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
@@ -67,7 +88,7 @@ def enrich(
     sources: Sequence[str] = DEFAULT_SOURCES,
     *,
     wordnet: WordNet | None = None,
-    llm: LLM | None = None,
+    llm: Model | None = None,
     store: AnswerStore | None = None,
     most_kinds: int = 200,
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -126,7 +147,7 @@ def _candidates(
     taxonomy: Taxonomy,
     sources: Sequence[str],
     wordnet: WordNet | None,
-    llm: LLM | None,
+    llm: Model | None,
     store: AnswerStore | None,
     most_kinds: int,
     tell: Callable[[str, int, int], None],

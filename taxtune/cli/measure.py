@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -67,7 +67,7 @@ def measure(
 
     Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
     """
-    from taxtune.studies.output import StudyReport, publish
+    from taxtune.studies.output import publish
 
     if listed:
         _print_list(as_json)
@@ -76,7 +76,8 @@ def measure(
         raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
     check_out(out)
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.metrics.measured import check_needs, measure_answers
+    from taxtune.answers.measures import measured_report
+    from taxtune.metrics.measured import check_needs
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
     from taxtune.studies.relay import ProgressRelay
 
@@ -107,63 +108,22 @@ def measure(
         on_progress=relay,
     )
     keep_work(specs)
-    made = [make_measure(spec, settings) for spec in specs]
-    scores: dict[str, Any] = {}
-    for one in made:
-        with relay.shown(sum(len(row.references) for row in answers.rows), one.label):
-            scores[one.name] = measure_answers(one, answers)
-    table, notes = _means(made, scores, resamples, seed)
-    rows = [
-        {
-            "row": row.row,
-            "answer": row.answer or "",
-            "references": list(row.references),
-            "scores": {name: values[i] for name, values in scores.items()},
-        }
-        for i, row in enumerate(answers.rows)
-    ]
-    report = StudyReport(
-        study="measure",
-        title="Text measures of answers",
+    report = measured_report(
+        answers,
+        [make_measure(spec, settings) for spec in specs],
         settings={
             "file": file,
-            "columns": {
-                "answer": answer_column,
-                "reference": reference_column,
-                "question": question_column,
-                "image": image_column,
-            },
+            "columns": {name: getattr(schema, name) for name in ("answer", "reference", "question", "image")},
             "images": images,
             "empty": empty,
             "resamples": resamples,
             "seed": seed,
-            "measures": [one.identity() for one in made],
         },
-        tables=(table,),
-        notes=(*answers.notes, *notes),
-        data={"n": len(rows), "left_out": list(answers.unanswered), "rows": rows},
+        resamples=resamples,
+        seed=seed,
+        relay=relay,
     )
     publish(report, out=out, as_json=as_json)
-
-
-def _means(made: list[Any], scores: dict[str, Any], resamples: int, seed: int) -> tuple[Any, list[str]]:
-    """Returns the table of means, and what the measures have to say."""
-    import numpy as np
-
-    from taxtune.metrics.measured import mean_interval
-    from taxtune.studies.output import Table
-
-    rows = []
-    notes = dict.fromkeys(note for one in made for note in one.notes)
-    for one in made:
-        values = scores[one.name]
-        unscored = int(np.isnan(values).sum())
-        interval = mean_interval(values, resamples=resamples, seed=seed)
-        cells = (None, None, None) if interval is None else (interval.estimate, interval.low, interval.high)
-        rows.append((one.name, *cells, len(values) - unscored, unscored))
-    columns = ("measure", "mean", "low", "high", "scored", "unscored")
-    said = ("low and high: 95 % bootstrap interval of the mean over the answers that are scored.",)
-    return Table("measures", "Mean score", columns, tuple(rows), notes=said), list(notes)
 
 
 def _print_list(as_json: bool) -> None:

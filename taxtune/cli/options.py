@@ -9,11 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from taxtune.models import Model
 
 __all__ = [
     "ANSWERS_HELP",
@@ -43,6 +46,7 @@ __all__ = [
     "OffTreeOption",
     "OtherGuessesOption",
     "OutOption",
+    "PlaceRootOption",
     "PresetOption",
     "QuestionColumnOption",
     "ResamplesOption",
@@ -63,6 +67,7 @@ __all__ = [
     "note",
     "pairs",
     "taxonomy_option",
+    "text_model",
 ]
 
 # -- the taxonomy -----------------------------------------------------------------------------------------------------
@@ -104,6 +109,10 @@ RootOption = Annotated[
         help="Restrict the taxonomy to the part below this node (a label or path), which becomes the root; scores on "
         "the whole of it are added.",
     ),
+]
+PlaceRootOption = Annotated[
+    str | None,
+    typer.Option("--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."),
 ]
 RootLabelOption = Annotated[
     str | None,
@@ -308,6 +317,31 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
     if value not in allowed:
         raise DataError(f"{option} cannot be that.", value=value, remedy=f"Use {', '.join(allowed)}.")
     return value
+
+
+def text_model(
+    name: str, max_tokens: int, *, api_base: str | None, device: str, batch_size: int, concurrency: int = 8
+) -> Model:
+    """Returns the chat model that an option names, with what it has to say printed as notes.
+
+    Raises:
+        TaxtuneError: If there is no such model, or it cannot be used.
+    """
+    from taxtune.models import ModelSettings, check_model, make_model
+
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=max_tokens,
+        api_base=api_base,
+        concurrency=concurrency,
+        device=device,
+        batch_size=batch_size,
+        on_note=note,
+    )
+    model = make_model(name, settings)
+    for said in check_model(model):
+        note(said)
+    return model
 
 
 def missing_answers(empty: str) -> dict[str, Any]:

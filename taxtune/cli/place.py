@@ -13,6 +13,7 @@ from taxtune.cli.options import (
     ANSWERS_HELP,
     FormatOption,
     InputOption,
+    PlaceRootOption,
     PresetOption,
     RootLabelOption,
     SimilarityOption,
@@ -41,12 +42,7 @@ def place(
     input: InputOption = "auto",
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
-    root: Annotated[
-        str | None,
-        typer.Option(
-            "--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."
-        ),
-    ] = None,
+    root: PlaceRootOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -57,20 +53,13 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.taxonomy import read_taxonomy, restrict
+    from taxtune.studies.both_trees import read_part
 
     config = MapperConfig(preset=preset)
     answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
     for text in answers.notes:
         note(text)
-    tree = read_taxonomy(
-        taxonomy,
-        format=format,
-        root_label=root_label,
-        on_note=note,
-    )
-    if root is not None:
-        tree = restrict(tree, root).tree
+    tree, _ = read_part(taxonomy, format, root, root_label=root_label, on_note=note)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
     placements = mapper.place([row.answer or "" for row in answers.rows])

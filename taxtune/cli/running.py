@@ -261,9 +261,9 @@ def evaluate_template(
     session: Session, source: str, file: Path, split: SplitKind, progress: ProgressListener
 ) -> ComparisonResult:
     """Returns the scores of a template beside the baseline's, on one of the recipe's splits."""
+    from taxtune.models import AnswerStore
     from taxtune.tuning.heldout import judge
     from taxtune.tuning.records import ComparisonResult
-    from taxtune.vlm.answers import AnswerStore
 
     try:
         session.check(source)

@@ -101,9 +101,8 @@ def measure(
     from taxtune.data import load_examples
     from taxtune.mapping import Mapper, Placement
     from taxtune.metrics import score
+    from taxtune.models import Answer, ModelSettings, Request, make_model
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.vlm import Answer, Question
-    from taxtune.vlm.local import LocalVLM
 
     taxonomy = read_taxonomy(dataset / "taxonomy.csv")
     examples = load_examples("manifest", dataset / "manifest.csv", taxonomy)
@@ -112,12 +111,12 @@ def measure(
     degraded = np.array([degraded_by_image[example.id] for example in examples])
     target = np.array([example.target for example in examples])
     mapper = Mapper(taxonomy)
-    vlm = LocalVLM(model, batch_size=batch_size, max_new_tokens=24)
+    vlm = make_model(f"local:{model}", ModelSettings(batch_size=batch_size, max_tokens=24))
     placed: dict[str, Placement] = {}
     rows = []
     for kind, prompt in prompts.items():
         started = time.perf_counter()
-        replies = vlm.answer([Question(prompt, example.image, example.sha256) for example in examples])
+        replies = vlm.answer([Request(prompt, example.image, example.sha256) for example in examples])
         seconds = time.perf_counter() - started
         answers = [reply.text if isinstance(reply, Answer) else "" for reply in replies]
         failures = [reply for reply in replies if not isinstance(reply, Answer)]

@@ -12,6 +12,8 @@ from taxtune.metrics.information import (
     leaf_information,
 )
 from taxtune.metrics.ranks import RankIntervals, RankScores, bootstrap_ranks, rank_scores
+from taxtune.metrics.registry import make_measure, measure
+from taxtune.metrics.scorers import hierarchical_f1_score, hierarchical_precision_score, hierarchical_recall_score
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
@@ -39,11 +41,16 @@ __all__ = [
     "bootstrap_ranks",
     "frequency_information",
     "harmonic_mean",
+    "hierarchical_f1_score",
+    "hierarchical_precision_score",
+    "hierarchical_recall_score",
     "hierarchical_sample",
     "information_sample",
     "information_scores",
     "information_values",
     "leaf_information",
+    "make_measure",
+    "measure",
     "paired_bootstrap",
     "precision_recall",
     "rank_scores",

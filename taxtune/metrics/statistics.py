@@ -386,7 +386,7 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
     def statistic(drawn: FloatArray) -> FloatArray:
         sums = drawn @ parts
         if wholes is None:
-            means = sums / drawn.sum(axis=1, keepdims=True)
+            means = sums / drawn[0].sum()  # as many are drawn in each resample
         else:
             below = drawn @ wholes
             means = np.divide(sums, below, out=np.full_like(sums, np.nan), where=below > 0)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from taxtune.errors import TaxtuneError
+from taxtune.models import AnswerStore
 from taxtune.tuning.heldout import OnHeldout, judge
 from taxtune.tuning.loop import Listener, Tuner
 from taxtune.tuning.objective import ObjectiveKind
 from taxtune.tuning.records import ComparisonResult
 from taxtune.tuning.session import Session
-from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["check_kinds", "compare_objectives"]
 

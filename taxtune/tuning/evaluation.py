@@ -12,15 +12,15 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
+from taxtune.models import Answer, Failure, Model, Request, ask
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage
 from taxtune.tuning.template import render
-from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
+    from taxtune.models import AnswerStore
     from taxtune.tuning.judged import AnswerJudge
-    from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Evaluation", "Evaluator"]
 
@@ -72,7 +72,7 @@ class Evaluator:
     def __init__(
         self,
         taxonomy: Taxonomy,
-        vlm: VLM,
+        vlm: Model,
         mapper: Mapper,
         *,
         store: AnswerStore | None,
@@ -105,12 +105,11 @@ class Evaluator:
 
         Raises:
             TemplateError: If the template cannot be rendered.
-            VLMError: If the model cannot answer at all (no weights, no key).
-            ModelError: If the judge cannot.
+            ModelError: If the model or the judge cannot answer at all (no weights, no key).
         """
         prompt = render(template, self.variables)
-        questions = [Question(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
-        replies = ask(self.vlm, questions, self.store, on_progress=on_answers)
+        requests = [Request(prompt, e.image, e.sha256) for e in examples]
+        replies = ask(self.vlm, requests, self.store, on_progress=on_answers)
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
         texts = [reply.text for reply in replies if isinstance(reply, Answer)]

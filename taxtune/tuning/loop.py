@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from taxtune.errors import TaxonomyError, TaxtuneError, VLMError
+from taxtune.models import AnswerStore
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.heldout import judge
 from taxtune.tuning.history import Claim, History, as_trials, best, check_unused
@@ -16,7 +17,6 @@ from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
 from taxtune.tuning.session import Session
-from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Listener", "Tuner"]
 

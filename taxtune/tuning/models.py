@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taxtune.errors import RecipeError
+from taxtune.models import Model, ModelSettings, RetryPolicy, make_model
 from taxtune.recipe import FragmentsProposerSettings, LocalVLMSettings, Recipe
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers import Proposer, make_proposer
-from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -22,43 +22,38 @@ __all__ = ["lave", "mapper", "mapper_config", "proposer", "vlm"]
 Note = Callable[[str], None]
 
 
-def vlm(recipe: Recipe, note: Note) -> VLM:
+def vlm(recipe: Recipe, note: Note) -> Model:
     """Returns the vision-language model; its weights are loaded at the first question.
 
     Raises:
         RecipeError: If the key's environment variable is not set.
-        VLMError: If a setting is out of range.
+        ModelError: If a setting is out of range.
     """
     s = recipe.vlm
     if isinstance(s, LocalVLMSettings):
-        from taxtune.vlm.local import LocalVLM
-
         # A model on this machine is a path of the recipe; anything else is a name on the hub.
         path = None if s.model.startswith("builtin:") else recipe.path(s.model)
-        return LocalVLM(
-            str(path) if path is not None and path.is_dir() else s.model,
+        settings = ModelSettings(
             revision=s.revision,
             dtype=s.dtype,
             device=s.device,
             batch_size=s.batch_size,
-            max_new_tokens=s.max_new_tokens,
+            max_tokens=s.max_new_tokens,
             temperature=s.temperature,
             system_prompt=s.system_prompt,
         )
-    from taxtune.vlm.api import ApiVLM
-
-    return ApiVLM(
-        s.model,
+        return make_model(f"local:{path if path is not None and path.is_dir() else s.model}", settings)
+    settings = ModelSettings(
         api_base=s.api_base,
         api_key=_key(recipe, s.api_key_env, "vlm.api_key_env"),
         concurrency=s.concurrency,
         max_tokens=s.max_tokens,
         temperature=s.temperature,
-        timeout=s.timeout,
-        max_retries=s.max_retries,
+        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
         system_prompt=s.system_prompt,
         on_note=note,
     )
+    return make_model(s.model, settings)
 
 
 def mapper_config(recipe: Recipe) -> MapperConfig:
@@ -126,7 +121,6 @@ def lave(recipe: Recipe, folder: Path, note: Note) -> Lave:
         RecipeError: If the recipe names no judge.
         DataError: If its demonstrations cannot be read.
     """
-    from taxtune.llm import LLMSettings, make_llm
     from taxtune.metrics.judging import Judge
     from taxtune.metrics.lave import Lave, LaveOptions
 
@@ -137,14 +131,14 @@ def lave(recipe: Recipe, folder: Path, note: Note) -> Lave:
     kind, _, name = spec.partition(":")
     if kind == "local" and name and (path := recipe.path(name)).is_dir():
         spec = f"local:{path}"  # a model on this machine is a path of the recipe
-    settings = LLMSettings(
+    settings = ModelSettings(
+        task="text-generation",
         max_tokens=s.max_tokens,
         api_base=s.api_base,
         api_key=_key(recipe, s.api_key_env, "judge.api_key_env"),
-        temperature=s.temperature,
+        temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
         concurrency=s.concurrency,
-        timeout=s.timeout,
-        max_retries=s.max_retries,
+        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
         device=s.device,
         dtype=s.dtype,
         batch_size=s.batch_size,
@@ -153,7 +147,7 @@ def lave(recipe: Recipe, folder: Path, note: Note) -> Lave:
     )
     own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
     options = LaveOptions(demonstrations=own[0], yes_no_demonstrations=own[1])
-    return Lave(f"lave:{s.model}", Judge(make_llm(spec, settings), cache_dir=folder), options)
+    return Lave(f"lave:{s.model}", Judge(make_model(spec, settings), cache_dir=folder), options)
 
 
 def _key(recipe: Recipe, variable: str | None, key: str) -> str | None:

@@ -150,7 +150,7 @@ def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: b
 
 def _judge_price(session: Session, calls: int) -> str:
     """Returns the judge's name with what a call and all of them come to; no price where litellm knows none."""
-    from taxtune.vlm.api_errors import load_litellm
+    from taxtune.models.api_errors import load_litellm
 
     settings = session.recipe.judge
     assert settings is not None

@@ -18,6 +18,7 @@ from taxtune.errors import RecipeError, TemplateError
 from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
+from taxtune.models import Model, check_model
 from taxtune.recipe import (
     FieldGuideData,
     INat21Data,
@@ -30,13 +31,12 @@ from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective, ObjectiveKind
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.template import check_template
-from taxtune.vlm import VLM
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.metrics.lave import Lave
+    from taxtune.models import AnswerStore
     from taxtune.tuning.judged import AnswerJudge
-    from taxtune.vlm.answers import AnswerStore
 
 __all__ = ["Session"]
 
@@ -261,7 +261,7 @@ class Session:
     # -- models --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def vlm(self) -> VLM:
+    def vlm(self) -> Model:
         """The vision-language model; weights are loaded at the first question."""
         return models.vlm(self.recipe, self._note)
 
@@ -314,12 +314,11 @@ class Session:
         """Checks that the model, the proposer and where there is one the judge can be asked, before that costs.
 
         Raises:
-            VLMError: If the model is missing, or its key.
             ProposerError: If the proposer's key is missing, or its provider unknown.
-            ModelError: If the judge is missing, or its key.
+            ModelError: If the model or the judge is missing, or its key.
         """
         # A model of one's own need not be able to check itself.
-        for note in getattr(self.vlm, "check", tuple)() or ():
+        for note in check_model(self.vlm):
             self.on_note(note)
         self.proposer.check()
         for note in self.lave.check() if judged else ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from taxtune.answers import AnswerSchema, AnswerTable, read_answers
@@ -11,6 +10,6 @@ from taxtune.taxonomy import Taxonomy
 __all__ = ["read_file"]
 
 
-def read_file(path: str | Path, taxonomy: Taxonomy | None = None, **schema: Any) -> AnswerTable:
+def read_file(path: Any, taxonomy: Taxonomy | None = None, **schema: Any) -> AnswerTable:
     """Returns the answers of a file; further arguments are those of `AnswerSchema`."""
     return read_answers(path, AnswerSchema(taxonomy=taxonomy, **schema))

@@ -114,13 +114,12 @@ def test_the_size_of_a_batch_changes_no_answer(tmp_path: Path) -> None:
 
 
 def test_questions_of_different_length_in_one_batch(birds: Path) -> None:
-    from taxtune.vlm import Answer, Question
-    from taxtune.vlm.local import LocalVLM
+    from taxtune.models import Answer, ModelSettings, Request, make_model
 
     images = sorted((birds / "images").iterdir())[:6]
-    questions = [Question(prompt, image, "") for image, prompt in zip(images, [*PROMPTS.values()][:6], strict=True)]
-    batch = LocalVLM("builtin:fieldguide", batch_size=6).answer(questions)
-    alone = LocalVLM("builtin:fieldguide", batch_size=1).answer(questions)
+    questions = [Request(prompt, image) for image, prompt in zip(images, [*PROMPTS.values()][:6], strict=True)]
+    batch = make_model("local:builtin:fieldguide", ModelSettings(batch_size=6)).answer(questions)
+    alone = make_model("local:builtin:fieldguide", ModelSettings(batch_size=1)).answer(questions)
     texts = [[reply.text for reply in replies if isinstance(reply, Answer)] for replies in (batch, alone)]
     assert len(texts[0]) == 6
     assert texts[0] == texts[1]

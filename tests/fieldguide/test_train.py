@@ -19,13 +19,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[
 
 def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
     from taxtune.fieldguide import make_dataset
-    from taxtune.vlm import Answer, Question
-    from taxtune.vlm.local import LocalVLM
+    from taxtune.models import Answer, ModelSettings, Request, make_model
 
     out, _, said = trained
     assert any("listening: step 2/2" in line for line in said)
     images = sorted((make_dataset(tmp_path / "birds", n=2, seed=1, size=64) / "images").iterdir())
-    replies = LocalVLM(str(out), max_new_tokens=3).answer([Question(BASELINE, image, "") for image in images])
+    replies = make_model(f"local:{out}", ModelSettings(max_tokens=3)).answer(
+        [Request(BASELINE, image) for image in images]
+    )
     assert all(isinstance(reply, Answer) for reply in replies)
 
 

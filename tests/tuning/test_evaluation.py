@@ -8,9 +8,9 @@ from PIL import Image
 
 from taxtune.mapping import Mapper
 from taxtune.mapping.similarity.base import FloatMatrix
+from taxtune.models import Answer
 from taxtune.tuning import evaluation
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.vlm import Answer
 from tests.tuning.toy import COLOURS, ToyVLM, make_session
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from taxtune.errors import ModelError, RecipeError, VLMError
 from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
+from taxtune.models.api_errors import load_litellm
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.tuning.compare import compare_objectives
@@ -21,7 +22,6 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TemplateScores
 from taxtune.tuning.session import Session
-from taxtune.vlm.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import ToyVLM, make_session
@@ -263,7 +263,7 @@ def test_the_proposer_is_told_of_ratings(tmp_path: Path) -> None:
 def test_the_reward_is_not_the_templates_to_write(tmp_path: Path) -> None:
     with OpenAIServer(judge) as server:
         run = session(tmp_path / "in", tmp_path / "out", server)
-        from taxtune.vlm.answers import AnswerStore
+        from taxtune.models import AnswerStore
 
         with AnswerStore(tmp_path / "answers.db") as store:
             run.evaluator(store, judged=True).evaluate("Rate every answer 3. Rating: 3", run.splits.tuning)

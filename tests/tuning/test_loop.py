@@ -178,7 +178,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
 def test_failed_calls_are_missing_not_wrong(tmp_path):
     class OneFails(ToyVLM):
         def answer(self, questions):
-            from taxtune.vlm import Failure
+            from taxtune.models import Failure
 
             replies = super().answer(questions)
             first = sorted(q.image.name for q in questions)[0]
@@ -212,7 +212,7 @@ def test_a_template_that_the_model_refuses_is_void_and_the_run_goes_on(tmp_path)
 def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path):
     class Down(ToyVLM):
         def answer(self, questions):
-            from taxtune.vlm import Failure
+            from taxtune.models import Failure
 
             if self.asked >= 8:
                 return [Failure("connection refused", retryable=True)] * len(questions)

@@ -8,9 +8,9 @@ from pathlib import Path
 from PIL import Image
 
 from taxtune.mapping import Mapper, Placement, Stage
+from taxtune.models import Answer, Failure
 from taxtune.recipe import load_recipe
 from taxtune.tuning.session import Session
-from taxtune.vlm import Answer, Failure
 
 COLOURS = {"scarlet": (200, 0, 0), "crimson": (160, 0, 0), "navy": (0, 0, 120), "azure": (0, 0, 250)}
 PARENT = {"scarlet": "reddish", "crimson": "reddish", "navy": "bluish", "azure": "bluish"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import COLOURS, GREY, INK
+from taxtune.studies.drawing import draw_intervals
+from taxtune.studies.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,19 +41,10 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     shares.tick_params(axis="y", length=0)
     shares.invert_yaxis()
     for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
-        values = [getattr(cost, f"{metric}_cost") for cost in costs]
-        low = [value - getattr(cost, f"{metric}_low") for value, cost in zip(values, costs, strict=True)]
-        high = [getattr(cost, f"{metric}_high") - value for value, cost in zip(values, costs, strict=True)]
-        losses.errorbar(
-            values,
-            rows + offset,
-            xerr=np.clip([low, high], 0, None),
-            fmt=marker,
-            color=COLOURS[metric],
-            elinewidth=1.4,
-            markersize=5,
-            label=f"cost in {name} (1 − {name} = {1 - getattr(diagnosis.scores, metric):.3f})",
-        )
+        found = [Interval(*(getattr(cost, f"{metric}_{part}") for part in ("cost", "low", "high"))) for cost in costs]
+        label = f"cost in {name} (1 − {name} = {1 - getattr(diagnosis.scores, metric):.3f})"
+        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[metric], "elinewidth": 1.4, "markersize": 5}
+        draw_intervals(losses, rows + offset, found, label=label, **look)
     for edge in rows[:-1] + 0.5:
         losses.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
     losses.axvline(0, color=GREY, lw=0.8)
@@ -66,8 +60,6 @@ def draw_ranks(found: Sequence[RankIntervals]) -> Figure:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from taxtune.studies.output import cut
-
     rows = np.arange(len(found))
     figure = Figure(figsize=(6.8, 0.42 * len(found) + 1.4), layout="constrained")
     axes = figure.subplots()
@@ -75,19 +67,8 @@ def draw_ranks(found: Sequence[RankIntervals]) -> Figure:
         (-0.15, "precision", "precision: of what is said, right", "hp", "o"),
         (0.15, "recall", "recall: of what should be said, said", "hr", "v"),
     ):
-        at = [(row, share) for row, share in enumerate(getattr(rank, what) for rank in found) if share is not None]
-        values = np.array([share.estimate for _, share in at])
-        ends = np.array([[share.low, share.high] for _, share in at]).reshape(-1, 2).T
-        axes.errorbar(
-            values,
-            [row + offset for row, _ in at],
-            xerr=np.clip(np.abs(ends - values), 0, None),
-            fmt=marker,
-            color=COLOURS[key],
-            elinewidth=1.4,
-            markersize=5,
-            label=shown,
-        )
+        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[key], "elinewidth": 1.4, "markersize": 5}
+        draw_intervals(axes, rows + offset, [getattr(rank, what) for rank in found], label=shown, **look)
     for edge in rows[:-1] + 0.5:
         axes.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
     names = [f"{cut(rank.scores.rank, _LONGEST_RANK)} ({rank.scores.said:,} said)" for rank in found]

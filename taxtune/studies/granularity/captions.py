@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.mapping.normalize import fold_words
-from taxtune.studies.json_files import parse_json, parse_object
-from taxtune.tables import column_key, csv_delimiter, read_text
+from taxtune.studies.json_files import coco_caption, parse_object, read_coco
+from taxtune.tables import column_key, csv_delimiter
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.sources.lines import OnBytes, lines
 
@@ -312,18 +312,8 @@ def _json_lines(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[s
 
 
 def _coco(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
-    text = read_text(path, error=DataError, what="captions")
-    hint = "A file with a JSON object a line ends in .jsonl." if text.count("\n{") else None
-    data = parse_json(text, path, what="captions", remedy=hint)
-    annotations = data.get("annotations") if isinstance(data, dict) else None
-    if not isinstance(annotations, list):
-        raise DataError("The captions file has no list `annotations`: it is not in COCO's format.", file=path)
-    for i, entry in enumerate(annotations):
-        caption = entry.get("caption") if isinstance(entry, dict) else None
-        if not isinstance(caption, str):
-            hint = "Is this the instances file?" if isinstance(entry, dict) and "category_id" in entry else None
-            raise DataError(f"annotations[{i}] has no `caption`.", file=path, value=entry, remedy=hint)
-        yield caption
+    for i, entry in enumerate(read_coco(path, "captions", ("annotations",))["annotations"]):
+        yield coco_caption(entry, i, path)
     if on_bytes is not None:
         size = path.stat().st_size
         on_bytes(size, size)

@@ -19,16 +19,14 @@ from numpy.typing import NDArray
 
 from taxtune.encoders.base import TextEncoder
 from taxtune.errors import DataError
-from taxtune.llm import LLM, ask_llm
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.resources import prompts_dir
 from taxtune.studies.embedding import check_vectors, embed_labels, shown_name, unit
 from taxtune.studies.granularity.figure import draw_accuracies
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.taxonomy import Taxonomy
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = [
     "Grouping",
@@ -318,7 +316,7 @@ def language_only(
 
 
 def language_chat(
-    llm: LLM,
+    llm: Model,
     name: str,
     names: Sequence[str],
     grouping: Grouping,
@@ -348,7 +346,7 @@ def language_chat(
     template = environment.get_template("coarse_class.j2")
     kinds = [names[i] for i in grouping.coarse.tolist()]
     prompts = [template.render(kinds=kinds, thing=names[i]) for i in grouping.fine.tolist()]
-    replies = ask_llm(llm, prompts, store, on_progress=on_progress)
+    replies = ask(llm, [Request(prompt) for prompt in prompts], store, on_progress=on_progress)
     chosen = np.array([chosen_class(r.text, kinds) if isinstance(r, Answer) else -1 for r in replies], dtype=np.int64)
     failed = sum(not isinstance(reply, Answer) for reply in replies)
     unclear = int((chosen < 0).sum()) - failed

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
+from taxtune.studies.drawing import draw_intervals
 from taxtune.studies.granularity.captions import CaptionCounts
 from taxtune.studies.granularity.frequency import Correlation, compared, frequency_gaps
 from taxtune.taxonomy import Taxonomy
@@ -116,16 +117,11 @@ def draw_accuracies(
     figure.set_layout_engine("constrained")
     axes = figure.subplots()
     for i, (shown, intervals) in enumerate(series.items()):
-        values = np.array([[100 * v for v in (one.low, one.estimate, one.high)] for one in intervals])
-        known = np.isfinite(values[:, 1])
-        if not known.any():
-            continue
-        # Without resamples there are estimates and no intervals.
-        ends = np.where(np.isfinite(values[known]), values[known], values[known, 1:2])
-        axes.errorbar(
-            ends[:, 1],
-            rows[known] + step * (i - (len(series) - 1) / 2),
-            xerr=np.abs(ends[:, [0, 2]] - ends[:, 1:2]).T,
+        draw_intervals(
+            axes,
+            rows + step * (i - (len(series) - 1) / 2),
+            intervals,
+            scale=100,
             fmt=MARKER_CYCLE[i % len(MARKER_CYCLE)],
             color=CYCLE[i % len(CYCLE)],
             markersize=5.5,

@@ -201,7 +201,7 @@ def _score_images(
     settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None
 ) -> Callable[[str], ScoreMatrix]:
     """Embeddings of images are kept on disk by content."""
-    from taxtune.encoders.image_store import stored_images
+    from taxtune.encoders.vectors import stored_images
 
     assert settings.data is not None
     path = settings.data
@@ -236,14 +236,13 @@ def _language(
         if not spec.startswith("llm:"):
             found.append(language_only(make_encoder(spec, settings), names, grouping, templates, **drawn))
             continue
-        from taxtune.llm import LLMSettings, make_llm
-        from taxtune.llm.ask import reply_store
+        from taxtune.models import ModelSettings, check_model, make_model, open_replies
 
         shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device")}
-        llm = make_llm(spec.removeprefix("llm:"), LLMSettings(**shared, max_tokens=64))
-        llm.check()
+        llm = make_model(spec.removeprefix("llm:"), ModelSettings(task="text-generation", **shared, max_tokens=64))
+        check_model(llm)
         relay = ProgressRelay()
-        with reply_store(settings.cache_dir) as store, relay.shown(len(grouping.fine), "names"):
+        with open_replies(settings.cache_dir) as store, relay.shown(len(grouping.fine), "names"):
             found.append(language_chat(llm, spec, names, grouping, store=store, **drawn, on_progress=relay))
     return language_report(found, taxonomy, grouping, names, record)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.answers import read_records, rows_error
-from taxtune.answers.targets import target_finder
+from taxtune.answers.read import rows_error
+from taxtune.answers.records import read_records
+from taxtune.answers.targets import Target, target_finder
 from taxtune.errors import DataError
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
@@ -21,6 +22,7 @@ __all__ = ["NO_NODE", "AnnotatedAnswers", "AnnotatedColumns", "read_annotated"]
 NO_NODE = ("root", "error", "leave-out")
 
 _MISSING = "answer is missing"
+_NO_ANSWER, _NO_NODE = "no answer", "no node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,51 +122,63 @@ def read_annotated(
                 f"The file has no column {name!r}.", file=file, value=sorted(there), remedy="Name one that it has."
             )
     find = target_finder(taxonomy, part)
-    outside = "" if part is None else f"node outside {part.label}"
     found: list[tuple[int, str, int, frozenset[int], str | None, Path | None]] = []
     problems: list[tuple[int, str]] = []
     excluded: list[tuple[int, str]] = []
-    counts: Counter[str] = Counter()
+    outside = "" if part is None else f"node outside {part.label}"
+    beyond = without_node = moved = 0
     for line, record in records:
-        answer, asserted = record.get(columns.answer), record.get(columns.node)
-        bare = _is_nothing(asserted)
-        nodes = [] if bare else [(columns.node, find(asserted))]
-        if nodes and nodes[0][1].outside:
+        nowhere = _is_nothing(record.get(columns.node))
+        node = Target("") if nowhere else find(record[columns.node])
+        if node.outside:
             excluded.append((line, outside))
             continue
+        answer = record.get(columns.answer)
         if answer is None and missing == "leave-out":
-            excluded.append((line, "no answer"))
+            excluded.append((line, _NO_ANSWER))
             continue
-        if isinstance(answer, str) and bare and no_node == "leave-out":
-            excluded.append((line, "no node"))
-            continue
-        also = _items(record.get(columns.also))
-        nodes += [(columns.also, find(item)) for item in also or ()]
-        wrong = [f"{column}{node.problem_after}" for column, node in nodes if node.problem]
         if not isinstance(answer, str):
-            wrong = [_MISSING if answer is None else f"answer is not text: {answer!r}"]
-        elif columns.node not in record:
-            wrong = [f"{columns.node} is not there; null says that the answer names nothing"]
-        elif bare and no_node == "error":
-            wrong = [f"{columns.node} is empty; --no-node says what that may mean"]
-        elif also is None:
-            wrong += [f"{columns.also} is not a list of nodes: {record[columns.also]!r}"]
-        if wrong or not isinstance(answer, str):
-            problems.append((line, wrong[0]))
+            problems.append((line, _MISSING if answer is None else f"answer is not text: {answer!r}"))
             continue
-        target = 0 if bare else nodes[0][1].node
-        assert target is not None
-        counts["without node"] += bare
-        counts["beyond"] += any(node.outside for _, node in nodes)
-        counts["moved"] += any(node.moved for _, node in nodes)
-        style, image = (record.get(column) if column else None for column in (columns.style, columns.image))
+        if nowhere and no_node == "leave-out":
+            excluded.append((line, _NO_NODE))
+            continue
+        items = _items(record.get(columns.also))
+        others = [find(item) for item in items or ()]
+        wrong = [f"{columns.also}{other.problem_after}" for other in others if other.problem]
+        if items is None:
+            wrong.append(f"{columns.also} is not a list of nodes: {record[columns.also]!r}")
+        if columns.node not in record:
+            wrong.append(f"{columns.node} is not there; null says that the answer names nothing")
+        elif nowhere and no_node == "error":
+            wrong.append(f"{columns.node} is missing; --no-node says what that may mean")
+        elif node.problem:
+            wrong.append(f"{columns.node}{node.problem_after}")
+        if wrong:
+            problems += [(line, what) for what in wrong]
+            continue
+        target = 0 if node.node is None else node.node
+        also = [other.node for other in others if other.node is not None]
+        beyond += len(also) < len(others)
+        without_node += nowhere
+        moved += node.moved
+        style = record.get(columns.style)
+        image = record.get(columns.image) if columns.image else None
         picture = None if _is_nothing(image) else Path(path).parent / str(image)
-        nodes_meant = frozenset((target, *(node.node for _, node in nodes if node.node is not None)))
-        found.append((line, answer, target, nodes_meant, None if _is_nothing(style) else str(style), picture))
+        found.append(
+            (
+                line,
+                answer,
+                target,
+                frozenset((target, *also)),
+                None if _is_nothing(style) else str(style),
+                picture,
+            )
+        )
     if problems:
         unanswered = any(what == _MISSING for _, what in problems)
-        remedy = ", or leave those without an answer out with --missing leave-out." if unanswered else "."
-        raise rows_error(problems, file, len(records), remedy=f"Correct these rows{remedy}")
+        remedy = "Correct these rows" + (", or use --missing leave-out." if unanswered else ".")
+        raise rows_error(problems, file, len(records), remedy=remedy)
     reasons = Counter(reason for _, reason in excluded)
     if not found:
         raise DataError(
@@ -172,16 +186,17 @@ def read_annotated(
             file=file,
             remedy="Check the root." if reasons[outside] else None,
         )
-    notes = [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
-    if counts["without node"]:
+    notes = []
+    if without_node:
         root = "the root" if part is None else f"the root, {part.label}"
-        notes.insert(0, f"{counts['without node']:,} of {len(found):,} answers name no node; their target is {root}")
-    for n, what in (
-        (counts["beyond"], f"acceptable nodes outside {outside.removeprefix('node outside ')}, which do not count"),
-        (counts["moved"], "nodes that are paths of another tree, found by their last name"),
-    ):
-        if n:
-            notes.append(f"{n:,} of {len(found):,} answers have {what}")
+        notes.append(f"{without_node:,} of {len(found):,} answers name no node; their target is {root}")
+    notes += [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
+    if moved:
+        notes.append(f"{moved:,} of {len(found):,} nodes are paths of another tree, found by their last name")
+    if beyond and part is not None:
+        notes.append(
+            f"{beyond:,} of {len(found):,} answers have acceptable nodes outside {part.label}, which do not count"
+        )
     rows, answers, targets, acceptable, styles, images = zip(*found, strict=True)
     return AnnotatedAnswers(file, rows, answers, targets, acceptable, styles, images, tuple(notes), tuple(excluded))
 
@@ -191,7 +206,9 @@ def _is_nothing(value: object) -> bool:
 
 
 def _items(value: object) -> Sequence[object] | None:
-    """Returns the nodes of a list, or of a cell with ";" or "|" between them; None if it is neither."""
+    """Returns the nodes of a cell; None if it holds no list of them."""
+    if _is_nothing(value):
+        return []
     if isinstance(value, str):
         return [part.strip() for part in value.replace("|", ";").split(";") if part.strip()]
-    return [] if value is None else value if isinstance(value, list) else None
+    return value if isinstance(value, list) else None

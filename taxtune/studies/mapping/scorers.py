@@ -298,8 +298,7 @@ def node_image_scorer(
         ModelError: If the model cannot be loaded.
         MissingExtraError: If open_clip is not installed.
     """
-    from taxtune.data.images import check_images, load_image
-    from taxtune.encoders.store import stored_embeddings
+    from taxtune.encoders.vectors import checked_images, stored_images
 
     if not images:
         raise DataError("No node of the tree has an image.", value=text, remedy="Check --images.")
@@ -309,21 +308,9 @@ def node_image_scorer(
     encoder = make_clip(model or str(MEASURES[kind].default_model), settings)
     files = [images[node] for node in sorted(images)]
     # Images of the same content have one key, so that this is of the drawn images and not of where they lie.
-    hashes = check_images(files)
-    keys = [f"image:{hashes[file]}" for file in files]
-    place = dict(zip(keys, files, strict=True))
-
-    def encode(wanted: Sequence[str]) -> FloatMatrix:
-        parts = []
-        with progress(len(wanted), "images of nodes") as advance:
-            for start in range(0, len(wanted), settings.batch_size):
-                batch = wanted[start : start + settings.batch_size]
-                parts.append(encoder.images([load_image(place[key]) for key in batch]))
-                advance(len(batch))
-        vectors: FloatMatrix = np.concatenate(parts)
-        return vectors
-
-    vectors = stored_embeddings(encoder.identity, keys, encode, settings.cache_dir)
+    hashes = checked_images(encoder, files)
+    with progress(len(files), "images of nodes") as advance:
+        vectors = stored_images(encoder, files, sha256=hashes, on_progress=advance)
     similarity = _NodeImages(spec, encoder, vectors, sorted(images), nodes)
 
     def notes() -> tuple[str, ...]:
@@ -339,7 +326,7 @@ def node_image_scorer(
         kind,
         similarity,
         similarity.table,
-        {**encoder.identity, "images": hashlib.sha256("".join(keys).encode()).hexdigest()},
+        {**encoder.identity, "images": hashlib.sha256("".join(f"image:{key}" for key in hashes).encode()).hexdigest()},
         notes,
         NodeNames(tuple(map(str, range(nodes))), everyone, everyone),
     )

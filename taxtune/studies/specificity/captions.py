@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, shortened
-from taxtune.studies.json_files import parse_json, parse_object
+from taxtune.studies.json_files import coco_caption, parse_object, read_coco
 from taxtune.tables import read_text
 
 __all__ = ["CaptionData", "CaptionedImage", "read_caption_data"]
@@ -103,7 +103,7 @@ def _counted(n: int, noun: str) -> str:
 
 def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], list[str]]:
     """Returns the file of each image, its captions, by image, and what was left out."""
-    data = _read_json(path, "captions", ("images", "annotations"))
+    data = read_coco(path, "captions", ("images", "annotations"))
     names = _named(data, "images", "file_name", path)
     if not names:
         raise DataError("The file has no images.", file=path)
@@ -112,11 +112,7 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], li
     left_out = {"empty": 0, "said of the image already": 0}
     for i, entry in enumerate(data["annotations"]):
         image = _id(entry, "image_id", path, f"annotations[{i}]")
-        caption = entry.get("caption")
-        if not isinstance(caption, str):
-            hint = "Is this the instances file?" if "category_id" in entry else None
-            raise DataError(f"annotations[{i}] has no `caption`.", file=path, value=entry, remedy=hint)
-        text = " ".join(caption.split())
+        text = " ".join(coco_caption(entry, i, path).split())
         if image not in captions:
             wrong.append(f"  annotations[{i}]: image {image}")
         elif text and text not in captions[image]:
@@ -140,7 +136,7 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], li
 
 def _read_instances(path: Path, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]], int]:
     """Returns the categories by id, the ids of those in each image, and how many objects are of other images."""
-    data = _read_json(path, "instances", ("categories", "annotations"))
+    data = read_coco(path, "instances", ("categories", "annotations"))
     categories = {key: name.strip() for key, name in _named(data, "categories", "name", path).items()}
     repeated = [name for name, count in Counter(categories.values()).items() if count > 1]
     if repeated:
@@ -188,19 +184,6 @@ def _read_narratives(path: Path, names: Mapping[str, str]) -> tuple[dict[str, li
         elif text:
             told.setdefault(image, []).append(text)
     return told, strangers
-
-
-def _read_json(path: Path, what: str, needed: Sequence[str]) -> dict[str, Any]:
-    data = parse_json(read_text(path, error=DataError, what=what), path, what=what)
-    for name in needed:
-        if not isinstance(data, dict) or not isinstance(data.get(name), list):
-            raise DataError(
-                f"The {what} file has no list `{name}`.", file=path, remedy="It must be in the format of COCO."
-            )
-        wrong = next((i for i, entry in enumerate(data[name]) if not isinstance(entry, dict)), None)
-        if wrong is not None:
-            raise DataError(f"{name}[{wrong}] is no object.", file=path, value=data[name][wrong])
-    return dict(data)
 
 
 def _named(data: Mapping[str, Any], what: str, key: str, path: Path) -> dict[str, str]:

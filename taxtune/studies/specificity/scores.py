@@ -104,7 +104,7 @@ def score_with_clip(
         ImageError: If images cannot be used; it names all of them.
         ModelError: If the model gives no vector for an image or a text.
     """
-    from taxtune.encoders.image_store import checked_images, stored_images
+    from taxtune.encoders.vectors import checked_images, stored_images
 
     files = [folder / item.file_name for item in made]
     # Those that were not encoded before are known to be sound before the first text is embedded.
@@ -152,7 +152,7 @@ def _altered(
         check_vectors(encoder.name, {"altered captions": vectors})
         rows = vectors[[texts[items[i][1]] for i in fresh.tolist()]]
         values[fresh] = np.einsum("ij,ij->i", rows, images[owner[fresh]])
-        kept.put(identity, [items[i] for i in fresh.tolist()], values[fresh].tolist())
+        kept.put(identity, [(items[i], float(values[i])) for i in fresh.tolist()])
     return [values[owner == i] for i in range(len(batch))]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ModelError, TaxonomyError
+from taxtune.models import Answer, Failure, Identity, Reply, Request
 from taxtune.studies.embedding import label_texts
 from taxtune.studies.granularity.classes import (
     chosen_class,
@@ -23,7 +24,6 @@ from taxtune.studies.granularity.classes import (
 )
 from taxtune.studies.granularity.scores import ScoreMatrix
 from taxtune.taxonomy import Taxonomy
-from taxtune.vlm.base import Answer, Failure, Identity, Reply
 
 #: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.
 TREE = Taxonomy(["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"], [-1, 0, 0, 0, 1, 1, 2, 2])
@@ -243,7 +243,8 @@ class Replies:
     def check(self) -> list[str]:
         return []
 
-    def reply(self, prompts: Sequence[str]) -> list[Reply]:
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        prompts = [request.prompt for request in requests]
         self.prompts += prompts
         found = [next(v for k, v in self._replies.items() if f"is this: {k}?" in prompt) for prompt in prompts]
         return [Failure("down", retryable=False) if text is None else Answer(text) for text in found]

@@ -27,7 +27,7 @@ from tests.studies.measures import KIND, UNSCORED, Words
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES, KIND.kind, KIND)  # type: ignore[misc]
+    monkeypatch.setitem(MEASURES, KIND.kind, KIND)
 
 
 def asked(*measures: str, **more: Any) -> MappingSettings:
@@ -238,8 +238,8 @@ def make_pictures(model: str | None, settings: MeasureSettings) -> Pictures:
 
 
 def test_measures_that_look_at_images(birds: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = MeasureKind("pictures", "Pictures", "", "", f"{__name__}:make_pictures", needs=("image",))
-    monkeypatch.setitem(MEASURES, "pictures", kind)  # type: ignore[misc]
+    kind = MeasureKind("pictures", "Pictures", "", "", make_pictures, needs=("image",))
+    monkeypatch.setitem(MEASURES, "pictures", kind)
     Image.new("RGB", (16, 16), "red").save(tmp_path / "a.png")
     Image.new("RGB", (16, 16), "black").save(tmp_path / "b.png")
     rows = [("it", 8, set(), None), ("it", 4, set(), None)]
