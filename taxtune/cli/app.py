@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from taxtune.cli.audit import audit
-from taxtune.cli.diagnose import diagnose
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.place import place
 from taxtune.cli.score import score
-from taxtune.cli.studies import study_app
+from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 
@@ -52,7 +51,7 @@ app.command()(stoppable(place))
 app.command()(stoppable(audit))
 app.command()(stoppable(score))
 app.command()(stoppable(measure))
-app.command()(stoppable(diagnose))
+app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)

@@ -9,7 +9,7 @@ def test_help_loads_nothing_heavy():
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from taxtune.cli import app\n"
+        "from taxtune.cli.app import app\n"
         "result = CliRunner().invoke(app, ['--help'])\n"
         "assert result.exit_code == 0, result.output\n"
         "assert 'compare' in result.output\n"

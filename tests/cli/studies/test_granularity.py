@@ -81,6 +81,7 @@ def test_two_levels(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytes
     assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
 
 
+@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
 def test_a_clip_model_on_images(
     monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,8 +289,11 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         ((), "There are no scores"),
         (("--model", "clip:x"), "needs something to score"),
         (("--form", "pyramid"), "Use hierarchy, two-level, language"),
-        (("--scores", "scores.csv", "--trivial", "drop"), "--trivial takes keep or leave-out"),
-        (("--scores", "scores.csv", "--label-names", "latin"), "--label-names takes common or label"),
+        (("--scores", "scores.csv", "--trivial", "drop"), "--trivial cannot be that. (got 'drop') Use keep, leave-out"),
+        (
+            ("--scores", "scores.csv", "--label-names", "latin"),
+            "--label-names cannot be that. (got 'latin')",
+        ),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
         (("--form", "language"), "needs a --model"),

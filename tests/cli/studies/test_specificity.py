@@ -137,7 +137,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: di
         (("--model", "x"), "There are no texts"),
         (COCO, "nothing that scores them"),
         ((*COCO, "--model", "x"), "needs the images"),
-        ((*COCO, "--pairs", "p.jsonl", "--negatives", "0"), "at least 1"),
+        ((*COCO, "--pairs", "p.jsonl", "--negatives", "0"), "greater than or equal to 1"),
         ((*COCO, "--pairs", "p.jsonl", "--sample", "1"), "At least two images"),
         ((*COCO, "--pairs", "p.jsonl", "--templates", "photos"), "give one prompt template"),
         ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "no such chunker"),
