@@ -1,4 +1,4 @@
-"""What the site makes from the code: the keys of a recipe from its model, the command line from Typer.
+"""What the site makes from the code: the keys of a recipe from its model, the command line from Typer, the Python API.
 
 MkDocs calls `on_files` before it reads the pages (`hooks` in mkdocs.yml).
 """
@@ -6,12 +6,14 @@ MkDocs calls `on_files` before it reads the pages (`hooks` in mkdocs.yml).
 from __future__ import annotations
 
 import html
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import taxtune
 from griffe import Docstring
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -27,12 +29,48 @@ line, and an unknown key is an error that suggests the right one. Relative paths
 (`taxtune.recipe.Recipe`).
 """
 
+API_INTRO = """\
+# Python API
+
+Everything on this page is imported from `taxtune` itself: `from taxtune import Mapper`. Importing `taxtune` loads nothing
+heavy; each name is loaded when it is first used.
+"""
+
+# The order and the titles of the packages on the page about the API; others follow in alphabetical order.
+API_TITLES = {
+    "api": "Tuning and scoring",
+    "tuning": "Tuning",
+    "taxonomy": "Taxonomies",
+    "mapping": "Placing answers",
+    "metrics": "Scores",
+    "models": "Models",
+    "recipe": "Recipes",
+    "errors": "Errors",
+}
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages to the site's files."""
+    files.append(File.generated(config, "reference/api.md", content=api_page()))
     files.append(File.generated(config, "reference/recipe.md", content=recipe_page()))
     files.append(File.generated(config, "reference/cli.md", content=command_line_page()))
     return files
+
+
+def api_page() -> str:
+    """Returns the page about every public name of `taxtune`, by the package that it is from."""
+    by_package: dict[str, list[str]] = {}
+    for name in taxtune.__all__:
+        if not name.startswith("__"):
+            package = (getattr(getattr(taxtune, name), "__module__", "") + ".").split(".")[1]
+            by_package.setdefault(package, []).append(name)
+    order = [*API_TITLES, *sorted(set(by_package) - set(API_TITLES))]
+    lines = [API_INTRO]
+    for package in order:
+        if names := by_package.get(package):
+            lines += [f"## {API_TITLES.get(package, package.capitalize())}\n"]
+            lines += [f"::: taxtune.{name}\n" for name in names]
+    return "\n".join(lines)
 
 
 def command_line_page() -> str:
@@ -67,8 +105,10 @@ def _table(model: type[BaseModel]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if field.exclude:
             continue
-        if any(True for _ in _models(field.annotation)):
+        if sections := list(_models(field.annotation)):
             kind, default = f"[section](#{name})", "*required*" if field.is_required() else ""
+            if len(sections) == 1:
+                described.setdefault(name, _summary(sections[0]))
         else:
             kind, default = f"`{_type(field)}`".replace("|", "\\|"), _default(field)
         meaning = " ".join((field.description or described.get(name, "")).split()).replace("|", "\\|")
@@ -79,7 +119,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "*required*"
     value = field.get_default(call_default_factory=True)
-    return "–" if value is None else f"`{value!r}`".replace("|", "\\|")
+    return "–" if value is None else f"`{json.dumps(value)}`".replace("|", "\\|")
 
 
 def _type(field: FieldInfo) -> str:
