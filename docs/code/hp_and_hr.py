@@ -14,7 +14,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from taxtune import Taxonomy, score
+from taxtune.metrics import score
+from taxtune.taxonomy import Taxonomy
 
 FILE = Path(__file__).parents[1] / "images" / "hp-and-hr.svg"
 
