@@ -36,7 +36,6 @@ class ClipTextMeasure(CosineMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 
@@ -76,7 +75,6 @@ class ClipImageMeasure(ClipTextMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 

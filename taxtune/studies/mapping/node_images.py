@@ -136,7 +136,6 @@ def node_image_scorer(
         DataError: If no node has an image.
         ImageError: If an image cannot be read.
         ModelError: If the model cannot be loaded.
-        MissingExtraError: If open_clip is not installed.
     """
     from taxtune.data.images import check_images, load_image
     from taxtune.encoders.clip import ClipEncoder
