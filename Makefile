@@ -9,8 +9,8 @@ LOWEST := .venv-lowest
 # Model code on the CPU: one thread for each of two test workers beats two threads each.
 TEST_WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(TEST_WORKERS)
-# What `make test-lowest` runs: each package that taxtune needs is used by one of these.
-LOWEST_TESTS ?= tests
+# What `make test-lowest` runs: tests that use each package that taxtune needs, and no whole processes.
+LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format docs bench clean

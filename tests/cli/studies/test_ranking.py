@@ -153,7 +153,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
         (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "-m", "rouge"), "Did you mean 'rouge-1'"),
-        (("bold.csv", "careful.csv", "-t", "tree.csv", "--rows", "some"), "--rows cannot be that"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "--rows", "some"), "--rows has no such value"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by parts one file"),
         (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),
