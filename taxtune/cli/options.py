@@ -252,8 +252,8 @@ FrequenciesOption = Annotated[
         "--frequencies",
         metavar="FILE",
         show_default="all leaves equally likely",
-        help="Node frequencies for the information-weighted scores: a CSV with the columns node and count, or `targets` "
-        "to count the true labels.",
+        help="Node frequencies for the information-weighted scores: a CSV with the columns node and count, or "
+        "`targets` to count the true labels.",
     ),
 ]
 SmoothingOption = Annotated[
