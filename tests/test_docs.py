@@ -34,7 +34,14 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/python.md", "docs/how-to/own-function.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("README.md", marks=pytest.mark.heavy),
+        pytest.param("docs/tutorial/python.md", marks=pytest.mark.heavy),
+        "docs/how-to/own-function.md",
+    ],
+)
 def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     names: dict[str, Any] = {"my_model": see}
     exec("import taxtune", names)

@@ -22,9 +22,8 @@ from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, WordNet
 
 if TYPE_CHECKING:
-    from taxtune.llm import LLM
     from taxtune.mapping import Mapper
-    from taxtune.vlm.answers import AnswerStore
+    from taxtune.models import AnswerStore, Model
 
 __all__ = ["DEFAULT_SOURCES", "SOURCES", "Enrichment", "enrich"]
 
@@ -67,7 +66,7 @@ def enrich(
     sources: Sequence[str] = DEFAULT_SOURCES,
     *,
     wordnet: WordNet | None = None,
-    llm: LLM | None = None,
+    llm: Model | None = None,
     store: AnswerStore | None = None,
     most_kinds: int = 200,
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -123,7 +122,7 @@ def _candidates(
     taxonomy: Taxonomy,
     sources: Sequence[str],
     wordnet: WordNet | None,
-    llm: LLM | None,
+    llm: Model | None,
     store: AnswerStore | None,
     most_kinds: int,
     tell: Callable[[str, int, int], None],

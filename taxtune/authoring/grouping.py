@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from taxtune.authoring.labels import Label
 from taxtune.authoring.replies import UnreadError, read_json
 from taxtune.errors import ModelError
-from taxtune.llm import LLM, ask_llm
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.resources import prompts_dir
 from taxtune.tables import clean
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["group_labels"]
 
@@ -22,7 +20,7 @@ _SHOWN = 200
 
 
 def group_labels(
-    llm: LLM,
+    llm: Model,
     labels: Sequence[Label],
     *,
     max_depth: int | None = None,
@@ -63,7 +61,7 @@ def group_labels(
         for _ in range(ATTEMPTS):
             groups = sorted({path[:end] for path in paths.values() for end in range(1, len(path) + 1)})
             prompt = _prompt(asked, others, groups, most, min_children, problem)
-            reply = ask_llm(llm, [prompt], store)[0]
+            reply = ask(llm, [Request(prompt)], store)[0]
             if not isinstance(reply, Answer):
                 raise ModelError(
                     f"The model does not reply: {reply.reason}",

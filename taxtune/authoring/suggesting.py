@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taxtune.authoring.replies import UnreadError, read_json
-from taxtune.llm import LLM, ask_llm
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.resources import prompts_dir
 from taxtune.tables import clean
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["Suggestions", "suggest_names"]
 
@@ -41,7 +39,7 @@ class Suggestions:
 
 
 def suggest_names(
-    llm: LLM,
+    llm: Model,
     taxonomy: Taxonomy,
     *,
     store: AnswerStore | None = None,
@@ -67,9 +65,9 @@ def suggest_names(
     found = Suggestions(asked=len(taxonomy) - 1)
     by_node: dict[int, list[str]] = {}
     tell = on_progress or (lambda done, total: None)
-    replies = ask_llm(
+    replies = ask(
         llm,
-        [_prompt(taxonomy, group) for group in groups],
+        [Request(_prompt(taxonomy, group)) for group in groups],
         store,
         on_progress=lambda done, stored: tell(done, len(groups)),
     )

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from taxtune.audit.result import Audited, AuditFiles
     from taxtune.audit.runs import RunAnswers
     from taxtune.audit.verdicts import Finding, VerdictLog
-    from taxtune.llm import LLM
     from taxtune.mapping import Mapper
     from taxtune.metrics.judging import Judge
+    from taxtune.models import Model
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["audit"]
@@ -346,11 +346,12 @@ def _with_evidence(population: Population, drawn: Sequence[int], make: _MakeMapp
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
-def _model(name: str, api_base: str | None, concurrency: int, device: str, batch_size: int) -> LLM:
+def _model(name: str, api_base: str | None, concurrency: int, device: str, batch_size: int) -> Model:
     from taxtune.audit.llm import MAX_TOKENS
-    from taxtune.llm import LLMSettings, make_llm
+    from taxtune.models import ModelSettings, check_model, make_model
 
-    settings = LLMSettings(
+    settings = ModelSettings(
+        task="text-generation",
         max_tokens=MAX_TOKENS,
         api_base=api_base,
         concurrency=concurrency,
@@ -358,8 +359,8 @@ def _model(name: str, api_base: str | None, concurrency: int, device: str, batch
         batch_size=batch_size,
         on_note=note,
     )
-    model = make_llm(name, settings)
-    for text in model.check():
+    model = make_model(name, settings)
+    for text in check_model(model):
         note(text)
     return model
 
@@ -367,7 +368,7 @@ def _model(name: str, api_base: str | None, concurrency: int, device: str, batch
 def _judged_by_model(
     population: Population,
     items: Sequence[Item],
-    model: LLM,
+    model: Model,
     cache_dir: Path | None,
     audited: Callable[..., Audited],
 ) -> Audited:

@@ -106,13 +106,13 @@ def score(
     information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
     # The same seed draws the same resamples.
     settings: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
-    intervals = _intervals(information, predicted, targets, settings)
+    intervals = _intervals(information, predicted, targets, **settings)
     ranks = bootstrap_ranks(tree, predicted, targets, **settings)
     full = None
     if part is not None:
         on_full = part.on_full(targets).tolist()
         bits = make_information(whole, frequencies, smoothing=smoothing, targets=on_full)
-        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, settings)
+        full = _intervals(bits, part.on_full(predicted).tolist(), on_full, **settings)
     if not as_json:
         _print_scores(rows, intervals, placements, part, full)
         _print_targets(information, targets)
@@ -148,12 +148,14 @@ def score(
 
 
 def _intervals(
-    information: Information, predicted: list[int], targets: list[int], settings: dict[str, Any]
+    information: Information, predicted: list[int], targets: list[int], *, off_tree: list[bool], **settings: Any
 ) -> dict[str, Interval]:
-    from taxtune.metrics import bootstrap_information, bootstrap_scores
+    from taxtune.metrics import bootstrap, hierarchical_sample, information_sample
 
-    return bootstrap_scores(information.taxonomy, predicted, targets, **settings) | bootstrap_information(
-        information, predicted, targets, **settings
+    return bootstrap(
+        hierarchical_sample(information.taxonomy, predicted, targets, off_tree=off_tree),
+        information_sample(information, predicted, targets, off_tree=off_tree),
+        **settings,
     )
 
 

@@ -126,11 +126,11 @@ def enrich(
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
-        from taxtune.llm import LLMSettings, make_llm
-        from taxtune.llm.ask import reply_store
+        from taxtune.models import ModelSettings, check_model, make_model, open_replies
 
         keep_replies()
-        settings = LLMSettings(
+        settings = ModelSettings(
+            task="text-generation",
             max_tokens=4096,
             api_base=api_base,
             concurrency=concurrency,
@@ -138,10 +138,10 @@ def enrich(
             batch_size=batch_size,
             on_note=note,
         )
-        model = make_llm(llm, settings)
-        for said in model.check():
+        model = make_model(llm, settings)
+        for said in check_model(model):
             note(said)
-        store = reply_store(cache_dir)
+        store = open_replies(cache_dir)
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)

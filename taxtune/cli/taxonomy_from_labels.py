@@ -145,13 +145,19 @@ def _by_model(
 ) -> tuple[LabelTree, list[dict[str, object]]]:
     from taxtune.authoring.from_labels import tree_from_paths
     from taxtune.authoring.grouping import group_labels
-    from taxtune.llm import LLMSettings, make_llm
-    from taxtune.llm.ask import reply_store
+    from taxtune.models import ModelSettings, check_model, make_model, open_replies
 
     keep_replies()
-    settings = LLMSettings(max_tokens=8192, api_base=api_base, device=device, batch_size=batch_size, on_note=note)
-    model = make_llm(llm, settings)
-    for said in model.check():
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=8192,
+        api_base=api_base,
+        device=device,
+        batch_size=batch_size,
+        on_note=note,
+    )
+    model = make_model(llm, settings)
+    for said in check_model(model):
         note(said)
     with bars() as tell:
         paths, unread = group_labels(
@@ -159,7 +165,7 @@ def _by_model(
             labels,
             max_depth=max_depth,
             min_children=min_children,
-            store=reply_store(cache_dir),
+            store=open_replies(cache_dir),
             on_progress=lambda done, total: tell("sorting labels", done, total),
         )
     tree = tree_from_paths(labels, paths, root_label=root_label, max_depth=max_depth, min_children=min_children)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, well_formed
-from taxtune.encoders.store import stored_embeddings
+from taxtune.encoders.base import FloatMatrix, how_to_get
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.models.base import well_formed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -88,7 +89,9 @@ class ClipEncoder:
         return self._in_batches(
             self._text_batches,
             texts,
-            lambda batch: self._model.encode_text(self._tokenizer(well_formed(batch)).to(self._device)),
+            lambda batch: self._model.encode_text(
+                self._tokenizer([well_formed(text) for text in batch]).to(self._device)
+            ),
         )
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
@@ -113,7 +116,7 @@ class ClipEncoder:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         for start in range(0, len(texts), self.batch_size):
-            tokens = self._tokenizer(well_formed(texts[start : start + self.batch_size]))
+            tokens = self._tokenizer([well_formed(text) for text in texts[start : start + self.batch_size]])
             # Shorter texts end in padding, whatever its token; a full row has an end token or a word there.
             flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
         return flags

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, is_lost_folder, well_formed
-from taxtune.encoders.store import folder_digest, stored_embeddings
+from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, is_lost_folder
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.models.base import well_formed
 
 __all__ = ["SentenceEncoder"]
 
@@ -79,7 +80,7 @@ class SentenceEncoder:
         Raises:
             ModelError: If one text alone does not fit into the device's memory.
         """
-        texts = well_formed(texts)
+        texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:
             # The library sorts the texts by length and cuts batches itself.

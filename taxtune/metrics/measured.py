@@ -15,7 +15,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.predictions import EMPTY, read_records
 from taxtune.metrics.registry import split_spec
-from taxtune.metrics.statistics import Interval
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 
 __all__ = [
     "MeasuredAnswer",
@@ -32,7 +32,6 @@ FloatArray = NDArray[np.float64]
 _LISTED = 20
 # Images held in memory at a time, and random numbers drawn at a time.
 _IMAGES = 256
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,18 +287,10 @@ def mean_interval(
         seed: Seed of the resampling.
     """
     values = np.asarray(scores, dtype=np.float64)
-    values, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    n = int(counts.sum())
-    if n == 0:
+    values = np.sort(values[~np.isnan(values)])
+    if not values.size:
         return None
-    rng = np.random.default_rng(seed)
-    means = np.empty(resamples)
-    step = max(1, _CHUNK // n)
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
-        if len(values) * 10 < n:  # a draw over few different values is the same, and less work
-            means[start:stop] = rng.multinomial(n, counts / n, size=stop - start) @ values / n
-        else:
-            means[start:stop] = np.repeat(values, counts)[rng.integers(0, n, (stop - start, n))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(values @ counts / n), float(low), float(high))
+    # A draw over few different values is the same as one over answers, and less work.
+    few = len(np.unique(values)) * 10 < len(values)
+    sample = Sample({"mean": values}, keys=(values,) if few else None)
+    return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]

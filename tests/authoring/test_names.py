@@ -14,8 +14,8 @@ from taxtune.authoring.shortening import Shortener
 from taxtune.authoring.suggesting import suggest_names
 from taxtune.authoring.synonyms import kinds, synonyms
 from taxtune.errors import DataError
-from taxtune.llm import LLMSettings, make_llm
 from taxtune.mapping import Mapper
+from taxtune.models import make_model
 from taxtune.taxonomy import Taxonomy
 from taxtune.wordnet import WordNet
 from tests import servers
@@ -174,8 +174,8 @@ PETS = tree("pet", "pet/dog", "pet/cat", "pet/bird", "pet/bird/parrot")
 
 
 def model(server: OpenAIServer) -> Any:
-    settings = LLMSettings(api_key="k", api_base=server.api_base, max_retries=1, first_wait=0.01, concurrency=1)
-    return make_llm("openai/gpt-4o-mini", settings)
+    settings = servers.model_settings(server, task="text-generation", api_key="k", max_retries=1, concurrency=1)
+    return make_model("openai/gpt-4o-mini", settings)
 
 
 def by_group(replies: dict[str, servers.Reply | str]) -> Any:

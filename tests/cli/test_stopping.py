@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from taxtune.cli.interrupts import interrupts, keep_work, stoppable
-from taxtune.vlm.api_errors import load_litellm
+from taxtune.models.api_errors import load_litellm
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, Reply, slow
 

@@ -187,9 +187,9 @@ def test_texts_of_any_kind(kind: str) -> None:
 
 
 def test_what_is_no_list_of_texts() -> None:
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(DataError, match="as many"):
         measure().scores(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(DataError, match="as many"):
         measure().scores_many(["a"], [["a"], ["b"]])
     with pytest.raises(TypeError, match="not one text"):
         measure().scores_many(["a"], ["ab"])

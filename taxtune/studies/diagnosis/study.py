@@ -22,7 +22,13 @@ from taxtune.metrics.diagnosis import (
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_values, leaf_information
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
-from taxtune.metrics.statistics import INFORMATION_METRICS, Interval, bootstrap_information, bootstrap_scores
+from taxtune.metrics.statistics import (
+    INFORMATION_METRICS,
+    Interval,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
+)
 from taxtune.studies.output import Cell, StudyReport, Table
 
 if TYPE_CHECKING:
@@ -116,13 +122,11 @@ def diagnose(
     kinds, order = _refined(taxonomy, nodes, list(target), types)
     scores = score(taxonomy, nodes, list(target), off_tree=scored)
     weights = information or leaf_information(taxonomy)
-    drawn: dict[str, Any] = {"off_tree": scored, "resamples": resamples, "seed": seed}
+    drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
     return Diagnosis(
         types=tuple(types),
         kinds=tuple(kinds),
-        costs=tuple(
-            costs(taxonomy, nodes, list(target), kinds, off_tree=scored, order=order, resamples=resamples, seed=seed)
-        ),
+        costs=tuple(costs(taxonomy, nodes, list(target), kinds, off_tree=scored, order=order, **drawn)),
         clades=tuple(worst_clades(taxonomy, nodes, list(target), kinds, off_tree=scored, least=least, most=clades)),
         hp=scores.hp,
         hr=scores.hr,
@@ -131,9 +135,12 @@ def diagnose(
         abstained=float(np.mean(silent)),
         off_tree=float(np.mean(off)),
         as_child=tuple(scored),
-        intervals=bootstrap_scores(taxonomy, nodes, list(target), **drawn)
-        | bootstrap_information(weights, nodes, list(target), **drawn),
-        ranks=tuple(bootstrap_ranks(taxonomy, nodes, list(target), **drawn)),
+        intervals=bootstrap(
+            hierarchical_sample(taxonomy, nodes, list(target), off_tree=scored),
+            information_sample(weights, nodes, list(target), off_tree=scored),
+            **drawn,
+        ),
+        ranks=tuple(bootstrap_ranks(taxonomy, nodes, list(target), off_tree=scored, **drawn)),
         information=weights,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap_scores, paired_bootstrap
+from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.encoder.study import (
     MAPPER,
@@ -206,13 +206,9 @@ def _scored(
     pairs = list(itertools.combinations(nodes, 2))
     alpha = (1 - settings.confidence) / max(1, rows * len(pairs))
     told = {"resamples": settings.resamples, "seed": settings.seed}
-    scores = {
-        name: bootstrap_scores(taxonomy, column, targets, confidence=settings.confidence, **told)
-        for name, column in nodes.items()
-    }
-    differences = {
-        (a, b): paired_bootstrap(taxonomy, nodes[a], nodes[b], targets, confidence=1 - alpha, **told) for a, b in pairs
-    }
+    samples = {name: hierarchical_sample(taxonomy, column, targets) for name, column in nodes.items()}
+    scores = {name: bootstrap(sample, confidence=settings.confidence, **told) for name, sample in samples.items()}
+    differences = {(a, b): paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **told) for a, b in pairs}
     return LevelScores(
         kind,
         way,
@@ -227,15 +223,11 @@ def _scored(
 
 
 def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], PairedDifference], alpha: float) -> str:
-    """Returns the encoder that beats every other one, or `NO_EVIDENCE`.
-
-    An interval of a few examples that all differ alike has no width; the p-value knows how few they are.
-    """
+    """Returns the encoder that beats every other one, or `NO_EVIDENCE`."""
 
     def beats(a: str, b: str) -> bool:
-        found = differences.get((a, b)) or differences[b, a]
-        low, high = (found.low, found.high) if (a, b) in differences else (-found.high, -found.low)
-        return low > 0 and high > 0 and found.p_value <= alpha
+        found = differences.get((a, b)) or -differences[b, a]
+        return found.difference > 0 and found.p_value <= alpha
 
     if len(encoders) < 2:
         return NO_EVIDENCE

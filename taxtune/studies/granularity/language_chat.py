@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from taxtune.llm import LLM, ask_llm
+from taxtune.metrics.statistics import Sample, bootstrap
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.resources import prompts_dir
 from taxtune.studies.granularity.label_prompts import label_texts
-from taxtune.studies.granularity.two_level import Grouping, LanguageOnly, bootstrap_means
+from taxtune.studies.granularity.two_level import Grouping, LanguageOnly
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["chosen_class", "language_chat"]
 
 
 def language_chat(
-    llm: LLM,
+    llm: Model,
     name: str,
     taxonomy: Taxonomy,
     grouping: Grouping,
@@ -49,7 +48,7 @@ def language_chat(
     kinds = [texts[i] for i in grouping.coarse.tolist()]
     render = _template()
     prompts = [render(kinds, texts[i]) for i in grouping.fine.tolist()]
-    replies = ask_llm(llm, prompts, store, on_progress=on_progress)
+    replies = ask(llm, [Request(prompt) for prompt in prompts], store, on_progress=on_progress)
     chosen = np.array(
         [chosen_class(reply.text, kinds) if isinstance(reply, Answer) else -1 for reply in replies], dtype=np.int64
     )
@@ -61,7 +60,9 @@ def language_chat(
         notes.append(f"{name}: {unclear:,} of {len(replies):,} replies name no class or several: unscored.")
     if failed:
         notes.append(f"{name}: {failed:,} of {len(replies):,} calls failed: unscored.")
-    return LanguageOnly(name, bootstrap_means({"": credit}, resamples, seed)[""], credit, chosen, tuple(notes))
+    return LanguageOnly(
+        name, bootstrap(Sample({"": credit}), resamples=resamples, seed=seed)[""], credit, chosen, tuple(notes)
+    )
 
 
 def chosen_class(reply: str, kinds: Sequence[str]) -> int:

@@ -170,11 +170,8 @@ def _read_examples(
 ) -> Sequence[Example]:
     from taxtune.data import load_examples
 
-    kind = "folder" if path.is_dir() else "inat21" if path.suffix == ".json" else "manifest"
     with late_progress("images checked") as show:
-        examples = load_examples(
-            kind, path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show
-        )
+        examples = load_examples(path, taxonomy, part=part, images=settings.images, on_note=note, on_progress=show)
     check_targets(np.array([e.target for e in examples], dtype=np.int64), taxonomy, str(path))
     return examples
 
@@ -268,17 +265,20 @@ def _embed(spec: str, settings: Settings, taxonomy: Taxonomy, grouping: Any, pro
 
 
 def _ask(model: str, settings: Settings, taxonomy: Taxonomy, grouping: Any) -> LanguageOnly:
-    from taxtune.llm import LLMSettings, make_llm
-    from taxtune.llm.ask import reply_store
+    from taxtune.models import ModelSettings, check_model, make_model, open_replies
 
-    llm = make_llm(
+    llm = make_model(
         model,
-        LLMSettings(
-            api_base=settings.api_base, concurrency=settings.concurrency, device=settings.device, max_tokens=64
+        ModelSettings(
+            task="text-generation",
+            api_base=settings.api_base,
+            concurrency=settings.concurrency,
+            device=settings.device,
+            max_tokens=64,
         ),
     )
-    llm.check()
-    with reply_store(settings.cache_dir) as store, progress(len(grouping.fine), "names") as advance:
+    check_model(llm)
+    with open_replies(settings.cache_dir) as store, progress(len(grouping.fine), "names") as advance:
         done = 0
 
         def show(now: int, _: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taxtune.data.examples import Example
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.encoders.clip import ClipEncoder
-from taxtune.encoders.image_store import stored_images
+from taxtune.encoders.vectors import stored_images
 from taxtune.errors import DataError, ModelError
 from taxtune.studies.granularity.label_prompts import LabelPrompts, label_texts
 from taxtune.taxonomy.tree import Taxonomy

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
-from taxtune.metrics.statistics import Interval
+from taxtune.metrics.statistics import Interval, percentiles
 from taxtune.studies.granularity.propagation import from_children, from_leaves, positives
 from taxtune.studies.granularity.score_matrix import ScoreMatrix, at_leaves
 from taxtune.studies.output import Cell, StudyReport, Table
@@ -126,15 +126,12 @@ def granularity(
             bootstrap_average_precision(scores[:, nodes], truth[:, nodes], counts, on_progress=on_progress)
             for scores, nodes in [(matrix.scores, leaves), *((sources[kind], ancestors) for kind in sources)]
         ]
-        tail = (1 - _CONFIDENCE) / 2
         resampled = _quantities(*drawn, axis=0)
         # Resamples hold fewer different images, which shifts them a little: their spread is taken about the estimate.
         # Where no ancestor is left, as in a flat tree without its root, there is nothing to spread.
         some = np.isfinite(resampled).any(axis=1)
         resampled[some] += (estimate[some] - np.nanmean(resampled[some], axis=1))[:, np.newaxis]
-        low, high = low.copy(), high.copy()
-        if some.any():
-            low[some], high[some] = np.nanquantile(resampled[some], [tail, 1 - tail], axis=1)
+        low, high = np.array([percentiles(row, _CONFIDENCE) for row in resampled]).T
     intervals = {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(QUANTITIES)}
     notes = [*matrix.notes]
     hidden = int((~defined).sum())

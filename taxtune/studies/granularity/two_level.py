@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError
-from taxtune.metrics.statistics import Interval
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.studies.granularity.label_prompts import LabelPrompts, label_texts, unit
 from taxtune.studies.granularity.score_matrix import ScoreMatrix, at_leaves, check_vectors, shown_name
 from taxtune.taxonomy.tree import Taxonomy
@@ -24,10 +24,6 @@ __all__ = ["Grouping", "LanguageOnly", "TwoLevel", "coarse_cut", "language_only"
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-_CONFIDENCE = 0.95
-# Draws are made in chunks of about this many, to bound the memory.
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +198,7 @@ def two_level(
     tied = int(((of_fine == of_fine.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
     if tied:
         notes.append(f"{tied:,} images whose highest fine score is shared: each counts by the share that is right.")
-    return TwoLevel(matrix.name, len(fine), bootstrap_means(credits, resamples, seed), tuple(notes))
+    return TwoLevel(matrix.name, len(fine), bootstrap(Sample(credits), resamples=resamples, seed=seed), tuple(notes))
 
 
 def language_only(
@@ -235,41 +231,8 @@ def language_only(
     check_vectors(encoder.name, {"fine classes": fine, "coarse classes": coarse})
     scores = fine @ coarse.T
     credit = top_one(scores, grouping.parent)
-    accuracy = bootstrap_means({"": credit}, resamples, seed)[""]
+    accuracy = bootstrap(Sample({"": credit}), resamples=resamples, seed=seed)[""]
     return LanguageOnly(shown_name(encoder.name), accuracy, credit, scores.argmax(axis=1))
-
-
-def bootstrap_means(credits: dict[str, FloatArray], resamples: int, seed: int) -> dict[str, Interval]:
-    """Returns the mean of each array with a percentile bootstrap interval, all from the same resamples.
-
-    Args:
-        credits: Equally long arrays; where a value is NaN it is left out of the mean.
-        resamples: How many resamples; 0 for no intervals.
-        seed: The same seed gives the same resamples.
-    """
-    table = np.stack(list(credits.values()), axis=1)
-    there = np.isfinite(table)
-    filled = np.where(there, table, 0.0)
-    count = there.sum(axis=0)
-    estimate = np.where(count > 0, filled.sum(axis=0) / np.maximum(count, 1), np.nan)
-    low = high = np.full(table.shape[1], np.nan)
-    if resamples:
-        rng = np.random.default_rng(seed)
-        n = len(table)
-        means = np.empty((resamples, table.shape[1]))
-        step = max(1, _CHUNK // n)
-        for start in range(0, resamples, step):
-            size = min(step, resamples - start)
-            drawn = np.stack([np.bincount(row, minlength=n) for row in rng.integers(n, size=(size, n))])
-            totals = drawn @ there
-            means[start : start + size] = np.where(totals > 0, drawn @ filled / np.maximum(totals, 1), np.nan)
-        tail = (1 - _CONFIDENCE) / 2
-        # What no resample holds has no interval.
-        some = np.isfinite(means).any(axis=0)
-        low, high = low.copy(), high.copy()
-        if some.any():
-            low[some], high[some] = np.nanquantile(means[:, some], [tail, 1 - tail], axis=0)
-    return {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(credits)}
 
 
 def _averages(fine: FloatMatrix, grouping: Grouping) -> FloatMatrix:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.lave import Lave
+from taxtune.metrics.statistics import percentiles
 from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers
 from taxtune.studies.judge.tables import (
     differences_table,
     groups_table,
-    interval,
     main_table,
     missed_table,
     paper_table,
@@ -237,9 +237,9 @@ def _numbers(names: Sequence[str], found: Correlations, count: int) -> dict[str,
         **{
             name: {
                 "rho": _plain(found.rho[i]),
-                "rho_interval": interval(found.rho_resamples[:, i]),
+                "rho_interval": percentiles(found.rho_resamples[:, i]),
                 "tau": _plain(found.tau[i]),
-                "tau_interval": interval(found.tau_resamples[:, i]),
+                "tau_interval": percentiles(found.tau_resamples[:, i]),
             }
             for i, name in enumerate(names)
         },

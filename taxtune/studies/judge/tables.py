@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.metrics.statistics import percentiles, two_sided_p
 from taxtune.studies.judge.bootstrap import Correlations
 from taxtune.studies.judge.human_ratings import RatedAnswer
 from taxtune.studies.output import Cell, Table
 from taxtune.studies.published import published
 
-__all__ = ["differences_table", "groups_table", "interval", "main_table", "missed_table", "paper_table"]
+__all__ = ["differences_table", "groups_table", "main_table", "missed_table", "paper_table"]
 
 FloatArray = NDArray[np.float64]
 
-_TAIL = 2.5  # per cent at either end: 95 % intervals
 # An answer that people call correct is missed by VQA accuracy below this (paper 4, "Does LAVE Fix VQA Accuracy's
 # Failures?").
 _MISSED = 0.5
@@ -35,15 +35,6 @@ _MAIN_COLUMNS = (
     "τ high",
     "paper 4 ρ",
 )
-
-
-def interval(resamples: FloatArray) -> tuple[float, float]:
-    """Returns the ends of the 95 % interval, over the resamples in which the correlation is defined."""
-    defined = resamples[np.isfinite(resamples)]
-    if not defined.size:
-        return float("nan"), float("nan")
-    low, high = np.percentile(defined, [_TAIL, 100 - _TAIL])
-    return float(low), float(high)
 
 
 def main_table(
@@ -76,9 +67,9 @@ def main_table(
                 int(unscored[i]),
                 float(scores[i, common].mean()),  # NaN, a dash, where the measure scored nothing
                 float(found.rho[i]),
-                *(interval(found.rho_resamples[:, i]) if np.isfinite(found.rho[i]) else (None, None)),
+                *(percentiles(found.rho_resamples[:, i]) if np.isfinite(found.rho[i]) else (None, None)),
                 float(found.tau[i]),
-                *(interval(found.tau_resamples[:, i]) if np.isfinite(found.tau[i]) else (None, None)),
+                *(percentiles(found.tau_resamples[:, i]) if np.isfinite(found.tau[i]) else (None, None)),
                 paper / 100 if isinstance(paper, float) else None,
             )
         )
@@ -117,16 +108,14 @@ def differences_table(names: Sequence[str], live: NDArray[np.int64], found: Corr
                 rows.append([names[a], names[b], None, None, None, None, None, None])
                 p_values.append(float("nan"))
                 continue
-            # The share of resamples on the far side of zero, twice; one is added, since the data are a resample too.
-            tail = min(int((change <= 0).sum()), int((change >= 0).sum()))
-            p = min(1.0, 2 * (1 + tail) / (len(change) + 1))
+            p = two_sided_p(change)
             t_test = float("nan")
             if np.ptp(change) > 0:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
                     t_test = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
             p_values.append(p)
-            rows.append([names[a], names[b], estimate, *interval(change), p, None, t_test])
+            rows.append([names[a], names[b], estimate, *percentiles(change), p, None, t_test])
     for row, adjusted in zip(rows, _holm(p_values), strict=True):
         row[6] = adjusted
     return Table(

@@ -51,9 +51,8 @@ def images_by_node(
     """
     from taxtune.data import load_examples
 
-    kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
     files: dict[int, list[Path]] = {}
-    for example in load_examples(kind, path, taxonomy, images=root, part=part, check="drawn", on_note=on_note):
+    for example in load_examples(path, taxonomy, images=root, part=part, check="drawn", on_note=on_note):
         files.setdefault(example.target, []).append(example.image)
     return files
 
@@ -139,7 +138,7 @@ def node_image_scorer(
     """
     from taxtune.data.images import check_images, load_image
     from taxtune.encoders.clip import ClipEncoder
-    from taxtune.encoders.store import stored_embeddings
+    from taxtune.encoders.vectors import stored_embeddings
 
     if not images:
         raise DataError("No node of the tree has an image.", value=text, remedy="Check --images.")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.hierarchical import HierarchicalScores, score
-from taxtune.metrics.statistics import Interval, bootstrap_scores, paired_bootstrap
+from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping.agreement import agreement_matrix
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
@@ -130,10 +130,8 @@ def _intervals(
     there = placed.nodes != UNPLACED
     if not there.any():
         return {}
-    found = bootstrap_scores(
-        taxonomy,
-        placed.nodes[there],
-        target[there],
+    found = bootstrap(
+        hierarchical_sample(taxonomy, placed.nodes[there], target[there]),
         resamples=settings.resamples,
         confidence=settings.confidence,
         seed=settings.seed,
@@ -220,11 +218,9 @@ def _differences(
         both = (a.nodes != UNPLACED) & (b.nodes != UNPLACED)
         if not both.any():
             continue
+        first, second = (hierarchical_sample(taxonomy, placed.nodes[both], target[both]) for placed in (a, b))
         found = paired_bootstrap(
-            taxonomy,
-            a.nodes[both],
-            b.nodes[both],
-            target[both],
+            (first, second),
             confidence=settings.confidence,
             resamples=settings.resamples,
             seed=settings.seed,

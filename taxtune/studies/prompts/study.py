@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import flags
-from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap_scores, paired_bootstrap
+from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import as_child, place_texts, trivial_answer
@@ -101,9 +101,10 @@ class Arrow:
 
     @property
     def reading(self) -> str:
-        """What the arrow says: a metric has moved where its interval leaves zero out."""
-        up = {name for name in ("hp", "hr") if self.differences[name].low > 0}
-        down = {name for name in ("hp", "hr") if self.differences[name].high < 0}
+        """What the arrow says: a metric has moved where its difference is significant."""
+        sure = {name: self.differences[name] for name in ("hp", "hr") if self.differences[name].significant}
+        up = {name for name, found in sure.items() if found.difference > 0}
+        down = {name for name, found in sure.items() if found.difference < 0}
         if up == {"hp", "hr"}:
             return "better in both"
         if down == {"hp", "hr"}:
@@ -265,11 +266,8 @@ def _row(
             f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
             remedy="Leave this prompt out.",
         )
-    scores = bootstrap_scores(
-        model.taxonomy,
-        placed.nodes[known],
-        model.targets[known],
-        off_tree=placed.off(known),
+    scores = bootstrap(
+        hierarchical_sample(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.off(known)),
         resamples=resamples,
         confidence=_CONFIDENCE,
         seed=seed,
@@ -291,18 +289,18 @@ def _arrow(name: str, model: PromptedModel, start: str, end: str, resamples: int
         )
     targets = model.targets[both]
     options: dict[str, Any] = {"resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
-    here, there = first.nodes[both], second.nodes[both]
-    off_here, off_there = first.off(both), second.off(both)
+    here, there = (
+        hierarchical_sample(model.taxonomy, placed.nodes[both], targets, off_tree=placed.off(both))
+        for placed in (first, second)
+    )
     return Arrow(
         model=name,
         start=start,
         end=end,
         n=int(both.sum()),
-        at_start=bootstrap_scores(model.taxonomy, here, targets, off_tree=off_here, **options),
-        at_end=bootstrap_scores(model.taxonomy, there, targets, off_tree=off_there, **options),
-        differences=paired_bootstrap(
-            model.taxonomy, there, here, targets, off_tree_a=off_there, off_tree_b=off_here, **options
-        ),
+        at_start=bootstrap(here, **options),
+        at_end=bootstrap(there, **options),
+        differences=paired_bootstrap((there, here), **options),
     )
 
 
@@ -327,7 +325,7 @@ def _arrows_table(arrows: Sequence[Arrow]) -> Table:
         tuple(rows),
         notes=(
             "The other prompt minus the baseline, on the examples answered under both. A metric has moved where the "
-            "95 % interval of its paired difference leaves zero out; “precision for recall”: hP up, hR down.",
+            "p value of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
         ),
     )
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.average_precision import average_precision
-from taxtune.metrics.statistics import Interval
-from taxtune.studies.granularity.two_level import bootstrap_means
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.specificity.hard_negatives import NEGATIVES, POSITIVES
 from taxtune.studies.specificity.text_scores import ScoredTexts
@@ -56,7 +55,8 @@ def specificity(
         seed: Seed of the resampling.
     """
     precision = {(right, wrong): _precisions(scored, right, wrong) for right in POSITIVES for wrong in NEGATIVES}
-    found = bootstrap_means({f"{right} {wrong}": v for (right, wrong), v in precision.items()}, resamples, seed)
+    sample = Sample({f"{right} {wrong}": values for (right, wrong), values in precision.items()})
+    found = bootstrap(sample, resamples=resamples, seed=seed)
     means = {key: found[f"{key[0]} {key[1]}"] for key in precision}
     total = len(scored.images)
     notes = list(scored.notes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
-from taxtune.encoders.image_store import checked_images, stored_images
+from taxtune.encoders.vectors import checked_images, stored_images
 from taxtune.errors import ImageError, shortened
 from taxtune.metrics.score_store import ScoreStore
 from taxtune.studies.granularity.score_matrix import check_vectors
@@ -141,7 +141,7 @@ def _altered(
         check_vectors(encoder.name, {"altered captions": vectors})
         rows = vectors[[texts[items[i][1]] for i in fresh.tolist()]]
         values[fresh] = np.einsum("ij,ij->i", rows, images[owner[fresh]])
-        kept.put(identity, [items[i] for i in fresh.tolist()], values[fresh].tolist())
+        kept.put(identity, [(items[i], float(values[i])) for i in fresh.tolist()])
     return [values[owner == i] for i in range(len(batch))]
 
 

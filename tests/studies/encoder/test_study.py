@@ -285,7 +285,9 @@ def test_the_best_beats_every_other_one() -> None:
 
     pairs = {("a", "b"): found(0.1, 0.05, 0.2), ("a", "c"): found(0.1, 0.01, 0.2), ("b", "c"): found(0.0, -0.1, 0.1)}
     assert _best("abc", pairs, 0.05) == "a"
-    assert _best("abc", pairs | {("a", "c"): found(0.1, 0.0, 0.2)}, 0.05) == NO_EVIDENCE
+    # The p value decides, and not the interval.
+    assert _best("abc", pairs | {("a", "c"): found(0.1, 0.01, 0.2, 0.06)}, 0.05) == NO_EVIDENCE
+    assert _best("abc", pairs | {("a", "c"): found(0.1, 0.0, 0.2, 0.04)}, 0.05) == "a"
     assert _best("ab", {("a", "b"): found(-0.1, -0.2, -0.05)}, 0.05) == "b"
     # Three texts that all differ alike have an interval without width, and prove nothing.
     assert _best("ab", {("a", "b"): found(0.1, 0.1, 0.1, 0.25)}, 0.05) == NO_EVIDENCE

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from taxtune.models import Answer, Failure, Identity, Reply, Request
 from taxtune.studies.granularity.language_chat import chosen_class, language_chat
 from taxtune.studies.granularity.two_level import coarse_cut
 from taxtune.taxonomy import Taxonomy
-from taxtune.vlm.base import Answer, Failure, Identity, Reply
 
 TREE = Taxonomy(["thing", "animal", "food", "cat", "dog", "apple", "bread"], [-1, 0, 0, 1, 1, 2, 2])
 KINDS = ["fish", "food fish", "dog", "cat"]
@@ -51,7 +51,8 @@ class Replies:
     def check(self) -> list[str]:
         return []
 
-    def reply(self, prompts: Sequence[str]) -> list[Reply]:
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        prompts = [request.prompt for request in requests]
         self.prompts += prompts
         found = [next(v for k, v in self._replies.items() if f"is this: {k}?" in prompt) for prompt in prompts]
         return [Failure("down", retryable=False) if text is None else Answer(text) for text in found]

@@ -12,7 +12,7 @@ from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ModelError, TaxonomyError
 from taxtune.studies.granularity.label_prompts import LabelPrompts
 from taxtune.studies.granularity.score_matrix import ScoreMatrix
-from taxtune.studies.granularity.two_level import bootstrap_means, coarse_cut, language_only, top_one, two_level
+from taxtune.studies.granularity.two_level import coarse_cut, language_only, top_one, two_level
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
 from taxtune.taxonomy import Taxonomy
 
@@ -167,16 +167,6 @@ def test_the_two_level_report() -> None:
     assert report.as_json()["coarse_classes"][0] == {"path": "thing/animal", "fine_classes": 2}
 
 
-def test_bootstrap_means_leave_out_what_is_unscored() -> None:
-    values = np.array([1.0, 0.0, np.nan, 1.0] * 25)
-    found = bootstrap_means({"a": values, "none": np.full(100, np.nan)}, 200, seed=1)
-    assert found["a"].estimate == pytest.approx(2 / 3)
-    assert found["a"].low < 2 / 3 < found["a"].high
-    assert np.isnan(found["none"].estimate)
-    assert found["a"] == bootstrap_means({"a": values}, 200, seed=1)["a"]
-    assert np.isnan(bootstrap_means({"a": values}, 0, seed=1)["a"].low)
-
-
 def test_images_of_no_fine_class_are_an_error() -> None:
     tree = Taxonomy(["r", "a", "b", "c", "d", "x", "y", "z"], [-1, 0, 0, 0, 0, 1, 2, 3])
     # Images of d alone with one more: all outside the coarse classes a and b.
@@ -193,18 +183,6 @@ def test_coarse_classes_of_one_name_share_the_credit() -> None:
     assert result.credit.tolist() == [0.5, 0.5]
     report = language_report([result], tree, grouping, {})
     assert report.notes == ("Coarse classes that share a name cannot be told apart, and share the credit: 'dish' (2).",)
-
-
-def test_what_no_resample_holds_has_no_interval() -> None:
-    rare = np.array([1.0, math.nan, math.nan, math.nan])
-    none = np.full(4, math.nan)
-    for seed in range(6):
-        found = bootstrap_means({"rare": rare, "none": none}, 1, seed)
-        assert found["rare"].estimate == 1
-        assert found["rare"].low in (1, pytest.approx(math.nan, nan_ok=True))
-        assert math.isnan(found["none"].estimate)
-        assert math.isnan(found["none"].low)
-    assert math.isnan(bootstrap_means({"none": none}, 5, 0)["none"].high)
 
 
 def test_a_model_without_a_vector_for_a_name_is_refused() -> None:

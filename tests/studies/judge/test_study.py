@@ -9,9 +9,9 @@ from scipy import stats
 
 from taxtune.errors import DataError
 from taxtune.metrics.registry import PairwiseMeasure, make_measure
+from taxtune.metrics.statistics import percentiles
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers
 from taxtune.studies.judge.study import JudgeSettings, Rater, judge_study, score_answers
-from taxtune.studies.judge.tables import interval
 from taxtune.studies.output import Table
 
 FAST = JudgeSettings(resamples=200, seed=1)
@@ -223,8 +223,8 @@ def test_names_are_needed_once() -> None:
 
 
 def test_an_interval_leaves_out_undefined_resamples() -> None:
-    assert interval(np.array([0.0, np.nan, 1.0])) == pytest.approx((0.025, 0.975))
-    assert np.isnan(interval(np.array([np.nan]))).all()
+    assert percentiles(np.array([0.0, np.nan, 1.0])) == pytest.approx((0.025, 0.975))
+    assert np.isnan(percentiles(np.array([np.nan]))).all()
 
 
 def test_the_figure_is_drawn(tmp_path: Path) -> None:

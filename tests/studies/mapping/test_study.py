@@ -12,7 +12,7 @@ from PIL import Image
 from taxtune.errors import DataError, MapperError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import MEASURES, MeasureKind, MeasureSettings
-from taxtune.metrics.statistics import bootstrap_scores
+from taxtune.metrics.statistics import bootstrap, hierarchical_sample
 from taxtune.studies.mapping import study
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.report import run_mapping
@@ -24,7 +24,7 @@ from tests.studies.measures import KIND, UNSCORED, Words
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES, KIND.kind, KIND)  # type: ignore[misc]
+    monkeypatch.setitem(MEASURES, KIND.kind, KIND)
 
 
 def placed_by_hand(
@@ -104,7 +104,7 @@ def test_intervals_are_the_bootstrap_s(birds: Taxonomy) -> None:
     settings = MappingSettings(("words",), resamples=300, seed=5)
     report = run_mapping(birds, FOUR, settings)
     found = row(report, "mapping-intervals", "Words")
-    expected = bootstrap_scores(birds, [4, 1, 3, 4], FOUR.targets, resamples=300, seed=5)
+    expected = bootstrap(hierarchical_sample(birds, [4, 1, 3, 4], FOUR.targets), resamples=300, seed=5)
     assert (found["hF low"], found["hF high"]) == (expected["hf"].low, expected["hf"].high)
     # The share that is acceptable, against drawing the four answers 20,000 times.
     rng = np.random.default_rng(0)
@@ -231,8 +231,8 @@ def make_pictures(model: str | None, settings: MeasureSettings) -> Pictures:
 
 
 def test_measures_that_look_at_images(birds: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = MeasureKind("pictures", "Pictures", "", "", f"{__name__}:make_pictures", needs=("image",))
-    monkeypatch.setitem(MEASURES, "pictures", kind)  # type: ignore[misc]
+    kind = MeasureKind("pictures", "Pictures", "", "", make_pictures, needs=("image",))
+    monkeypatch.setitem(MEASURES, "pictures", kind)
     Image.new("RGB", (16, 16), "red").save(tmp_path / "a.png")
     Image.new("RGB", (16, 16), "black").save(tmp_path / "b.png")
     rows = [("it", 8, set(), None), ("it", 4, set(), None)]

@@ -10,7 +10,7 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
-from taxtune.metrics import paired_bootstrap
+from taxtune.metrics import hierarchical_sample, paired_bootstrap
 from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import StudyReport
 from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel, place_prompts, prompts_study
@@ -50,7 +50,8 @@ def test_differences_are_the_paired_bootstrap_on_what_both_answered(birds: Taxon
     given = model(birds, one=prompt(*one.tolist()), two=prompt(*two.tolist()))
     report = prompts_study({"m": given}, resamples=300, seed=4)
     both = (one >= 0) & (two >= 0)
-    expected = paired_bootstrap(birds, two[both], one[both], given.targets[both], resamples=300, seed=4)
+    second, first = (hierarchical_sample(birds, nodes[both], given.targets[both]) for nodes in (two, one))
+    expected = paired_bootstrap((second, first), resamples=300, seed=4)
     shown = {row["metric"]: row for row in records(report, "differences")}
     for metric, name in (("hp", "hP"), ("hr", "hR"), ("hf", "hF"), ("accuracy", "accuracy")):
         assert shown[name]["difference"] == expected[metric].difference

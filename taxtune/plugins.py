@@ -1,0 +1,62 @@
+"""What other packages add to taxtune: entry points, found by group and name.
+
+The groups are `taxtune.proposers`, `taxtune.vlms`, `taxtune.objectives`, `taxtune.measures` and `taxtune.readers`. A
+package declares what it adds in its own `pyproject.toml`:
+
+    [project.entry-points."taxtune.proposers"]
+    greedy = "my_package.proposers:Greedy"
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from taxtune.errors import TaxtuneError
+
+__all__ = ["find_plugin", "names_near", "plugin_names"]
+
+
+def plugin_names(group: str) -> list[str]:
+    """Returns the names that installed packages add to a group, sorted; nothing is imported."""
+    from importlib.metadata import entry_points
+
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def find_plugin(group: str, name: str) -> Any:
+    """Returns what an installed package adds to a group under a name, or None.
+
+    Args:
+        group: The group of entry points, such as "taxtune.proposers".
+        name: The name.
+
+    Raises:
+        TaxtuneError: If two packages add the same name, or what the name stands for cannot be imported.
+    """
+    from importlib.metadata import entry_points
+
+    found = {point.value: point for point in entry_points(group=group, name=name)}
+    if not found:
+        return None
+    if len(found) > 1:
+        raise TaxtuneError(
+            f"Several packages add {name!r} to {group}: {', '.join(sorted(found))}.",
+            remedy="Uninstall all but one of them.",
+        )
+    (point,) = found.values()
+    try:
+        return point.load()
+    except Exception as error:
+        package = point.dist.name if point.dist is not None else "a package"
+        raise TaxtuneError(
+            f"{name!r}, which {package} adds to {group}, cannot be loaded: {error}.", value=point.value
+        ) from error
+
+
+def names_near(name: str, known: Iterable[str]) -> str:
+    """Returns the remedy for a name that is not known: the nearest one that is, and all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    return (f"Did you mean {near[0]!r}? " if near else "") + f"There are {', '.join(known)}."

@@ -1,0 +1,271 @@
+"""The outputs of every command that computes something, compared with files that hold them as they were.
+
+Everything goes through the command line, whose options stay when what is behind them changes. Inputs lie in `inputs/`
+and are nobody else's. To take over a change that is meant: `pytest tests/golden --update-golden`, and read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taxtune.wordnet import find_wordnet
+from tests.golden.golden import Golden
+from tests.servers import OpenAIServer
+
+DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
+INAT21 = "inat21/inat2021-categories.csv"
+
+
+def test_compare_on_the_field_guide(golden: Golden) -> None:
+    settings = "data.count=60 data.tuning=12 data.heldout=30 iterations=4 vlm.batch_size=16"
+    sets = " ".join(f"--set {setting}" for setting in settings.split())
+    golden.case(
+        "compare",
+        f"compare fieldguide --out out {sets}",
+        # Nothing is left to do, and the same is printed.
+        f"compare fieldguide --out out --resume {sets}",
+        f"evaluate fieldguide --template out/winner-hp.j2 --split tuning --out out --json {sets}",
+        "study prompts tuned=out/hp --resamples 50 --json",
+    )
+
+
+# What each command is given: its options as a user types them, in the folder of inputs. Each case prints once as people
+# read it and writes its tables, or prints JSON.
+CASES = {
+    "score": (
+        "score predicted.csv -t birds.csv --resamples 100 --json",
+        "score bold.csv -t birds.csv --resamples 100 --seed 3 --frequencies frequencies.csv --smoothing 0.5",
+        "score bold.csv -t birds.csv --resamples 50 --root Aves --off-tree-as root "
+        "--frequencies targets --smoothing 1 --json",
+        "score careful.csv -t birds.csv --resamples 50 --empty abstain --preset paper-listing --json",
+    ),
+    "measure": (
+        "measure measured.jsonl --resamples 100 --out out",
+        "measure measured.jsonl --resamples 50 -m cider -m cider-d -m text-inclusion -m text-inclusion-literal "
+        "-m vqa-accuracy --json",
+    ),
+    "diagnose": (
+        "diagnose bold.csv -t birds.csv --least 1 --resamples 100 --out out",
+        "diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out --resamples 50 --json",
+        "diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --resamples 50 --json",
+        "diagnose guesses.jsonl -t birds.csv --guesses join --frequencies frequencies.csv "
+        "--smoothing 1 --resamples 50 --json",
+    ),
+    "place": (
+        "place --input csv bold.csv -t birds.csv",
+        "place --input csv terse.csv -t birds.csv --preset paper-listing --json --root Aves",
+    ),
+    "taxonomy-check": ("taxonomy check birds.csv", "taxonomy check birds.csv --json"),
+    "taxonomy-convert": (
+        "taxonomy convert birds.csv birds-edges.csv --to edges",
+        "taxonomy convert birds-edges.csv birds.json",
+        "taxonomy convert birds.json birds.ttl",
+        "taxonomy convert birds.ttl again.csv --to paths",
+        "taxonomy show again.csv thrush",
+    ),
+    "taxonomy-build": (
+        "taxonomy build graph.csv --out built.csv --report dropped.jsonl",
+        "taxonomy build graph.csv --out joined.csv --join-roots all --cycles fewest-edges --leave-out bird --lift "
+        "--json",
+    ),
+    "taxonomy-enrich": (
+        "taxonomy enrich birds.csv --source inflection --source short --out proposals.csv",
+        "taxonomy enrich birds.csv --apply proposals.csv --out better.csv",
+    ),
+    "study-ranking": (
+        "study ranking careful=careful.csv bold.csv terse.csv -t birds.csv --resamples 100 --out out",
+        "study ranking careful.csv bold.csv terse.csv -t birds.csv --root Passeriformes --resamples 50 --json",
+        "study ranking guesses.jsonl --guess 1 --guess top-3 --guess all -t birds.csv --resamples 50 --json",
+        "study ranking --scores paper1-table4 --json",
+        "study ranking --scores paper1-table5 --json",
+    ),
+    "study-prompts": (
+        "study prompts m:careful=careful.csv m:bold=bold.csv m:terse=terse.csv -t birds.csv --resamples 100 --out out",
+        "study prompts m:careful=careful.csv m:bold=bold.csv -t birds.csv --root Aves --baseline bold "
+        "--resamples 50 --json",
+    ),
+    "study-correlation": (
+        "study correlation -t builtin:fieldguide --pairs 60 --out out --save-pairs pairs.csv",
+        "study correlation -t birds.csv --pairs 40 --farthest 4 --root Aves --draw steps "
+        "--labels canonical -m meteor --json",
+    ),
+    "study-encoder": (
+        "study encoder -t birds.csv -e lexical -e again=lexical --answers placed.csv --resamples 100 --out out",
+        "study encoder -t birds.csv --root Aves --by depth --per-level 3 --metric hp --seed 2 --resamples 50 --json",
+    ),
+    "study-mapping": (
+        "study mapping placed.csv -t birds.csv --resamples 100 --out out",
+        "study mapping placed.csv -t birds.csv --root Aves -m lexical -m rouge-1 --ties random --names common "
+        "--resamples 50 --json",
+    ),
+    "study-judge": (
+        "study judge rated.jsonl --resamples 100 --by model --category kind --out out",
+        "study judge rated.jsonl -m exact-match -m meteor -m contained --resamples 50 --seed 9 --json",
+    ),
+    "study-specificity": (
+        "study specificity --captions coco/captions.json --instances coco/instances.json "
+        "--narratives coco/narratives.jsonl --pairs pairs.jsonl --negatives 4 --seed 1",
+        "study specificity --scored model-a.csv --scored model-b.csv --resamples 100 --out out",
+    ),
+    "study-granularity-hierarchy": (
+        "study granularity -t things.csv --scores scores.csv --scores sharper.csv --resamples 50 --out out",
+        "study granularity -t things.csv --scores scores.csv --trivial leave-out --resamples 20 --seed 1 --json",
+    ),
+    "study-granularity-captions": (
+        "study granularity -t things.csv --scores scores.csv --captions captions.txt --resamples 20 --out out",
+    ),
+    "study-granularity-two-level": (
+        "study granularity -t things.csv --form two-level --coarse-level 1 --scores scores.csv "
+        "--resamples 50 --out out",
+        "study granularity -t things.csv --form two-level --coarse animal --coarse food --coarse tool "
+        "--scores embedded.npz --resamples 20 --json",
+    ),
+    "study-granularity-frequency": (
+        "study granularity -t things.csv --form frequency --captions captions.txt --out out",
+        "study granularity -t things.csv --form frequency --captions more-captions.jsonl --caption-column text --json",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_commands_print_and_write(golden: Golden, name: str) -> None:
+    embedded(golden.folder / "embedded.npz")
+    golden.case(name, *CASES[name])
+
+
+def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
+    golden.case("taxonomy-check-broken", "taxonomy check broken.csv", "taxonomy check broken.csv --json", code=2)
+
+
+def embedded(file: Path) -> None:
+    """Writes scores with the embeddings that they are of, which a model would have made."""
+    fine = ("cat", "dog", "apple", "bread", "saw", "file")
+    labels = ("animal", "food", "tool", *fine)
+    random = np.random.default_rng(0)
+    texts = random.normal(size=(len(labels), 8))
+    images = random.normal(size=(12, 8)) + texts[[3 + i % 6 for i in range(12)]]
+    texts, images = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (texts, images))
+    np.savez(
+        file,
+        scores=images @ texts.T,
+        labels=np.array(labels),
+        targets=np.array([fine[i % 6] for i in range(12)]),
+        image_embeddings=images,
+        label_embeddings=texts,
+    )
+
+
+# -- chat models ------------------------------------------------------------------------------------------------------
+
+
+def rated(request: dict[str, Any]) -> str:
+    """Rates an answer as a judge does; one reply holds no rating."""
+    answer = request["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1].split("\n")[0].strip('"')
+    rating = {"cat": "Rating: 3", "kitty": "Rating: 3", "a mammal": "Rating: 2", "dog": "Rating: 1"}.get(answer, "Hm.")
+    return f"The candidate says {answer}.\n{rating}"
+
+
+def test_judges(golden: Golden) -> None:
+    with OpenAIServer(rated) as server:
+        model = f"--judge openai/judge --api-base {server.api_base} --cache-dir ../cache --concurrency 1"
+        golden.case(
+            "study-judge-lave",
+            f"study judge rated.jsonl {model} --resamples 50 --out out",
+            f"study judge rated.jsonl {model} --ablations --caption-column caption --resamples 20 --json",
+        )
+
+
+def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None:
+    kinds = {"cat": "animal", "dog": "food", "apple": "It is food.", "bread": "food", "saw": "tool", "file": "paper"}
+
+    def reply(request: dict[str, Any]) -> str:
+        content = request["messages"][-1]["content"]
+        return next(kind for thing, kind in kinds.items() if f"is this: {thing}?" in content)
+
+    with OpenAIServer(reply) as server:
+        golden.case(
+            "study-granularity-language",
+            "study granularity -t things.csv --form language --coarse-level 1 --model llm:openai/chat --resamples 20 "
+            f"--api-base {server.api_base} --cache-dir ../cache --concurrency 1 --out out",
+        )
+
+
+# -- placements -------------------------------------------------------------------------------------------------------
+
+
+def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[str, Any]]:
+    """Returns what `taxtune place` says of each answer."""
+    file = golden.folder / "answers-to-place.jsonl"
+    file.write_text("".join(json.dumps({"answer": answer}) + "\n" for answer in answers), encoding="utf-8")
+    return [json.loads(line) for line in golden.run(f"place -t '{tree}' --json '{file}'").splitlines()]
+
+
+def row(place: dict[str, Any]) -> list[str]:
+    """Returns the path, the stage, the confidence and what else is said of a placement."""
+    confidence = "" if place["confidence"] is None else repr(place["confidence"])
+    said = " ".join(name for name in ("abstained", "off_tree") if place[name])
+    return ["/".join(place["path"]), place["stage"], confidence, said]
+
+
+def table(rows: Iterable[Iterable[object]]) -> str:
+    return "".join("\t".join(map(str, cells)) + "\n" for cells in rows)
+
+
+@pytest.fixture(params=["without WordNet", "with WordNet"])
+def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The end of the golden files' folder: whether WordNet is there. What needs it is skipped where it is not."""
+    if request.param == "without WordNet":
+        return "without-wordnet"
+    monkeypatch.delenv("TAXTUNE_WORDNET")
+    found = find_wordnet()
+    if found is None or found.source != "WordNet 3.0":
+        pytest.skip("the placements were made with WordNet 3.0, which is not installed")
+    return "with-wordnet"
+
+
+def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
+    answers: dict[str, list[str]] = {}
+    for part in ("first.jsonl", "second.jsonl"):
+        for line in (DOMAINS / part).read_text("utf-8").splitlines():
+            record = json.loads(line)
+            answers.setdefault(record["tree"], []).append(record["answer"])
+    folder = f"place-domains-{known}"
+    held = {}
+    for tree, texts in answers.items():
+        placed = placements(golden, DOMAINS / "trees" / tree, texts)
+        rows = [[place["answer"], *row(place), place["evidence"]] for place in placed]
+        held[f"{folder}/{Path(tree).stem}.tsv"] = table(rows)
+    golden.compare(held, folder)
+
+
+def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Path) -> None:
+    """The answers are other people's: a digest stands for each of them, and for the evidence, which is part of it."""
+    answers: dict[str, dict[str, None]] = {}
+    for file in sorted((shared_data / "answers").glob("*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            record = json.loads(line)
+            tree = INAT21
+            if "tree" in record:
+                tree = f"trees/{record['tree']}"
+            elif record.get("domain") in ("aircraft", "car196"):
+                tree = "trees/vehicles.csv"
+            texts = record["answer"] if isinstance(record["answer"], list) else [record["answer"]]
+            answers.setdefault(tree, {}).update(dict.fromkeys(texts))
+    folder = f"place-shared-{known}"
+    held = {}
+    for tree, distinct in sorted(answers.items()):
+        placed = placements(golden, shared_data / tree, distinct)
+        rows = [[digest(place["answer"]), *row(place), digest(place["evidence"])] for place in placed]
+        held[f"{folder}/{Path(tree).stem}.tsv.gz"] = table(rows)
+    golden.compare(held, folder)
+
+
+def digest(text: str | None) -> str:
+    return "" if text is None else f"{zlib.crc32(text.encode('utf-8')):08x}"
