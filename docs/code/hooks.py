@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import taxtune
 from griffe import Docstring
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -107,11 +108,14 @@ def _table(model: type[BaseModel]) -> Iterator[str]:
             continue
         if sections := list(_models(field.annotation)):
             kind, default = f"[section](#{name})", "*required*" if field.is_required() else ""
-            if len(sections) == 1:
-                described.setdefault(name, _summary(sections[0]))
+            described.setdefault(name, " Or: ".join(_summary(section) for section in sections))
         else:
             kind, default = f"`{_type(field)}`".replace("|", "\\|"), _default(field)
+        if name == "kind" and name not in described and field.description is None:
+            described[name] = "Which form of the section this is."
         meaning = " ".join((field.description or described.get(name, "")).split()).replace("|", "\\|")
+        if not meaning:
+            raise PluginError(f"{model.__name__}.{name} says nothing about itself: add it to the class's docstring")
         yield f"| `{name}` | {kind} | {default} | {meaning} |"
 
 
