@@ -2,7 +2,7 @@
 #   docker build -t taxtune .
 #   docker run --rm -v "$PWD":/data taxtune tune dishes.yaml
 # For a GPU, start from an image with CUDA and run with --gpus all. This file has not been built where it was written,
-# for lack of a Docker daemon; its commands were run by hand in a virtual environment.
+# for lack of a Docker daemon; installing the package with its prompts and recipes was tried with Python 3.12.
 FROM python:3.12-slim
 
 # WordNet, which the mapper uses where it is installed.

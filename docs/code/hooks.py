@@ -65,6 +65,7 @@ def api_page() -> str:
         if not name.startswith("__"):
             package = (getattr(getattr(taxtune, name), "__module__", "") + ".").split(".")[1]
             by_package.setdefault(package, []).append(name)
+    by_package.get("api", []).sort(key=lambda name: name != "tune")
     order = [*API_TITLES, *sorted(set(by_package) - set(API_TITLES))]
     lines = [API_INTRO]
     for package in order:
