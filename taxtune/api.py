@@ -294,7 +294,9 @@ def tune(
     folder, name = _folder(out, name, "tune")
     if not resume:
         # Before images are read, which may take minutes.
-        check_unused(folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage)
+        check_unused(
+            folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage
+        )
     with _shown(progress) as display:
         made = make_experiment(
             taxonomy=taxonomy,

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
 
-from taxtune.fieldguide import IMAGES
-
 from taxtune.errors import TaxtuneError
+from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",

@@ -220,8 +220,9 @@ class Store(ABC, Generic[Item, Value]):
                 db.execute(f"PRAGMA user_version = {self.version}")
         except BaseException:
             db.close()
-            if self.precious and self._made:  # on a full disk: an empty file is no use to anyone
-                self._remove()
+            with contextlib.suppress(OSError):  # on a full disk: an empty file is no use to anyone
+                if self.precious and self._made and self.path.stat().st_size == 0:
+                    self._remove()
             raise
         return db
 

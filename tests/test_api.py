@@ -105,7 +105,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
     assert "on 12 held-out" in run._repr_html_().lower()
     for wrong in ("loser", 9):
-        with pytest.raises(DataError, match="There (are|is) no"):
+        with pytest.raises(DataError, match=r"There (are|is) no"):
             run.answers(wrong)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taxtune.authoring.forms import forms
 from taxtune.authoring.proposals import AMBIGUOUS, Proposal
@@ -49,6 +49,28 @@ class Enrichment:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     suggestions: Suggestions | None = None
+
+    def as_dict(self, taxonomy: Taxonomy) -> dict[str, Any]:
+        """Returns all of it as plain values, with the nodes' paths on the tree."""
+        said = self.suggestions
+        return {
+            "nodes": len(taxonomy),
+            "sources": self.counts,
+            "notes": self.notes,
+            "unread": said.unread if said else [],
+            "failed": said.failed if said else [],
+            "proposals": [
+                {
+                    "node": list(taxonomy.path(row.node)),
+                    "alias": row.name,
+                    "kind": row.kind,
+                    "source": row.source,
+                    "mark": row.mark,
+                    "comment": row.comment,
+                }
+                for row in self.proposals
+            ],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from taxtune.authoring.replies import UnreadError, read_json
+from taxtune.authoring.replies import UnreadError, read_json, render_prompt
 from taxtune.models import Answer, AnswerStore, Model, Request, ask
-from taxtune.resources import prompts_dir
 from taxtune.tables import clean
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -85,9 +84,6 @@ def suggest_names(
 
 
 def _prompt(taxonomy: Taxonomy, group: list[int]) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(prompts_dir() / "authoring"), undefined=StrictUndefined)
     kinds = [
         {
             "label": taxonomy.labels[node],
@@ -97,7 +93,7 @@ def _prompt(taxonomy: Taxonomy, group: list[int]) -> str:
         for node in group
     ]
     above = taxonomy.path(int(taxonomy.parents[group[0]]))
-    return environment.get_template("names.j2").render(above=above, kinds=kinds, most=NAMES)
+    return render_prompt("names.j2", above=above, kinds=kinds, most=NAMES)
 
 
 def _read(reply: str, group: list[int]) -> dict[int, list[str]]:

@@ -8,6 +8,7 @@ import typer
 
 from taxtune.cli.interrupts import keep_work
 from taxtune.cli.options import (
+    ANSWERS_HELP,
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
@@ -41,16 +42,22 @@ from taxtune.cli.options import (
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
+    from taxtune.answers import AnswerTable
     from taxtune.metrics.diagnosis import MeasuredType
     from taxtune.metrics.registry import MeasureSettings
-    from taxtune.studies.answer_files import AnswerFile
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["diagnose"]
 
 
 def diagnose(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV or JSONL with answers and their targets.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help=ANSWERS_HELP.format("columns answer and target"),
+        ),
+    ],
     taxonomy: TaxonomyOption,
     format: FormatOption = "auto",
     root: RootOption = None,
@@ -106,14 +113,14 @@ def diagnose(
     """Print error types with counts and costs in hP and hR, all scores, also by rank, worst clades and examples."""
     from dataclasses import replace
 
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.matching import excluded_records
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics.frequencies import make_information
     from taxtune.metrics.registry import MeasureSettings, split_spec
-    from taxtune.studies.answer_files import Columns, read_answer_file
     from taxtune.studies.both_trees import both_trees_table, read_part
     from taxtune.studies.diagnosis.study import diagnose as find
     from taxtune.studies.diagnosis.study import report_of
-    from taxtune.studies.matching import excluded_records
     from taxtune.studies.output import publish
     from taxtune.studies.placing import as_child, place_texts
     from taxtune.studies.progress import progress
@@ -140,16 +147,18 @@ def diagnose(
             )
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
     tree, part = read_part(taxonomy, format, root)
-    answers = read_answer_file(
-        file,
-        tree,
-        columns=Columns(answer, target, id),
+    schema = AnswerSchema(
+        answer=answer,
+        target=target,
+        id=id,
         where=pairs(where, "--where"),
         guesses=guesses,  # type: ignore[arg-type]
         off_tree=off_tree,  # type: ignore[arg-type]
         missing=missing,  # type: ignore[arg-type]
+        taxonomy=tree,
         part=part,
     )
+    answers = read_answers(file, schema)
     targets = [row.target for row in answers.rows]
     information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
     keep_work((similarity, inclusion, concept))
@@ -229,7 +238,7 @@ def diagnose(
 
 def _by_measures(
     tree: Taxonomy,
-    answers: AnswerFile,
+    answers: AnswerTable,
     specs: tuple[str, str],
     asked: tuple[str | None, str | None],
     thresholds: tuple[float, float],
@@ -266,7 +275,7 @@ def _by_measures(
     return classify_by_measures(*scores, high=high, near=near), identities, notes
 
 
-def _questions(answers: AnswerFile, measure: str, question: str | None, column: str | None) -> list[str]:
+def _questions(answers: AnswerTable, measure: str, question: str | None, column: str | None) -> list[str]:
     """Returns the prompt that was asked for each answer.
 
     Raises:

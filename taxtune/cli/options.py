@@ -9,13 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taxtune.errors import DataError
 
+if TYPE_CHECKING:
+    from taxtune.models import Model
+
 __all__ = [
+    "ANSWERS_HELP",
     "AnswerColumnOption",
     "ApiBaseOption",
     "BatchSizeOption",
@@ -31,6 +35,7 @@ __all__ = [
     "GuessesOption",
     "IdColumnOption",
     "ImageRootOption",
+    "InputOption",
     "JsonOption",
     "JsonRowsOption",
     "MissingKeptOption",
@@ -41,6 +46,7 @@ __all__ = [
     "OffTreeOption",
     "OtherGuessesOption",
     "OutOption",
+    "PlaceRootOption",
     "PresetOption",
     "QuestionColumnOption",
     "ResamplesOption",
@@ -57,9 +63,11 @@ __all__ = [
     "check_out",
     "choice",
     "measure_option",
+    "missing_answers",
     "note",
     "pairs",
     "taxonomy_option",
+    "text_model",
 ]
 
 # -- the taxonomy -----------------------------------------------------------------------------------------------------
@@ -102,6 +110,10 @@ RootOption = Annotated[
         "the whole taxonomy are reported as well.",
     ),
 ]
+PlaceRootOption = Annotated[
+    str | None,
+    typer.Option("--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."),
+]
 RootLabelOption = Annotated[
     str | None,
     typer.Option(
@@ -117,6 +129,13 @@ EnglishNamesOption = Annotated[
 # -- files of answers -------------------------------------------------------------------------------------------------
 
 
+#: Takes the columns that the command needs.
+ANSWERS_HELP = (
+    "CSV, XLSX, Parquet or JSONL with the {}; a run as RUN, RUN:baseline or RUN:N; or what lmms-eval, "
+    "VLMEvalKit or inspect_ai logged."
+)
+
+
 def _column(option: str, text: str) -> Any:
     return typer.Option(option, metavar="COLUMN", help=text)
 
@@ -128,6 +147,14 @@ TargetColumnOption = Annotated[
 NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
 IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
 QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
+InputOption = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        help="text, csv, jsonl, json, xlsx, parquet, lmms-eval, vlmevalkit or inspect; auto goes by the file's name "
+        "and its content, and stdin is text.",
+    ),
+]
 WhereOption = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows with this value; may be repeated."),
@@ -307,6 +334,46 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
     if value not in allowed:
         raise DataError(f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}.")
     return value
+
+
+def text_model(
+    name: str, max_tokens: int, *, api_base: str | None, device: str, batch_size: int, concurrency: int = 8
+) -> Model:
+    """Returns the chat model that an option names, with what it has to say printed as notes.
+
+    Raises:
+        TaxtuneError: If there is no such model, or it cannot be used.
+    """
+    from taxtune.models import ModelSettings, check_model, make_model
+
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=max_tokens,
+        api_base=api_base,
+        concurrency=concurrency,
+        device=device,
+        batch_size=batch_size,
+        on_note=note,
+    )
+    model = make_model(name, settings)
+    for said in check_model(model):
+        note(said)
+    return model
+
+
+def missing_answers(empty: str) -> dict[str, Any]:
+    """Returns what an `AnswerSchema` says of answers that are not there, as `--empty` says it.
+
+    Raises:
+        DataError: If it cannot be meant so.
+    """
+    missing = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
+    if empty not in missing:
+        raise DataError(
+            "There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(missing)}."
+        )
+    option = "--empty leave-out (the call failed) or --empty abstain (the model said nothing)"
+    return {"missing": missing[empty], "missing_option": option}
 
 
 def check_out(out: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,7 @@ from taxtune.cli.options import (
     TaxonomyArgument,
     choice,
     note,
+    text_model,
 )
 from taxtune.cli.taxonomy_build import bars, keep
 from taxtune.errors import DataError
@@ -126,21 +127,10 @@ def enrich(
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
-        from taxtune.models import ModelSettings, check_model, make_model, open_replies
+        from taxtune.models import open_replies
 
         keep_replies()
-        settings = ModelSettings(
-            task="text-generation",
-            max_tokens=4096,
-            api_base=api_base,
-            concurrency=concurrency,
-            device=device,
-            batch_size=batch_size,
-            on_note=note,
-        )
-        model = make_model(llm, settings)
-        for said in check_model(model):
-            note(said)
+        model = text_model(llm, 4096, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size)
         store = open_replies(cache_dir)
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)
@@ -172,25 +162,7 @@ def _publish(tree: Taxonomy, found: Enrichment, text: str, out: Path | None, as_
                 labels = sum(len(one["labels"]) for one in some)
                 note(f"{len(some):,} {what}: nothing is proposed for {labels:,} nodes. The first: {some[0]['reason']}")
     if as_json:
-        facts: dict[str, Any] = {
-            "nodes": len(tree),
-            "sources": found.counts,
-            "notes": found.notes,
-            "unread": said.unread if said else [],
-            "failed": said.failed if said else [],
-            "proposals": [
-                {
-                    "node": list(tree.path(row.node)),
-                    "alias": row.name,
-                    "kind": row.kind,
-                    "source": row.source,
-                    "mark": row.mark,
-                    "comment": row.comment,
-                }
-                for row in found.proposals
-            ],
-        }
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        print(json.dumps(found.as_dict(tree), ensure_ascii=False, indent=2))
         return
     # The proposals may be what standard output is for.
     stream = sys.stderr if out is None else sys.stdout

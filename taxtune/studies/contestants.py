@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
+from taxtune.answers import AnswerSchema, AnswerTable, read_answers, split_by
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile, Columns, read_answer_file, split_by
 from taxtune.studies.guesses import guess_name, with_guess
-from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["Reading", "named_paths", "read_models", "read_prompts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How answer files are read: see `taxtune.studies.answer_files.read_answer_file`."""
-
-    columns: Columns = field(default_factory=Columns)
-    where: Mapping[str, str] = field(default_factory=dict)
-    guesses: Literal["first", "join"] = "first"
-    off_tree: Literal["error", "leave-out"] = "error"
-    missing: Literal["error", "keep", "leave-out"] = "keep"
-    part: Domain | None = None
-
-    def read(self, path: str, taxonomy: Taxonomy, by: Sequence[str] = ()) -> AnswerFile:
-        """Returns the rows of one file."""
-        return read_answer_file(
-            path,
-            taxonomy,
-            columns=self.columns,
-            where=self.where,
-            by=by,
-            guesses=self.guesses,
-            off_tree=self.off_tree,
-            missing=self.missing,
-            part=self.part,
-        )
+__all__ = ["named_paths", "read_models", "read_prompts"]
 
 
 def named_paths(arguments: Sequence[str]) -> dict[str, str]:
@@ -66,14 +38,13 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_models(
-    arguments: Sequence[str], taxonomy: Taxonomy, reading: Reading, *, by: str | None = None, guess: Sequence[str] = ()
-) -> dict[str, AnswerFile]:
+    arguments: Sequence[str], schema: AnswerSchema, *, by: str | None = None, guess: Sequence[str] = ()
+) -> dict[str, AnswerTable]:
     """Returns the answers of each model.
 
     Args:
         arguments: NAME=FILE, or a file alone.
-        taxonomy: The tree that the targets are on.
-        reading: How the files are read.
+        schema: How the files are read.
         by: A column that parts the one file into models.
         guess: Choices of guesses (see `taxtune.studies.guesses`) that part every model into one for each choice.
 
@@ -82,9 +53,9 @@ def read_models(
     """
     files = named_paths(arguments)
     if by is None:
-        models = {name: reading.read(path, taxonomy) for name, path in files.items()}
+        models = {name: read_answers(path, schema) for name, path in files.items()}
     else:
-        models = split_by(reading.read(_only(files, "--by"), taxonomy, (by,)), by)
+        models = split_by(read_answers(_only(files, "--by"), replace(schema, by=(by,))), by)
     if not guess:
         return models
     chosen = {}
@@ -97,18 +68,16 @@ def read_models(
 
 def read_prompts(
     arguments: Sequence[str],
-    taxonomy: Taxonomy,
-    reading: Reading,
+    schema: AnswerSchema,
     *,
     columns: tuple[str | None, str | None] = (None, None),
     guess: Sequence[str] = (),
-) -> dict[str, dict[str, AnswerFile]]:
+) -> dict[str, dict[str, AnswerTable]]:
     """Returns the answers under each prompt, by model and prompt.
 
     Args:
         arguments: MODEL:PROMPT=FILE for each file; or one file, as MODEL=FILE or alone, with columns that part it.
-        taxonomy: The tree that the targets are on.
-        reading: How the files are read.
+        schema: How the files are read.
         columns: The columns that hold the model and the prompt, None for none.
         guess: Choices of guesses that stand for prompts, for files with one answer list a row.
 
@@ -122,15 +91,15 @@ def read_prompts(
     if by_prompt is None and not guess:
         if by_model is not None:
             raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-        return _by_name(files, taxonomy, reading)
+        return _by_name(files, schema)
     if by_model is None:
         models = {
-            name: reading.read(path, taxonomy, () if by_prompt is None else (by_prompt,))
+            name: read_answers(path, replace(schema, by=() if by_prompt is None else (by_prompt,)))
             for name, path in files.items()
         }
     else:
         parting = tuple(column for column in columns if column is not None)
-        models = split_by(reading.read(_only(files, "--model-column"), taxonomy, parting), by_model)
+        models = split_by(read_answers(_only(files, "--model-column"), replace(schema, by=parting)), by_model)
     if by_prompt is not None:
         return {name: split_by(answers, by_prompt) for name, answers in models.items()}
     return {
@@ -139,8 +108,8 @@ def read_prompts(
     }
 
 
-def _by_name(files: Mapping[str, str], taxonomy: Taxonomy, reading: Reading) -> dict[str, dict[str, AnswerFile]]:
-    models: dict[str, dict[str, AnswerFile]] = {}
+def _by_name(files: Mapping[str, str], schema: AnswerSchema) -> dict[str, dict[str, AnswerTable]]:
+    models: dict[str, dict[str, AnswerTable]] = {}
     for name, path in files.items():
         model, colon, prompt = name.partition(":")
         if not colon or not model.strip() or not prompt.strip():
@@ -149,7 +118,7 @@ def _by_name(files: Mapping[str, str], taxonomy: Taxonomy, reading: Reading) -> 
                 value=f"{name}={path}",
                 remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
             )
-        models.setdefault(model, {})[prompt] = reading.read(path, taxonomy)
+        models.setdefault(model, {})[prompt] = read_answers(path, schema)
     return models
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile
 
 __all__ = ["guess_name", "with_guess"]
 
 
-def with_guess(answers: AnswerFile, guess: str) -> AnswerFile:
+def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """Returns the same rows with one guess, or several joined by ", ", as the answer.
 
     A row whose only text is a list with commas ("Boxer, Bulldog, Boxador") is taken as that list. A row that has no

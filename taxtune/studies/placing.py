@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
 from taxtune.metrics.hierarchical import score
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ class FunctionMetric:
         """Returns what the function is known by."""
         from taxtune.models import function_identity
 
-        return function_identity(self.function)
+        return dict(function_identity(self.function))
 
     def check(self) -> list[str]:
         """Has nothing to check."""

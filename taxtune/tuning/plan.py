@@ -13,7 +13,6 @@ from taxtune.recipe import LLMProposerSettings
 from taxtune.tracking.store import check_store
 from taxtune.tuning.experiment import check_baseline, label_names, trivial_scores
 from taxtune.tuning.from_recipe import Parts
-from taxtune.tuning.history import check_unused
 from taxtune.tuning.metrics import MeasureMetric
 from taxtune.tuning.objective import asks_a_model
 

@@ -181,8 +181,9 @@ def test_a_run_is_audited_on_record_and_its_report_says_so(
     # Another evaluation has files of its own, and the same verdicts.
     rows = json.loads((run / "history.jsonl").read_text().splitlines()[0])["rows"]
     judge_all(run, tmp_path / "recipe" / "tree.csv", [row["answer"] for row in rows])
-    assert run_command(monkeypatch, "audit", run, "--evaluation", "0", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["answers"] == 8
+    for named in ((run, "--evaluation", "0"), (f"{run}:0",)):
+        assert run_command(monkeypatch, "audit", *named, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["answers"] == 8
     assert json.loads((run / "audit-iteration-0.json").read_text())["answers"] == 8
     assert (run / "report.html").read_text("utf-8") == page
 
@@ -211,6 +212,7 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
         (["answers.txt", "-t", "gone.csv"], "There is no such taxonomy file."),
         (["nothing.txt", "-t", "dishes.csv"], "The file holds no answers."),
         (["answers.txt", "-t", "dishes.csv", "--evaluation", "winner"], "Only a run has evaluations."),
+        (["empty:0", "--evaluation", "1"], "The run and --evaluation both name an evaluation."),
         (["answers.txt", "-t", "dishes.csv", "--preset", "best"], "The mapper has no such preset."),
         (["answers.txt", "-t", "dishes.csv", "--similarity", "magic"], "magic"),
         (["answers.txt", "-t", "dishes.csv", "--input", "xml"], "There is no such input."),

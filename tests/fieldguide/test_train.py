@@ -30,6 +30,7 @@ def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path
     assert all(isinstance(reply, Answer) for reply in replies)
 
 
+@pytest.mark.heavy
 def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
     out, work, _ = trained
     notes: list[str] = []

@@ -120,6 +120,7 @@ tuned(session, out, resume=True)
 """
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
     """kill -9 in the middle, three times: the same history, and no answered question asked again."""
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}

@@ -6,25 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.audit.runs import run_settings
+from taxtune.audit.subject import run_settings
 from taxtune.errors import ResumeError
-from taxtune.tuning.loop import Tuner
 from tests.databases import postgresql
-from tests.tuning.toy import ToyVLM, make_session
+from tests.tuning.toy import ToyVLM, make_parts, tuned
 
 
 def test_machines_share_a_run_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = Tuner(make_session(tmp_path / "in", tmp_path / "alone"), tmp_path / "alone").run()
+    alone = tuned(make_parts(tmp_path / "in", tmp_path / "alone"), tmp_path / "alone")
     with postgresql() as url:
         monkeypatch.setenv("SECRET", "unused")
         settings = (f"storage={url.replace(':unused@', ':${SECRET}@')}", "iterations=3")
         one, two = tmp_path / "one", tmp_path / "two"
-        Tuner(make_session(tmp_path / "in", one, overrides=settings), one).run()
+        tuned(make_parts(tmp_path / "in", one, overrides=settings), one)
         vlm = ToyVLM()
         with pytest.raises(ResumeError, match=r"already holds a tuning run called 'toy-hp'"):
-            Tuner(make_session(tmp_path / "in", two, vlm, settings), two).run()
-        session = make_session(tmp_path / "in", two, vlm, (settings[0],))
-        result = Tuner(session, two, resume=True).run()
+            tuned(make_parts(tmp_path / "in", two, vlm, settings), two)
+        session = make_parts(tmp_path / "in", two, vlm, (settings[0],))
+        result = tuned(session, two, resume=True)
         assert [r.template for r in result.iterations] == [r.template for r in alone.iterations]
         assert [r.scores for r in result.iterations] == [r.scores for r in alone.iterations]
         assert result.heldout[1].scores == alone.heldout[1].scores

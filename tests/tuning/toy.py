@@ -142,7 +142,8 @@ def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tu
 
 def tuned(parts: Parts, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
     """Runs what a recipe asks for."""
-    return Tuner(parts.experiment([objective] if objective else ()), folder or parts.folder, **how).run()
+    experiment = parts.experiment([objective] if objective else ())
+    return Tuner(experiment, folder or parts.folder, storage=parts.storage, **how).run()
 
 
 def compared(parts: Parts, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:

@@ -118,7 +118,6 @@ def granularity(
     concurrency: ConcurrencyOption = 8,
 ) -> None:
     """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, §4, Appendices A, B)."""
-    from taxtune.studies.answer_files import Columns
     from taxtune.studies.granularity.runs import run_granularity
     from taxtune.studies.granularity.settings import FORMS, Settings
     from taxtune.studies.output import publish
@@ -135,7 +134,7 @@ def granularity(
         answers=answers,
         captions=tuple(captions or ()),
         caption_column=caption_column,
-        columns=Columns(answer_column, target_column, id_column),
+        columns={"answer": answer_column, "target": target_column, "id": id_column},
         where=tuple(pairs(where, "--where").items()),
         guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
         off_tree=choice(off_tree, ("error", "leave-out"), "--off-tree"),  # type: ignore[arg-type]

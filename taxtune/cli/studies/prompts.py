@@ -115,25 +115,28 @@ def prompts(
     else:
         if tree is None:
             raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+        from taxtune.answers import AnswerSchema
+        from taxtune.answers.matching import align, excluded_records
         from taxtune.mapping import Mapper, MapperConfig
-        from taxtune.studies.answer_files import Columns
-        from taxtune.studies.contestants import Reading, read_prompts
-        from taxtune.studies.matching import align, excluded_records
+        from taxtune.studies.contestants import read_prompts
         from taxtune.studies.prompts.study import place_prompts
 
-        reading = Reading(
-            columns=Columns(answer=answer_column, target=target_column, id=id_column),
+        schema = AnswerSchema(
+            answer=answer_column,
+            target=target_column,
+            id=id_column,
             where=pairs(where, "--where"),
             guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
             off_tree=choice(off_tree, ("error", "leave-out"), "--off-tree"),  # type: ignore[arg-type]
             missing=choice(missing, ("keep", "error", "leave-out"), "--missing"),  # type: ignore[arg-type]
+            taxonomy=tree,
             part=part,
         )
         matching = choice(rows, ("error", "common"), "--rows")
         config = MapperConfig(preset=preset, off_tree=off_tree_as)
         keep_work([similarity])
         mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
-        read = read_prompts(files, tree, reading, columns=(model_column, prompt_column), guess=guess or ())
+        read = read_prompts(files, schema, columns=(model_column, prompt_column), guess=guess or ())
         aligned = {name: align(parts, matching) for name, parts in read.items()}  # type: ignore[arg-type]
         notes += [note for parts in read.values() for file in parts.values() for note in file.notes]
         notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
@@ -144,7 +147,7 @@ def prompts(
             "prompt_column": prompt_column,
             "guess": list(guess or ()),
             "guesses": guesses,
-            "where": reading.where,
+            "where": schema.where,
             "columns": {"answer": answer_column, "target": target_column, "id": id_column},
             "off_tree": off_tree,
             "missing": missing,

@@ -123,12 +123,12 @@ def ranking(
         raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
     from dataclasses import replace
 
+    from taxtune.answers import AnswerSchema
+    from taxtune.answers.matching import align, excluded_records
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
-    from taxtune.studies.answer_files import Columns
     from taxtune.studies.both_trees import read_part
-    from taxtune.studies.contestants import Reading, read_models
-    from taxtune.studies.matching import align, excluded_records
+    from taxtune.studies.contestants import read_models
     from taxtune.studies.ranking.study import (
         REFERENCES,
         RankingSettings,
@@ -145,8 +145,10 @@ def ranking(
         resamples=resamples,
         seed=seed,
     )
-    reading = Reading(
-        columns=Columns(answer=answer_column, target=target_column, id=id_column),
+    schema = AnswerSchema(
+        answer=answer_column,
+        target=target_column,
+        id=id_column,
         where=pairs(where, "--where"),
         guesses=choice(guesses, ("first", "join"), "--guesses"),  # type: ignore[arg-type]
         off_tree=choice(off_tree, ("error", "leave-out"), "--off-tree"),  # type: ignore[arg-type]
@@ -158,7 +160,7 @@ def ranking(
     kinds = [split_spec(spec)[0] for spec in specs]
     judges = check_kinds(kinds, question_column)
     tree, part = read_part(taxonomy, format, root)
-    answers = read_models(files or (), tree, replace(reading, part=part), by=by, guess=guess or ())
+    answers = read_models(files or (), replace(schema, taxonomy=tree, part=part), by=by, guess=guess or ())
     notes = [note for file in answers.values() for note in file.notes]
     excluded = excluded_records(answers.values())
     if unit == "example":
@@ -193,7 +195,7 @@ def ranking(
             "by": by,
             "guess": list(guess or ()),
             "guesses": guesses,
-            "where": reading.where,
+            "where": schema.where,
             "columns": {"answer": answer_column, "target": target_column, "id": id_column},
             "off_tree": off_tree,
             "missing": missing,

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from taxtune.answers import AnswerSchema, AnswerTable, Excluded, read_answers
+from taxtune.answers.matching import excluded_records
 from taxtune.data.examples import Example
 from taxtune.encoders.base import TextEncoder
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.sentence import SentenceEncoder
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile, Excluded, read_answer_file
 from taxtune.studies.granularity.caption_counts import CaptionCounts, count_captions
 from taxtune.studies.granularity.caption_files import read_captions
 from taxtune.studies.granularity.frequency_report import frequency_report, with_frequencies
@@ -33,7 +34,6 @@ from taxtune.studies.granularity.settings import Settings, check_settings, setti
 from taxtune.studies.granularity.study import Granularity, granularity, granularity_report, steps
 from taxtune.studies.granularity.two_level import LanguageOnly, coarse_cut, language_only, two_level
 from taxtune.studies.granularity.two_level_report import language_report, two_level_report
-from taxtune.studies.matching import excluded_records
 from taxtune.studies.output import StudyReport
 from taxtune.studies.progress import late_progress, progress
 from taxtune.taxonomy import Domain, read_taxonomy, restrict
@@ -143,7 +143,7 @@ def _matrices(
     settings: Settings,
     taxonomy: Taxonomy,
     part: Domain | None,
-    answers: AnswerFile | None,
+    answers: AnswerTable | None,
     note: Callable[[str], None],
 ) -> list[ScoreMatrix]:
     matrices = [read_scores(path, taxonomy, part) for path in settings.scores]
@@ -196,18 +196,18 @@ def _score_data(
         )
 
 
-def _read_answers(settings: Settings, path: Path, taxonomy: Taxonomy, part: Domain | None) -> AnswerFile:
+def _read_answers(settings: Settings, path: Path, taxonomy: Taxonomy, part: Domain | None) -> AnswerTable:
     """Returns the answers that can be embedded: an empty text has no direction."""
-    answers = read_answer_file(
-        path,
-        taxonomy,
-        columns=settings.columns,
+    schema = AnswerSchema(
+        **settings.columns,
         where=dict(settings.where),
         guesses=settings.guesses,
         off_tree=settings.off_tree,
         missing=settings.missing,
+        taxonomy=taxonomy,
         part=part,
     )
+    answers = read_answers(path, schema)
     empty = [row for row in answers.rows if not (row.answer or "").strip()]
     if empty and len(empty) == len(answers.rows):
         raise DataError("All answers are empty.", file=answers.file)
@@ -226,7 +226,7 @@ def _read_answers(settings: Settings, path: Path, taxonomy: Taxonomy, part: Doma
 
 
 def _score_answers(
-    encoder: TextEncoder, settings: Settings, taxonomy: Taxonomy, answers: AnswerFile, prompts: LabelPrompts
+    encoder: TextEncoder, settings: Settings, taxonomy: Taxonomy, answers: AnswerTable, prompts: LabelPrompts
 ) -> ScoreMatrix:
     matrix = score_texts(
         encoder,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import Columns
 from taxtune.studies.written import check_written
 
 __all__ = ["FORMS", "Settings", "check_settings", "settings_record"]
@@ -64,7 +64,7 @@ class Settings:
     answers: Path | None = None
     captions: tuple[Path, ...] = ()
     caption_column: str = "caption"
-    columns: Columns = field(default_factory=Columns)
+    columns: Mapping[str, Any] = field(default_factory=lambda: {name: name for name in ("answer", "target", "id")})
     where: tuple[tuple[str, str], ...] = ()
     guesses: Literal["first", "join"] = "first"
     off_tree: Literal["error", "leave-out"] = "error"

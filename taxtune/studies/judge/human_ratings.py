@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.records import read_records
 from taxtune.errors import DataError
-from taxtune.metrics.predictions import read_records
 
 __all__ = ["RatedAnswer", "RatedAnswers", "RatingColumns", "krippendorff_alpha", "quality", "read_rated_answers"]
 

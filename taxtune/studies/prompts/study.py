@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import flags
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import as_child, place_texts, trivial_answer
 from taxtune.studies.progress import progress

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, MeasureKind
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.output import StudyReport, Table
 from taxtune.studies.placing import as_child, place_texts, said, trivial_answer

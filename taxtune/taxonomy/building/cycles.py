@@ -28,7 +28,7 @@ __all__ = ["EXACT_ARCS", "Broken", "Component", "Method", "break_cycles", "solve
 #: In components with more arcs than this no whole numbers are asked for.
 EXACT_ARCS = 400
 _STEPS = 60
-_ROUNDINGS = 200
+_ROUNDINGS, _ROUNDED_ARCS = 200, 400_000
 _SOLVER_NODES = 100  # of its search tree, a step
 _SEARCHED = 30_000_000  # arcs times starts of searches for cycles, a component
 _STARTS = 256
@@ -199,7 +199,7 @@ def solve(component: Component, *, lose: bool = False) -> tuple[tuple[int, ...],
         value = np.rint(found) if whole else found.clip(0, 1)
         best = min(best, *_rounded(component, value, lose=lose), key=program.price)
     lot = np.random.default_rng(int(component.lots.sum() * 2**32))
-    for number in range(_ROUNDINGS):
+    for number in range(min(_ROUNDINGS, _ROUNDED_ARCS // m)):
         if program.price(best)[:2] == (at_least, 0):
             break
         # Near the solution and, every other time, near the best that it was rounded to.
@@ -341,8 +341,9 @@ def _rounded(component: Component, value: FloatArray, *, lose: bool) -> list[tup
 
 def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, ...]:
     n = len(component)
-    stays = 1 - value + 1e-6 * component.lots
-    waiting = np.bincount(component.child, weights=stays, minlength=n).tolist()
+    weights = 1 - value + 1e-6 * component.lots
+    waiting: list[float] = np.bincount(component.child, weights=weights, minlength=n).tolist()
+    stays: list[float] = weights.tolist()
     out = _children(component, range(len(value)))
     position = [-1] * n
     heap = [(waiting[node], node) for node in range(n) if free or component.entries[node]]
@@ -362,13 +363,54 @@ def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, 
     backward = np.flatnonzero(at[component.parent] > at[component.child])
     # Arcs that close no cycle with what stays come back, one after the other.
     gone = set(backward.tolist())
-    out = _children(component, np.setdiff1d(np.arange(len(value)), backward))
-    for arc in sorted(gone, key=lambda arc: (-value[arc] < -0.5, -component.lots[arc], arc)):
-        parent, child = int(component.parent[arc]), int(component.child[arc])
-        if not _leads(out, child, parent):
-            out[parent].append((child, arc))
+    stay = np.setdiff1d(np.arange(len(value)), backward)
+    below = [[node for node, _ in some] for some in _children(component, stay.tolist())]
+    above: list[list[int]] = [[] for _ in range(n)]
+    for parent, some in enumerate(below):
+        for child in some:
+            above[child].append(parent)
+    for arc in sorted(gone, key=lambda arc: (value[arc] > 0.5, -component.lots[arc], arc)):
+        if _take_back(below, above, position, int(component.parent[arc]), int(component.child[arc])):
             gone.discard(arc)
     return tuple(sorted(gone))
+
+
+def _take_back(below: list[list[int]], above: list[list[int]], position: list[int], parent: int, child: int) -> bool:
+    """Takes back an arc that closes no cycle, and reorders the nodes to fit it (Pearce and Kelly, 2007).
+
+    Args:
+        below: The children of each node by the arcs that stay.
+        above: Its parents.
+        position: The place of each node in an order in which the arcs that stay run forward.
+        parent: Where the arc starts.
+        child: Where it ends.
+
+    Returns:
+        Whether it was taken back.
+    """
+    low, high = position[child], position[parent]
+    ahead, behind = {child}, {parent}
+    stack = [child] if low < high else []
+    while stack:
+        for node in below[stack.pop()]:
+            if node == parent:
+                return False
+            if node not in ahead and position[node] < high:
+                ahead.add(node)
+                stack.append(node)
+    if low < high:
+        stack = [parent]
+        while stack:
+            for node in above[stack.pop()]:
+                if node not in behind and position[node] > low:
+                    behind.add(node)
+                    stack.append(node)
+        nodes = sorted(behind, key=position.__getitem__) + sorted(ahead, key=position.__getitem__)
+        for node, place in zip(nodes, sorted(position[node] for node in nodes), strict=True):
+            position[node] = place
+    below[parent].append(child)
+    above[child].append(parent)
+    return True
 
 
 def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int, int]]]:
@@ -376,20 +418,8 @@ def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int,
     table: list[list[tuple[int, int]]] = [[] for _ in range(len(component))]
     parent, child = component.parent.tolist(), component.child.tolist()
     for arc in arcs:
-        table[parent[arc]].append((child[arc], int(arc)))
+        table[parent[arc]].append((child[arc], arc))
     return table
-
-
-def _leads(out: list[list[tuple[int, int]]], start: int, end: int) -> bool:
-    seen, stack = {start}, [start]
-    while stack:
-        for child, _ in out[stack.pop()]:
-            if child == end:
-                return True
-            if child not in seen:
-                seen.add(child)
-                stack.append(child)
-    return False
 
 
 def _reached(component: Component, dropped: tuple[int, ...]) -> BoolArray:

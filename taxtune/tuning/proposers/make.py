@@ -84,7 +84,7 @@ class FunctionProposer(Proposer):
         """Returns what the function is known by: its name and a hash of its source."""
         from taxtune.models import function_identity
 
-        return function_identity(self.function)
+        return dict(function_identity(self.function))
 
 
 def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) -> Proposer:

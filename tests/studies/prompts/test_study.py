@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import StudyReport
 from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel, place_prompts, prompts_study
 from taxtune.taxonomy import Taxonomy

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
-from taxtune.studies.answer_files import AnswerRow
 from taxtune.studies.output import StudyReport
 from taxtune.studies.placing import place_texts, trivial_answer
 from taxtune.studies.published import published

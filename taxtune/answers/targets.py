@@ -41,6 +41,11 @@ class Target:
     problem: str = ""
     moved: bool = False
 
+    @property
+    def problem_after(self) -> str:
+        """The problem as it is said after the name of the column."""
+        return f": {self.problem}" if self.text else f" is {self.problem}"
+
 
 def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20) -> Callable[[object], Target]:
     """Returns a function from a cell of a file to the target that it means; it looks each up once.
@@ -58,7 +63,8 @@ def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int =
         if isinstance(value, list) and value and all(isinstance(label, str) and label.strip() for label in value):
             value = tuple(value)
         if not isinstance(value, str | tuple) or (isinstance(value, str) and not value.strip()):
-            return Target("", problem=f"is no label or path but {value!r}")
+            nothing = value is None or (isinstance(value, str) and not value.strip())
+            return Target("", problem="missing" if nothing else f"not a label or a path: {value!r}")
         if value not in known:
             known[value] = _find(taxonomy, part, value, left > 0)
             left -= bool(known[value].problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.studies.targets import target_finder
+from taxtune.answers.targets import target_finder
 from taxtune.taxonomy import Taxonomy, restrict
 
 
@@ -33,12 +33,12 @@ def test_names_paths_and_underscores(tree: Taxonomy) -> None:
         ("duck/rose", "'duck/rose' is not on the taxonomy. Did you mean 'rose'"),  # either of two is no path
         (["Aves", "duk"], "no node has the path 'Aves/duk', and 'duk' is not on the taxonomy. Did you mean 'duck'?"),
         (["Aves", "robin"], "no node has the path 'Aves/robin', and 2 nodes are called 'robin'."),
-        (None, "is no label or path but None"),
-        (" ", "is no label or path but ' '"),
-        ([], "is no label or path but []"),
-        (["bird", " "], "is no label or path but ['bird', ' ']"),
-        (["bird", 3], "is no label or path but ['bird', 3]"),
-        (7, "is no label or path but 7"),
+        (None, "missing"),
+        (" ", "missing"),
+        ([], "not a label or a path: []"),
+        (["bird", " "], "not a label or a path: ['bird', ' ']"),
+        (["bird", 3], "not a label or a path: ['bird', 3]"),
+        (7, "not a label or a path: 7"),
     ],
 )
 def test_what_is_wrong_is_said(tree: Taxonomy, value: object, problem: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from taxtune.answers.read import AnswerRow, AnswerTable, Excluded
 from taxtune.errors import DataError
-from taxtune.studies.answer_files import AnswerFile, AnswerRow, Excluded
 
 __all__ = ["Aligned", "align", "excluded_records"]
 
@@ -29,7 +29,7 @@ class Aligned:
     excluded: tuple[tuple[str, Excluded], ...] = ()
 
 
-def align(files: Mapping[str, AnswerFile], rows: Literal["error", "common"] = "error") -> Aligned:
+def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "error") -> Aligned:
     """Matches the rows of several files by id.
 
     Args:
@@ -86,7 +86,7 @@ def align(files: Mapping[str, AnswerFile], rows: Literal["error", "common"] = "e
     )
 
 
-def excluded_records(files: Iterable[AnswerFile], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
+def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
     """Returns every row that a study leaves out, with the reason, as `--json` lists them.
 
     Args:
@@ -98,7 +98,7 @@ def excluded_records(files: Iterable[AnswerFile], aligned: Iterable[Aligned] = (
     return [{"file": file, "row": row.row, "id": row.id, "reason": row.reason} for file, row in dict.fromkeys(left_out)]
 
 
-def _left_out_elsewhere(ids: Sequence[str], files: Mapping[str, AnswerFile]) -> str:
+def _left_out_elsewhere(ids: Sequence[str], files: Mapping[str, AnswerTable]) -> str:
     """Returns how many of some examples another file has, but in rows that were left out of it, and why."""
     wanted = set(ids)
     found: dict[tuple[str, str], set[str]] = {}
