@@ -33,7 +33,7 @@ def main() -> None:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
-                app()
+                app(prog_name="taxtune")
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where what goes wrong can still be told

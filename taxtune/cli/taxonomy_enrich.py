@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,9 +124,6 @@ def enrich(
     # What was not asked for by name may be missing.
     if wordnet is None and not source:
         sources.remove("wordnet")
-    if not source and find_spec("lemminflect") is None:
-        sources.remove("inflection")
-        note("Without inflections, which need the package lemminflect: pip install 'taxtune[names]'")
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:

@@ -300,7 +300,7 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "takes no images"),
         (("--model", "llm:openai/x", "--answers", "a.csv"), "gives no scores"),
         (("--model", "sentence:/none", "--answers", "a.csv", "--where", "x"), "NAME=VALUE"),
-        (("--scores", "scores.csv", "--off-tree", "maybe"), "--off-tree cannot be that"),
+        (("--scores", "scores.csv", "--off-tree", "maybe"), "--off-tree has no such value"),
         (("--scores", "scores.csv", "--guesses", "all"), "Use first, join"),
         (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
         (("--scores", "scores.csv", "--save-scores", "s.npz"), "keeps the scores of one --model"),
