@@ -167,7 +167,7 @@ def test_no_row_below_the_root(below: Path, study: Study) -> None:
     [
         (["-m", "rogue-1"], "Did you mean 'rouge-1'"),
         (["--node-column", "where"], "no column 'where'"),
-        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used: row 5: node is empty"),
+        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used: row 5: node is missing"),
         (["--ties", "first"], "deepest, ancestor, random"),
         (["--names", "latin"], "all, common"),
         (["--no-alone", "--no-algorithm", "--no-default"], "Nothing is left to compare"),
