@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from taxtune.errors import ModelError, TaxtuneError
 
@@ -169,7 +169,7 @@ class ShrinkingBatches:
             size = max(1, min(self.size, most))
             done = _attempt(compute, size)
             if done is not None:
-                return done.result
+                return done[0]
             # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
             free_memory(self.device)
             if size == 1:
@@ -177,15 +177,10 @@ class ShrinkingBatches:
             self.size = size // 2
 
 
-class _Done(Generic[Result]):
-    def __init__(self, result: Result) -> None:
-        self.result = result
-
-
-def _attempt(compute: Callable[[int], Result], size: int) -> _Done[Result] | None:
-    """Returns the result, or None if memory ran out."""
+def _attempt(compute: Callable[[int], Result], size: int) -> tuple[Result] | None:
+    """Returns the result, which may be None, in a tuple; None if memory ran out."""
     try:
-        return _Done(compute(size))
+        return (compute(size),)
     except Exception as error:
         if is_out_of_memory(error):
             return None

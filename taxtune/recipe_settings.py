@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+
+from taxtune.errors import TaxtuneError
+from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",
@@ -31,7 +34,6 @@ __all__ = [
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
-ObjectiveKind = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
 
 
 def _no_bool(value: object) -> object:
@@ -128,12 +130,23 @@ class INat21Data(_Splits):
 
 
 class FieldGuideData(_Splits):
-    """The embedded field guide's drawn birds, rendered on first use."""
+    """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(400, ge=2, description="Images to draw.")
-    degraded: Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
-    seed: StrictInt = Field(2021, ge=0)
+    count: StrictInt = Field(IMAGES.n, ge=2, description="The first so many of the images.")
+    degraded: Number = Field(IMAGES.degraded, ge=0, le=1, description="Share that is fogged, blurred or occluded.")
+    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that they were drawn with.")
+
+    @model_validator(mode="after")
+    def _drawn(self) -> FieldGuideData:
+        if self.count > IMAGES.n or (self.degraded, self.seed) != (IMAGES.degraded, IMAGES.seed):
+            raise ValueError(
+                f"taxtune comes with {IMAGES.n} images, drawn with degraded: {IMAGES.degraded} and seed: "
+                f"{IMAGES.seed}. Others are drawn in a checkout of its repository, with python -m fieldguide.draw "
+                "--out birds --images N --degraded SHARE --seed SEED, and used with data: {kind: manifest, path: "
+                "birds/manifest.csv, ...}"
+            )
+        return self
 
 
 DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
@@ -209,7 +222,11 @@ class MapperSettings(Settings):
 class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
-    kind: ObjectiveKind = "hp"
+    kind: str = Field(
+        "hp",
+        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or what an "
+        "installed package adds.",
+    )
     hr_floor: Number | None = Field(
         None,
         ge=0,
@@ -217,9 +234,20 @@ class ObjectiveSettings(Settings):
         description="Smallest mean hR that 'hp' and 'ihp' accept; left out: just above the trivial root answer.",
     )
 
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        from taxtune.tuning.objective import check_objective
+
+        try:
+            check_objective(value)
+        except TaxtuneError as error:
+            raise ValueError(f"is no objective. {error.remedy}") from None
+        return value
+
 
 class JudgeSettings(Settings):
-    """The language model that rates answers for the objective 'lave' (paper 4)."""
+    """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4)."""
 
     model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
     api_base: str | None = None

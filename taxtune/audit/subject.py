@@ -211,10 +211,8 @@ def run_settings(folder: Path) -> Mapping[str, Any]:
     """
     from taxtune.tuning.history import read_attributes
 
-    found = next(
-        (file.parent for file in (folder / "history.db", *sorted(folder.glob("*/history.db"))) if file.exists()), None
-    )
-    return {} if found is None else read_attributes(found)
+    folders = (folder, *sorted(path for path in folder.glob("*") if path.is_dir()))
+    return next((found for found in map(read_attributes, folders) if found), {})
 
 
 def refresh_run_report(run: Path, folder: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from taxtune.metrics.registry import MeasureKind
+    from taxtune.models import ModelSettings
 
 __all__ = [
     "FloatArray",
@@ -52,6 +53,9 @@ class MeasureSettings:
         concurrency: Calls of a judge under way at a time, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
         on_progress: Called with how many pairs are done and how many there are.
+        judge: How a judge is run, in full; made from the settings above where left out.
+        demonstrations: A YAML file of demonstrations for LAVE in place of ours.
+        yes_no_demonstrations: The same for references that are yes or no.
     """
 
     device: str = "auto"
@@ -61,6 +65,9 @@ class MeasureSettings:
     concurrency: int = 8
     chunker: str = "spacy"
     on_progress: Callable[[int, int], None] | None = None
+    judge: ModelSettings | None = None
+    demonstrations: Path | None = None
+    yes_no_demonstrations: Path | None = None
 
 
 @runtime_checkable

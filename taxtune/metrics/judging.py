@@ -210,18 +210,16 @@ class Judge:
 
 def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge:
     """Returns the judge of a measure: a model, run as the measure's settings say."""
-    llm = make_model(
-        model,
-        ModelSettings(
-            task="text-generation",
-            max_tokens=max_tokens,
-            api_base=settings.api_base,
-            concurrency=settings.concurrency,
-            device=settings.device,
-            batch_size=settings.batch_size,
-            on_note=_warn,
-        ),
+    in_short = ModelSettings(
+        task="text-generation",
+        max_tokens=max_tokens,
+        api_base=settings.api_base,
+        concurrency=settings.concurrency,
+        device=settings.device,
+        batch_size=settings.batch_size,
+        on_note=_warn,
     )
+    llm = make_model(model, settings.judge or in_short)
     return Judge(llm, cache_dir=settings.cache_dir, on_progress=settings.on_progress)
 
 

@@ -203,4 +203,7 @@ def _read(reply: str) -> float | None:
 def make_lave(model: str | None, settings: MeasureSettings, options: LaveOptions | None = None) -> Lave:
     """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default
+    if options is None:
+        own = settings.demonstrations, settings.yes_no_demonstrations
+        options = LaveOptions(demonstrations=own[0], yes_no_demonstrations=own[1])
     return Lave(f"lave:{model}", judge_of(model, settings, max_tokens=_MAX_TOKENS), options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from taxtune.models.answers import AnswerStore, open_replies
 from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
-from taxtune.models.functions import FunctionModel
+from taxtune.models.functions import FunctionModel, function_identity
 from taxtune.models.make import DEFAULT_LOCAL, make_model
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Task",
     "ask",
     "check_model",
+    "function_identity",
     "make_model",
     "open_replies",
 ]

@@ -21,7 +21,7 @@ from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["FunctionModel"]
+__all__ = ["FunctionModel", "function_identity"]
 
 _FORMS = (
     "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
@@ -271,6 +271,11 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
         return ("prompt",), takes_lists
     prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
     return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
+
+
+def function_identity(function: Callable[..., Any]) -> Identity:
+    """Returns what a function is known by: its name and a hash of what it does, as far as its source tells."""
+    return {"kind": "function", "name": _name(function), "source": _digest(function)}
 
 
 def _digest(function: Any) -> str:

@@ -97,8 +97,7 @@ def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path 
     """
     from taxtune.data import load_examples
 
-    kind = "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
-    return list(load_examples(kind, path, taxonomy, part=part, images=root, **more))
+    return list(load_examples(path, taxonomy, part=part, images=root, **more))
 
 
 def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:

@@ -221,15 +221,9 @@ class TreeSettings(Settings):
         Raises:
             TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
         """
-        from taxtune.taxonomy import Taxonomy, read_taxonomy, restrict
+        from taxtune.studies.both_trees import read_part
 
-        whole = self.taxonomy
-        if not isinstance(whole, Taxonomy):
-            whole = read_taxonomy(whole, format=self.format, names=names)
-        if self.root is None:
-            return whole, None
-        part = restrict(whole, self.root)
-        return part.tree, part
+        return read_part(self.taxonomy, self.format, self.root, names=names)
 
     def record(self) -> dict[str, Any]:
         """Returns the fields as the report records them, a taxonomy in memory as the file that it is from."""

@@ -13,17 +13,14 @@ from taxtune.answers.runs import read_run_rows
 from taxtune.audit.subject import recorded_population, run_settings
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.listeners import FilesListener
-from taxtune.tuning.loop import Tuner
-from tests.tuning.toy import make_session
+from tests.tuning.toy import compared, make_parts, tuned
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy")
-    session = make_session(folder / "recipe", folder / "run", overrides=("iterations=2",))
-    Tuner(session, folder / "run", listeners=[FilesListener()]).run()
+    session = make_parts(folder / "recipe", folder / "run", overrides=("iterations=2",))
+    tuned(session, folder / "run")
     return folder / "run"
 
 
@@ -85,12 +82,9 @@ def test_answers_that_failed_are_counted_and_no_part_of_it(run: Path, tmp_path: 
 
 
 def test_a_comparison_has_its_objectives(tmp_path: Path) -> None:
-    session = make_session(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
-    result = compare_objectives(session, ("hp", "accuracy"))
+    session = make_parts(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
+    result = compared(session, ("hp", "accuracy"))
     assert [held.name for held in result.heldout] == ["baseline", "hp", "accuracy"]
-    from dataclasses import asdict
-
-    (tmp_path / "run" / "result.json").write_text(json.dumps(asdict(result)))
     assert read_run_rows(tmp_path / "run").evaluation == "hp"
     assert read_run_rows(tmp_path / "run", "accuracy").evaluation == "accuracy"
     assert run_settings(tmp_path / "run")["recipe.mapper.preset"] == "default"

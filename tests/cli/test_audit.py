@@ -20,11 +20,9 @@ from taxtune.audit.population import place_answers
 from taxtune.audit.verdicts import Finding, Verdict, VerdictLog
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.listeners import FilesListener
-from taxtune.tuning.loop import Tuner
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, status
-from tests.tuning.toy import make_session
+from tests.tuning.toy import make_parts, tuned
 
 TREE = """path,aliases
 food/dessert/cake,gateau
@@ -50,8 +48,8 @@ def answers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    session = make_session(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
-    Tuner(session, tmp_path / "run", listeners=[FilesListener()]).run()
+    session = make_parts(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
+    tuned(session, tmp_path / "run")
     return tmp_path / "run"
 
 

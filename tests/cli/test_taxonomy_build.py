@@ -36,8 +36,8 @@ def test_build_prints_what_became_of_everything(
     assert run_command(monkeypatch, "taxonomy", "build", edges, "--out", out, "--report", report) == 0
     said = capsys.readouterr()
     assert "root     root: the node from which most nodes are reached; it reaches 5 nodes" in said.out
-    assert "cycles   1 knots, broken by dropping 1 edges" in said.out
-    assert "proven to be the fewest for 1 knots" in said.out
+    assert "cycles   1 strongly connected component with cycles, broken by dropping 1 edge" in said.out
+    assert "proven to be the fewest for 1 of them" in said.out
     assert "edges: 1 duplicate edge, 1 self loop, 1 unreachable edge, 1 cycle edge, 1 extra parent" in said.out
     assert "nodes: 3 unreachable node" in said.out
     assert "2 labels with the id in them" in said.out

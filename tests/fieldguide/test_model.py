@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.fieldguide import MODEL_FOLDER, make_dataset
-from taxtune.fieldguide.measure import PROMPTS, Row, measure
-from taxtune.fieldguide.phrasing import held_out_prompts, load_phrasings
+from fieldguide.draw import make_dataset
+from fieldguide.measure import PROMPTS, Row, measure
+from fieldguide.phrasing import held_out_prompts, load_phrasings
+from taxtune.fieldguide import MODEL_FOLDER
 
 
 @pytest.fixture(scope="module")

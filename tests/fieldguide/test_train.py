@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fieldguide.phrasing import BASELINE
+from fieldguide.train import Settings, main, train
 from taxtune.errors import TaxtuneError
-from taxtune.fieldguide.phrasing import BASELINE
-from taxtune.fieldguide.train import Settings, main, train
 
 _TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=1500, vocabulary=600, workers=1, threads=1)
 
@@ -18,7 +18,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[
 
 
 def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
-    from taxtune.fieldguide import make_dataset
+    from fieldguide.draw import make_dataset
     from taxtune.models import Answer, ModelSettings, Request, make_model
 
     out, _, said = trained
@@ -30,6 +30,7 @@ def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path
     assert all(isinstance(reply, Answer) for reply in replies)
 
 
+@pytest.mark.heavy
 def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
     out, work, _ = trained
     notes: list[str] = []
@@ -54,7 +55,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("taxtune.fieldguide.train._train", fail)
+    monkeypatch.setattr("fieldguide.train._train", fail)
     with pytest.raises(TaxtuneError, match="No space left"):
         train(tmp_path / "model", _TINY)
     assert list(tmp_path.iterdir()) == []

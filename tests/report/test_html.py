@@ -17,8 +17,7 @@ from taxtune.report import write_report
 from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report
-from taxtune.report.provenance import Provenance
-from taxtune.tuning.records import ComparisonResult, FullTreeScores, TuneResult
+from taxtune.tuning.records import ComparisonResult, FullTreeScores, Provenance, TuneResult
 from tests.report import samples
 
 VOID = {"meta", "img", "br", "path", "use"}
@@ -213,7 +212,7 @@ def test_what_a_model_wrote_stays_text() -> None:
     )
     result = replace(run, iterations=(run.iterations[0], nasty), winner=1, heldout=heldout, name="<em>run</em>")
     provenance = Provenance({"Model": {"<s>": "</dl><script>"}}, "</pre><script>", "run", {})
-    page = render_report(result, provenance)
+    page = render_report(replace(result, provenance=provenance))
     checker = check(page)
     tags = {tag for tag, _ in checker.elements}
     assert not {"script", "iframe", "marquee", "img", "b", "i", "u", "em", "s"} & tags
@@ -235,7 +234,7 @@ def test_pictures_are_small_copies_and_a_missing_one_does_no_harm(tmp_path: Path
     Image.new("RGBA", (1500, 800), (200, 30, 30, 128)).save(big)
     gained, lost = changed_most(result.heldout[0], result.heldout[1], "hp", {})
     images = {change.before.example: big for change in gained} | {lost[0].before.example: tmp_path / "gone.png"}
-    page = render_report(result, Provenance(images=images))
+    page = render_report(replace(result, provenance=Provenance(images=images)))
     sources = [a["src"] for tag, a in check(page).elements if tag == "img"]
     assert len(sources) >= len(gained)
     assert all(source is not None and source.startswith("data:image/jpeg;base64,") for source in sources)

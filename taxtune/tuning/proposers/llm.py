@@ -11,9 +11,10 @@ from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.records import IterationRecord
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
 
@@ -24,7 +25,7 @@ _REPLIES = 3
 _SHOWN = 4_000  # characters of a bad reply that are sent back
 
 
-class LLMProposer:
+class LLMProposer(Proposer):
     """Asks a chat model for the next template.
 
     The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
@@ -101,7 +102,9 @@ class LLMProposer:
         with _explained():
             self._chat.check()
 
-    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:
