@@ -21,7 +21,7 @@ __all__ = ["Golden"]
 
 #: The files of a run that are compared. Not pictures, databases and HTML pages; nor Markdown, which repeats the CSV.
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
-#: What MLflow keeps under ids that it draws by lot.
+#: What MLflow keeps under ids that it draws at random.
 NOT_HELD = "mlartifacts"
 #: How far two floats may lie apart, relatively: libraries for arithmetic differ in the last digits.
 TOLERANCE = 1e-9
