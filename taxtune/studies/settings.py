@@ -199,6 +199,9 @@ class Settings:
         return ()
 
 
+# What a measure is told, where a study can be told it.
+_TOLD = ("device", "batch_size", "cache_dir", "api_base", "concurrency", "chunker")
+
 #: The taxonomy: a file, "builtin:fieldguide", or a `Taxonomy`.
 TaxonomySource = Annotated[Any, TaxonomyOption]
 BatchSize = Annotated[int, BatchSizeOption, NOT_RECORDED]
@@ -241,8 +244,8 @@ class ModelSettings(Settings):
         """Returns what every measure is told of these settings."""
         from taxtune.metrics.registry import MeasureSettings
 
-        shared = {field.name for field in fields(MeasureSettings)} & {field.name for field in fields(self)}
-        return MeasureSettings(on_progress=on_progress, **{name: getattr(self, name) for name in shared})
+        told = {name: getattr(self, name) for name in _TOLD if hasattr(self, name)}
+        return MeasureSettings(on_progress=on_progress, **told)
 
     def measures(
         self, specs: Iterable[str | Measure], on_progress: Callable[[int, int], None] | None = None
