@@ -2,7 +2,7 @@
 
 Each command lives in a module of its own and imports what is heavy inside the function that runs, so that
 `taxtune --help` answers at once. Nothing of them is imported here: the settings of the studies are declared with
-`taxtune.cli.options`.
+`taxtune.options`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
-                app()
+                app(prog_name="taxtune")
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where what goes wrong can still be told

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from taxtune.cli.interrupts import keep_work, stoppable
-from taxtune.cli.options import JsonOption, JsonRowsOption, OutOption, check_out
+from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
@@ -43,7 +44,6 @@ from taxtune.cli.options import (
     choice,
     pairs,
 )
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from taxtune.cli.options import EnglishNamesOption, ImageRootOption, measure_option
 from taxtune.errors import DataError
+from taxtune.options import EnglishNamesOption, ImageRootOption, measure_option
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings
 

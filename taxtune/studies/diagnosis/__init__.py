@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     ChunkerOption,
     FrequenciesOption,
@@ -17,7 +18,6 @@ from taxtune.cli.options import (
     SeedOption,
     SmoothingOption,
 )
-from taxtune.errors import DataError
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,

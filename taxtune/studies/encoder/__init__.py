@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     AnswerColumnOption,
     FormatOption,
     MissingOption,
@@ -18,7 +19,6 @@ from taxtune.cli.options import (
     ResamplesOption,
     SeedOption,
 )
-from taxtune.errors import DataError
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, ModelSettings, Recorded, TreeSettings
 

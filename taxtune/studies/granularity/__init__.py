@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from taxtune.cli.options import BatchSizeOption, EnglishNamesOption, MissingOption, SeedOption
 from taxtune.errors import DataError
+from taxtune.options import BatchSizeOption, EnglishNamesOption, MissingOption, SeedOption
 from taxtune.studies.checks import check_once, check_written
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import (

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     AnswerColumnOption,
     IdColumnOption,
     QuestionColumnOption,
     SeedOption,
     measure_option,
 )
-from taxtune.errors import DataError
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
 

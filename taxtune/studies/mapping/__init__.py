@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     AnswerColumnOption,
     FormatOption,
     ImageRootOption,
@@ -19,7 +20,6 @@ from taxtune.cli.options import (
     ResamplesOption,
     SeedOption,
 )
-from taxtune.errors import DataError
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, TreeSettings
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from taxtune.cli.options import ResamplesOption, SeedOption, taxonomy_option
+from taxtune.options import ResamplesOption, SeedOption, taxonomy_option
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import ContestantSettings, MapperSettings, TreeSettings
 

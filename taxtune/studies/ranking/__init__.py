@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from taxtune.cli.options import SeedOption, measure_option, taxonomy_option
 from taxtune.errors import DataError
+from taxtune.options import SeedOption, measure_option, taxonomy_option
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,

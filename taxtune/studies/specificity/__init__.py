@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.options import SeedOption
 from taxtune.errors import DataError
+from taxtune.options import SeedOption
 from taxtune.studies.checks import check_once, check_written
 from taxtune.studies.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded

@@ -90,24 +90,24 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="The taxonomy's format, see `taxtune taxonomy check --help`; auto looks at the content.",
+        help="Format of the taxonomy (listed in `taxtune taxonomy check --help`); auto detects it.",
     ),
 ]
 # taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
 _FORMATS = (
     "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, taxdump, nabirds, groups, indented, breadcrumbs, "
-    "imagenet-json, nested-json, rdf or obo; auto looks at the content"
+    "imagenet-json, nested-json, rdf or obo; auto detects it"
 )
 FileFormatOption = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help=f"The taxonomy's format: {_FORMATS}.")
+    str, typer.Option("--format", metavar="FORMAT", help=f"Format of the taxonomy: {_FORMATS}.")
 ]
 RootOption = Annotated[
     str | None,
     typer.Option(
         "--root",
         metavar="NODE",
-        help="Restrict the taxonomy to the part below this node (a label or path), which becomes the root; scores on "
-        "the whole of it are added.",
+        help="Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on "
+        "the whole taxonomy are reported as well.",
     ),
 ]
 PlaceRootOption = Annotated[
@@ -119,11 +119,11 @@ RootLabelOption = Annotated[
     typer.Option(
         "--root-label",
         metavar="LABEL",
-        help="The label of the taxonomy's root, where its format has none and one is added.",
+        help="Label of the root, for formats without a root of their own.",
     ),
 ]
 EnglishNamesOption = Annotated[
-    bool, typer.Option("--names/--no-names", help="Add the English names that come with taxtune.")
+    bool, typer.Option("--names/--no-names", help="Add the English names of Latin taxa that come with taxtune.")
 ]
 
 # -- files of answers -------------------------------------------------------------------------------------------------
@@ -140,13 +140,13 @@ def _column(option: str, text: str) -> Any:
     return typer.Option(option, metavar="COLUMN", help=text)
 
 
-AnswerColumnOption = Annotated[str, _column("--answer-column", "Column of the answer.")]
-TargetColumnOption = Annotated[str, _column("--target-column", "Column of the target: a label, an alias or a path.")]
-NodeColumnOption = Annotated[str, _column("--node-column", "Column of the node: a label, an alias or a path.")]
-IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies an example.")]
-QuestionColumnOption = Annotated[
-    str, _column("--question-column", "Column of the question, for measures that are judges.")
+AnswerColumnOption = Annotated[str, _column("--answer-column", "Column with the answer.")]
+TargetColumnOption = Annotated[
+    str, _column("--target-column", "Column with the true label: a label, an alias or a path.")
 ]
+NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
+IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
+QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
 InputOption = Annotated[
     str,
     typer.Option(
@@ -157,21 +157,31 @@ InputOption = Annotated[
 ]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows that have it; repeatable."),
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows with this value; may be repeated."),
 ]
-_GUESSES = "What a list of guesses is as one answer"
+_GUESSES = "How a list of guesses becomes one answer"
 GuessesOption = Annotated[str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}: first or join.")]
 OtherGuessesOption = Annotated[
-    str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}, without --guess: first or join.")
+    str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES} if --guess is not given: first or join.")
 ]
 OffTreeOption = Annotated[
-    str, typer.Option("--off-tree", metavar="WHAT", help="Rows whose target is not on the tree: error or leave-out.")
+    str,
+    typer.Option(
+        "--off-tree",
+        metavar="WHAT",
+        help="What to do with rows whose true label is not on the taxonomy: error or leave-out.",
+    ),
 ]
 MissingOption = Annotated[
-    str, typer.Option("--missing", metavar="WHAT", help="Rows without an answer: error or leave-out.")
+    str, typer.Option("--missing", metavar="WHAT", help="What to do with rows without an answer: error or leave-out.")
 ]
 MissingKeptOption = Annotated[
-    str, typer.Option("--missing", metavar="WHAT", help="Rows without an answer: keep (count), error or leave-out.")
+    str,
+    typer.Option(
+        "--missing",
+        metavar="WHAT",
+        help="What to do with rows without an answer: keep (and count), error or leave-out.",
+    ),
 ]
 EmptyOption = Annotated[
     str,
@@ -188,11 +198,14 @@ NoNodeOption = Annotated[
 RowsOption = Annotated[
     str,
     typer.Option(
-        "--rows", metavar="WHAT", help="Examples that not all have: error, or common to leave them out and count them."
+        "--rows",
+        metavar="WHAT",
+        help="What to do with examples that are not in every file: error, or common to leave them out and count them.",
     ),
 ]
 ImageRootOption = Annotated[
-    Path | None, typer.Option("--image-root", metavar="FOLDER", help="Folder that image names in --images start from.")
+    Path | None,
+    typer.Option("--image-root", metavar="FOLDER", help="Folder that the image names in --images are relative to."),
 ]
 
 # -- measures, mappers and models -------------------------------------------------------------------------------------
@@ -204,7 +217,7 @@ def measure_option(more: str) -> Any:
     Args:
         more: What the command has to add to its help, such as which measures it takes by default.
     """
-    text = "A measure, repeatable; see `taxtune measure --list`."
+    text = "A measure (see `taxtune measure --list`); may be repeated."
     return typer.Option("--measure", "-m", metavar="SPEC", help=f"{text} {more}")
 
 
@@ -213,7 +226,8 @@ SimilarityOption = Annotated[
     typer.Option(
         "--similarity",
         metavar="SPEC",
-        help="The mapper's similarity: lexical, sentence:MODEL or clip:MODEL (a name, a folder, hf-hub:OWNER/MODEL).",
+        help="Similarity that the mapper uses: lexical, sentence:MODEL or clip:MODEL (a name, a folder or "
+        "hf-hub:OWNER/MODEL).",
     ),
 ]
 PresetOption = Annotated[
@@ -221,7 +235,7 @@ PresetOption = Annotated[
     typer.Option(
         "--preset",
         metavar="NAME",
-        help="The mapper's settings: default, or paper-listing for the paper's Algorithm 1 as printed.",
+        help="Settings of the mapper: default, or paper-listing for the paper's Algorithm 1 as printed.",
     ),
 ]
 OffTreeAsOption = Annotated[
@@ -229,22 +243,18 @@ OffTreeAsOption = Annotated[
     typer.Option(
         "--off-tree-as",
         metavar="WHAT",
-        help="How an answer is scored that asserts what the tree lacks: child (of the root, never right: hP 1/2), or "
-        "root as in the paper (hP 1), which paper-listing always does.",
+        help="How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP "
+        "1/2) or root (as in the paper, hP 1; paper-listing always does this).",
     ),
 ]
 DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="DEVICE", help="Where models on this machine run: auto, cpu, cuda, ...")
+    str, typer.Option("--device", metavar="DEVICE", help="Device for models on this machine: auto, cpu, cuda, ...")
 ]
-BatchSizeOption = Annotated[
-    int, typer.Option("--batch-size", min=1, help="Texts, pairs or images at once in a model on this machine.")
-]
-ConcurrencyOption = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Calls of a model behind an API under way at a time.")
-]
+BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Batch size of models on this machine.")]
+ConcurrencyOption = Annotated[int, typer.Option("--concurrency", min=1, help="Maximum number of concurrent API calls.")]
 ApiBaseOption = Annotated[
     str | None,
-    typer.Option("--api-base", metavar="URL", help="Address of a judge's OpenAI-compatible server."),
+    typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible server for the judge."),
 ]
 CacheDirOption = Annotated[
     Path | None,
@@ -253,12 +263,14 @@ CacheDirOption = Annotated[
         metavar="FOLDER",
         file_okay=False,
         show_default="the user's cache folder",
-        help="Where replies, scores and embeddings are kept.",
+        help="Folder for cached replies, scores and embeddings.",
     ),
 ]
 ChunkerOption = Annotated[
     str,
-    typer.Option("--chunker", metavar="NAME", help="How concept finds concepts: spacy, spacy:MODEL or rules."),
+    typer.Option(
+        "--chunker", metavar="NAME", help="How the measure concept finds concepts: spacy, spacy:MODEL or rules."
+    ),
 ]
 
 FrequenciesOption = Annotated[
@@ -266,27 +278,32 @@ FrequenciesOption = Annotated[
     typer.Option(
         "--frequencies",
         metavar="FILE",
-        show_default="every leaf alike",
-        help="How often the nodes occur, for the information-weighted scores: a CSV with node,count, or `targets` for "
-        "the counts of the targets.",
+        show_default="all leaves equally likely",
+        help="Node frequencies for the information-weighted scores: a CSV with the columns node and count, or "
+        "`targets` to count the true labels.",
     ),
 ]
 SmoothingOption = Annotated[
     float,
-    typer.Option("--smoothing", min=0, metavar="N", help="Occurrences that --frequencies lacks, added to every leaf."),
+    typer.Option(
+        "--smoothing",
+        min=0,
+        metavar="N",
+        help="Number of occurrences to add to every leaf when --frequencies is given.",
+    ),
 ]
 
 # -- chance and results -----------------------------------------------------------------------------------------------
 
-ResamplesOption = Annotated[int, typer.Option("--resamples", min=1, max=1_000_000, help="Bootstrap resamples.")]
-SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of the bootstrap and of all else that is drawn at random.")
+ResamplesOption = Annotated[
+    int, typer.Option("--resamples", min=1, max=1_000_000, help="Number of bootstrap resamples.")
 ]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for the bootstrap and all other random draws.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json there.")
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json to this folder.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, with a record for each answer.")]
+JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with a record for each answer.")]
 
 # -- checks and notes -------------------------------------------------------------------------------------------------
 
@@ -309,13 +326,13 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def choice(value: str, allowed: Sequence[str], option: str) -> str:
-    """Returns the value of an option that has few.
+    """Returns the value of an option with a fixed set of values.
 
     Raises:
-        DataError: If it is none of them.
+        DataError: If the value is not one of them.
     """
     if value not in allowed:
-        raise DataError(f"{option} cannot be that.", value=value, remedy=f"Use {', '.join(allowed)}.")
+        raise DataError(f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}.")
     return value
 
 
@@ -372,5 +389,5 @@ def check_out(out: Path | None) -> None:
 
 
 def note(text: str) -> None:
-    """Prints on standard error what the user should know but need not mend."""
+    """Prints a remark on standard error."""
     print(f"taxtune: note: {text}", file=sys.stderr)
