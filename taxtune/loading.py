@@ -48,10 +48,9 @@ def explain_load_error(
         )
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
-        # The processors of SmolVLM write numbers out; those that also take videos want torchvision.
         return kind(
             f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
-            remedy="Install what the families of models need with: pip install 'taxtune[vlm]'",
+            remedy="Install it in the same environment as taxtune; the model's page may say which version.",
         )
     if "does not appear to have a file named" in text:
         return kind(

@@ -257,7 +257,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
     ("metrics", "message"),
     [
         ({"hp": lambda row: 1}, "cannot have this name"),
-        ({"kind": 3}, "must be a function"),
+        ({"kind": 3}, "is not a function"),
         ({"kind": lambda row: row.nothing}, "'kind' failed on the answer to .*AttributeError"),
         ({"kind": lambda row: "much"}, "returned no number"),
     ],
@@ -280,7 +280,7 @@ def test_a_metric_may_have_no_value(photos: Path, tmp_path: Path) -> None:
 
 
 def test_place_and_score() -> None:
-    placed = taxtune.place(["A scarlet thing.", None, "Something reddish", "I cannot tell."], TREE)
+    placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
     assert placed["placed"].tolist()[2] == "colour/reddish"
     assert pd.isna(placed["placed"][1])

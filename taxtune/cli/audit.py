@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     ApiBaseOption,
     BatchSizeOption,
@@ -26,7 +27,6 @@ from taxtune.cli.options import (
     note,
     text_model,
 )
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console

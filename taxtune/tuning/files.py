@@ -63,38 +63,32 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     file = folder / "result.json"
     if not file.exists():
         return _unfinished(folder)
-    data = _json(file)
-    provenance = folder / "provenance.json"
     try:
-        result = _result(data, folder)
-        if provenance.exists():
-            result = replace(result, provenance=Provenance(**_json(provenance)))
+        return _result(_json(file), folder)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"The file is no result of a tuning run: {str(error).splitlines()[0]}.",
             file=file,
             remedy="Give the folder that `taxtune tune` or `taxtune compare` wrote.",
         ) from error
-    return result
 
 
 def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult:
     from pydantic import TypeAdapter
 
-    pairs = data.pop("differences")
-    full = data.pop("full_differences", {})
+    pairs, full = data.pop("differences"), data.pop("full_differences", {})
+    data = {**upgraded(data), "folder": str(folder)}
+    if (file := folder / "provenance.json").exists():
+        data["provenance"] = _json(file)
     if "runs" in data:
         runs = [_result(run, folder / run["objective"]) for run in data.pop("runs")]
-        differences = [
+        data["differences"] = [
             {"name": key.split(" - ")[0], "other": key.split(" - ")[1], "metrics": found, "full": full.get(key, {})}
             for key, found in pairs.items()
         ]
-        whole = {**upgraded(data), "folder": str(folder), "runs": (), "differences": differences}
-        return replace(TypeAdapter(ComparisonResult).validate_python(whole), runs=tuple(runs))  # type: ignore[arg-type]
-    differences = [{"name": "winner", "other": "baseline", "metrics": pairs, "full": full}] if pairs else []
-    return TypeAdapter(TuneResult).validate_python(
-        {**upgraded(data), "folder": str(folder), "differences": differences}
-    )
+        return replace(TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()}), runs=tuple(runs))  # type: ignore[arg-type]
+    data["differences"] = [{"name": "winner", "other": "baseline", "metrics": pairs, "full": full}] if pairs else []
+    return TypeAdapter(TuneResult).validate_python(data)
 
 
 def _unfinished(folder: Path) -> TuneResult:

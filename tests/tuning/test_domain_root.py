@@ -176,4 +176,7 @@ def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path
 
 
 def test_a_recipe_knows_every_format() -> None:
-    assert set(TaxonomySettings.model_fields["format"].annotation.__args__) == set(FORMATS)  # type: ignore[union-attr]
+    for name in FORMATS:
+        assert TaxonomySettings(path="tree.csv", format=name).format == name
+    with pytest.raises(ValueError, match=r"is no format\. Did you mean 'edges'"):
+        TaxonomySettings(path="tree.csv", format="edgse")
