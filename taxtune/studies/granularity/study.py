@@ -21,6 +21,7 @@ from taxtune.answers.matching import excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
 from taxtune.metrics.statistics import Interval, percentiles
+from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.embedding import (
     distinct_names,
     embed_labels,
@@ -51,7 +52,6 @@ from taxtune.studies.granularity.scores import (
     read_scores,
     write_scores,
 )
-from taxtune.studies.output import Cell, StudyReport, Table, numbered
 from taxtune.studies.progress import late_progress, progress
 from taxtune.studies.relay import ProgressRelay
 from taxtune.taxonomy import Domain, Taxonomy
@@ -514,23 +514,12 @@ def _summary(results: Sequence[Granularity]) -> Table:
 
 
 def _intervals(results: Sequence[Granularity], settings: dict[str, Any]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (result.name, name, 100 * interval.estimate, 100 * interval.low, 100 * interval.high)
-        for result in results
-        for name, interval in result.intervals.items()
-    ]
-    notes = (
+    return intervals_table(
+        ("scores", "quantity"),
+        (((result.name, name), found) for result in results for name, found in result.intervals.items()),
         f"Bootstrap over the images, {settings.get('resamples', 0):,} resamples, percentiles shifted so that the "
         "mean of the resamples equals the estimate; gaps are paired. A label absent from a resample is left out of "
         "that resample's mean.",
-    )
-    return Table(
-        "intervals",
-        f"The same with {_CONFIDENCE:.0%} intervals".replace("%", " %"),
-        ("scores", "quantity", "estimate", "low", "high"),
-        tuple(rows),
-        digits={"estimate": 2, "low": 2, "high": 2},
-        notes=notes,
     )
 
 
