@@ -78,17 +78,14 @@ def against(knot: Component, order: list[int]) -> list[int]:
 
 
 def greedy(knot: Component) -> list[int]:
-    """The order of Eades, Lin and Smyth by their own words: all sinks, all sources, then the largest difference."""
+    """The order of Eades, Lin and Smyth by networkx: sources and sinks first, then the largest difference."""
     left = nx.DiGraph(zip(knot.parent.tolist(), knot.child.tolist(), strict=True))
     front: list[int] = []
     back: list[int] = []
     while left:
-        if ends := sorted(node for node in left if not left.out_degree(node) or not left.in_degree(node)):
-            node = ends[0]
-            (back if left.in_degree(node) else front).append(node)
-        else:
-            node = min(left, key=lambda node: (left.in_degree(node) - left.out_degree(node), node))
-            front.append(node)
+        above, below = dict(left.in_degree()), dict(left.out_degree())
+        node = min(left, key=lambda node: (bool(above[node] and below[node]), above[node] - below[node], node))
+        (back if above[node] and not below[node] else front).append(node)
         left.remove_node(node)
     return front + back[::-1]
 
