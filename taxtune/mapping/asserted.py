@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from taxtune.mapping import english
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Mention, Strength, is_participle, name_phrase
@@ -12,7 +13,6 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import Unwrapped, unwrap
-from taxtune.mapping.words import ARTICLES, DESCRIBING, ONE, SAYS_NOTHING
 
 __all__ = ["Asserted", "asserted_node"]
 
@@ -134,11 +134,11 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 
     What is the whole of an answer does, if it is more than words about pictures.
     """
-    one = phrase.words[0].lower in ONE
+    one = phrase.words[0].lower in english.ONE
     for position, word in enumerate(phrase.words):
         verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
-        if (whole or not verb) and word.key not in SAYS_NOTHING and not word.text.isdigit():
-            return whole or not lexicon.is_person(phrase.keys)
+        if (whole or not verb) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
+            return whole or not lexicon.kinds.is_person(phrase.keys)
     return False
 
 
@@ -152,7 +152,7 @@ def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:
 
 def _is_name(lexicon: Lexicon, text: str) -> bool:
     words = fold_words(text)
-    return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in ARTICLES else words))
+    return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in english.ARTICLES else words))
 
 
 def _whole_name(lexicon: Lexicon, lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -181,7 +181,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
             right = replace(phrase, words=words[position + 1 :], link=Link.OR)
-            if words[position + 1].key in DESCRIBING and left.words[0].lower not in ARTICLES:
+            if words[position + 1].key in english.DESCRIBING and left.words[0].lower not in english.ARTICLES:
                 continue  # "sable and black dog"
             if _names(lexicon, left) and _names(lexicon, right):
                 return [left, *_conjuncts(lexicon, right)]

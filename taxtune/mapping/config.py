@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from taxtune.errors import MapperError
 
-__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Stage"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
 
 #: The presets that a mapper can run under.
 PRESETS = ("default", "paper-listing")
@@ -106,6 +110,7 @@ class Placement:
         confidence: How far a guess is to be believed, in [0, 1]: for "vote" and "similarity" the similarity of the
             answer to the node, the highest over its names; for "kind" and "ngram" how often such placements were not
             wrong. None where the answer's own words decide and nothing is guessed.
+        path: The labels from the root to the node.
     """
 
     answer: str
@@ -113,6 +118,7 @@ class Placement:
     stage: Stage
     evidence: str = ""
     confidence: float | None = None
+    path: tuple[str, ...] = ()
 
     @property
     def abstained(self) -> bool:
@@ -123,3 +129,25 @@ class Placement:
     def off_tree(self) -> bool:
         """Whether the answer asserts something that the tree does not have."""
         return self.stage is Stage.OFF_TREE
+
+    def _repr_html_(self) -> str:
+        return Placements([self])._repr_html_()
+
+
+class Placements(list[Placement]):
+    """Placements in the order of the answers; a notebook shows them as a table."""
+
+    def to_frame(self) -> DataFrame:
+        """Returns a row for each placement: answer, path (labels joined by " > "), stage, evidence, confidence."""
+        import pandas as pd
+
+        rows = [(p.answer, " > ".join(p.path), str(p.stage), p.evidence, p.confidence) for p in self]
+        frame = pd.DataFrame(rows, columns=["answer", "path", "stage", "evidence", "confidence"])
+        return frame.astype({"confidence": float})
+
+    def _repr_html_(self) -> str:
+        """Returns a table of at most 60 rows, its texts escaped and clipped."""
+        import pandas as pd
+
+        with pd.option_context("display.max_colwidth", 200):
+            return str(self.to_frame().to_html(max_rows=60, na_rep="", show_dimensions=True))

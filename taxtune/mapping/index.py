@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +21,8 @@ import snowballstemmer
 
 from taxtune.atomic import write_bytes
 from taxtune.errors import TaxtuneError
+from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_words
-from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
@@ -49,58 +50,44 @@ Entry = tuple[int, str, bool, bool]
 Table = dict[str, list[int]]
 
 
+@dataclass(frozen=True)
 class NameIndex:
-    """The tables of a tree's names.
+    """The tables of a tree's names; in each, a node stands as often as it has such a name."""
 
-    Attributes:
-        exact: Names, their words joined, so that "sea gull" and "seagull" are one key.
-        heads: Last words of names, joined; a node stands there as often as it has such names.
-        shortened: Names without what their ancestors' names say already: "747" of "Boeing 747" below Boeing.
-        clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of
-            "Gothic architecture" below "medieval architecture".
-        fronts: What names that begin with an ancestor's go on with: "BMW Z4" of "BMW Z4 Convertible 2012".
-        series: What stands before a number: "DC" of "DC-3".
-        stems: The stems of names.
-        endings: The last letters of last words, if many nodes have them.
-        genera: Latin genera. epithets: stems of the epithets of species. initials: "T merula" of two-word names.
-        vocabulary: All words.
-        coded: Whether codes or years are at home in the names.
-        shares_heads: Whether siblings' names mostly end in the same noun, as those of sister species do.
-        latin: Whether the tree has genera.
-    """
-
+    #: Names with their words joined, so that "sea gull" and "seagull" are one key.
     exact: dict[str, list[Entry]]
+    #: The last words of names, joined.
+    heads: Table
+    #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
+    shortened: Table
+    #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
+    #: architecture" below "medieval architecture".
+    clipped: Table
+    #: The beginnings of names that start with an ancestor's: "BMW Z4" of "BMW Z4 Convertible 2012".
+    fronts: Table
+    #: What comes before a number: "DC" of "DC-3".
+    series: Table
+    #: The stems of names.
+    stems: Table
+    #: The last letters of last words, where many nodes share them.
+    endings: Table
+    #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
+    genera: Table
+    epithets: Table
+    initials: Table
+    #: Every word.
     vocabulary: list[str]
+    #: Whether codes or years are common in the names.
     coded: bool
+    #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
+    #: Whether the tree has genera.
     latin: bool
-
-    _TABLES = (
-        "heads", "shortened", "clipped", "fronts", "series", "stems", "endings", "genera", "epithets", "initials",
-    )  # fmt: skip
-
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.__dict__.update(content)
-        self.heads: Table = content["heads"]
-        self.shortened: Table = content["shortened"]
-        self.clipped: Table = content["clipped"]
-        self.fronts: Table = content["fronts"]
-        self.series: Table = content["series"]
-        self.stems: Table = content["stems"]
-        self.endings: Table = content["endings"]
-        self.genera: Table = content["genera"]
-        self.epithets: Table = content["epithets"]
-        self.initials: Table = content["initials"]
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
-        """Returns the index of a tree, from disk where it is there and whole.
-
-        Args:
-            taxonomy: The tree.
-            folder: Where indexes are kept; None is the user's cache folder.
-        """
-        return cls(kept(taxonomy, "names", folder, _Learner(taxonomy).content))
+        """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
+        return cls(**kept(taxonomy, "names", folder, _Learner(taxonomy).content))
 
 
 def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -132,13 +119,16 @@ def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], 
     return values
 
 
+_TABLES = [field.name for field in fields(NameIndex) if field.type == "Table"]
+
+
 class _Learner:
     """Fills the tables node by node."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
         self._exact: dict[str, list[Entry]] = defaultdict(list)
-        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in NameIndex._TABLES}
+        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in _TABLES}
         self._vocabulary: set[str] = set()
         self._leaves = set(taxonomy.leaves.tolist())
         self._latin = "genus" in taxonomy.ranks
@@ -253,7 +243,7 @@ class _Learner:
         if not _LISTED.search(self.taxonomy.labels[node]):
             return []
         parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
-        return [part for part in parts if part and not SAYS_NOTHING.issuperset(part)]
+        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""

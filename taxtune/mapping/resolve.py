@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taxtune.mapping import english
 from taxtune.mapping.naming import Mention, Strength
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link
-from taxtune.mapping.words import WIDE_RANKS
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["resolve"]
@@ -86,7 +86,12 @@ def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, below: int, oth
     if mention.broad:
         return False
     rank = taxonomy.ranks[node]
-    return rank is None or rank in WIDE_RANKS or _is_label(taxonomy, node, mention) or _is_label(taxonomy, below, other)
+    return (
+        rank is None
+        or rank in english.WIDE_RANKS
+        or _is_label(taxonomy, node, mention)
+        or _is_label(taxonomy, below, other)
+    )
 
 
 def _is_label(taxonomy: Taxonomy, node: int, mention: Mention) -> bool:

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from taxtune.mapping.words import ANSWER_KEYS, OTHER_KEYS
+from taxtune.mapping import english
 
 __all__ = ["Unwrapped", "unwrap"]
 
@@ -115,9 +115,9 @@ def _key_kind(line: str) -> str | None:
     if match is None:
         return None
     words = set(re.findall(r"[a-z]+", match.group(1).lower()))
-    if words & OTHER_KEYS:
+    if words & english.OTHER_KEYS:
         return "other"
-    return "answer" if words & ANSWER_KEYS and len(words) <= 3 else None
+    return "answer" if words & english.ANSWER_KEYS and len(words) <= 3 else None
 
 
 def _json_values(text: str) -> tuple[list[str], bool]:
@@ -140,5 +140,5 @@ def _texts(value: object) -> list[str]:
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):
         words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        return [text for key, item in value.items() if not words[key] & OTHER_KEYS for text in _texts(item)]
+        return [text for key, item in value.items() if not words[key] & english.OTHER_KEYS for text in _texts(item)]
     return []

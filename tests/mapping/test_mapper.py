@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from taxtune.errors import MapperError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.asserted import asserted_node
-from taxtune.mapping.similarity.lexical import LexicalSimilarity
+from taxtune.mapping.similarity import LexicalSimilarity
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.wordnet import WordNet
