@@ -97,16 +97,13 @@ class Lexicon:
         """
         if not words or len(words) > MAX_WORDS:
             return ()
-        key = "".join(words)
+        key, spelt = "".join(words), " ".join(words)
         entries = self.index.exact.get(key, ())
-        spelt = " ".join(words)
         spelt_alike = [entry for entry in entries if entry[1] == spelt]
         if not respelled or spelt_alike:  # "wheatear" is the bird, although "wheat ear" joins to the same key
             entries = spelt_alike
-        if not entries:
-            return ()
-        english = [entry for entry in entries if not entry[2]]
-        return self._distinct(english or entries, key)
+        vernacular = [entry for entry in entries if not entry[2]]
+        return self._distinct(vernacular or entries, key) if entries else ()
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns what has a name that says just this beyond its ancestors' names, or () where that is nothing."""
@@ -154,8 +151,7 @@ class Lexicon:
             above = [v for v in kept if self.taxonomy.is_ancestor(v, node)]
             if above and node not in preferred_leaves and not self._covers(node, key):
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-            kept = [v for v in kept if v not in above]
-            kept.append(node)
+            kept = [*(v for v in kept if v not in above), node]
         if len(kept) == 1:
             return tuple(kept)
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
@@ -174,13 +170,10 @@ class Lexicon:
     # -- parts of names ------------------------------------------------------------------------------------------------
 
     def head(self, words: Sequence[str]) -> int | None:
-        """Returns what all names that end in these words have in common, or None where none does.
+        """Returns the node that covers `coverage` of the nodes whose names end in these words, or None.
 
-        The common ancestor is robust: it covers `coverage` of the nodes. A noun that only one species has stands for
-        the species' parent, because an unknown "striped X" is most likely another species than the known "spotted X".
-
-        Args:
-            words: The last words of a phrase, folded, three at most.
+        A noun that only one species has stands for the species' parent, because an unknown "striped X" is most likely
+        another species than the known "spotted X".
         """
         if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in english.SAYS_NOTHING):
             return None
@@ -234,13 +227,10 @@ class Lexicon:
         return None
 
     def ending(self, word: str) -> int | None:
-        """Returns what the last letters of an unknown word mean: "leafbird" is a bird.
-
-        Endings are learnt from the last words of all names; one counts when at least eight nodes have it.
-        """
+        """Returns what the last letters of an unknown word mean: "leafbird" is a bird."""
         for length in range(min(MAX_ENDING, len(word) - 3), MIN_ENDING, -1):
             ending = word[-length:]
-            nodes = set(self.index.endings.get(ending, ()))
+            nodes = _nodes(self.index.endings, ending)
             if nodes and ending not in english.SAYS_NOTHING and self.knows_english(ending):
                 return self.common(nodes)
         return None
@@ -319,11 +309,7 @@ class Lexicon:
         return None
 
     def is_foreign(self, words: Sequence[str]) -> bool:
-        """Tells whether words that are no name here speak of something that the tree does not have.
-
-        On a tree of living things whose names have no numbers, what has a model code or a year lives not: "Jaguar XF
-        2005".
-        """
+        """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
         return self.latin and not self.coded and any(map(has_digit, words))
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:

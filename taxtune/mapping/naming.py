@@ -142,31 +142,28 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
 
 
 def _kind(lexicon: Lexicon, words: Sequence[Word], *, whole: bool = False) -> Mention | None:
-    """Reads "pistol" where WordNet says that it is a handgun."""
+    """Reads "pistol", which WordNet says is a handgun."""
     nodes = lexicon.kinds.above([word.key for word in words], whole=whole)
     return Mention(nodes, Strength.HEAD, words[-1].key, broad=True, inferred=True) if nodes else None
 
 
 def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
     """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
-    keys = [word.key for word in words]
     if not number.text[:1].isdigit():
         return None
-    named = lexicon.exact(keys[-1:]) or lexicon.shortened(keys[-1:]) if keys[-1].isdigit() else ()
-    nodes = named or lexicon.series(keys[-1:])
-    return Mention(nodes, Strength.PART, keys[-1], broad=not named) if nodes else None
+    last = [words[-1].key]
+    named = lexicon.exact(last) or lexicon.shortened(last) if last[0].isdigit() else ()
+    nodes = named or lexicon.series(last)
+    return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
     """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    taxonomy = lexicon.taxonomy
-    if not after or after[0].key not in taxonomy.ranks:
+    ranks = lexicon.taxonomy.ranks
+    if not after or after[0].key not in ranks:
         return nodes
-    lifted = []
-    for node in nodes:
-        above = [v for v in taxonomy.ancestors(node).tolist() if taxonomy.ranks[v] == after[0].key]
-        lifted.append(above[0] if above else node)
-    return tuple(dict.fromkeys(lifted))
+    lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
+    return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
@@ -190,14 +187,10 @@ def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool
     """Tells whether words that join to a name are better read apart: a "black bird" need not be a blackbird."""
     if len(keys) < 2 or lexicon.exact(keys, respelled=False):
         return False
-    if whole:
-        return keys[0] in english.DESCRIBING and bool(_wide(lexicon, keys[-1:]))
-    return lexicon.exact(keys[-1:]) != ()
-
-
-def _wide(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
-    """Returns what the words name if that is a class or something wider: "bird", "petal"."""
-    return tuple(v for v in lexicon.exact(keys) if lexicon.taxonomy.ranks[v] in english.WIDE_RANKS)
+    last = lexicon.exact(keys[-1:])
+    if not whole:
+        return bool(last)
+    return keys[0] in english.DESCRIBING and any(lexicon.taxonomy.ranks[v] in english.WIDE_RANKS for v in last)
 
 
 # -- from the end ------------------------------------------------------------------------------------------------------
@@ -293,9 +286,8 @@ def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, 
 
 def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
     """Tells whether a species' sisters share its name as their head: an "alpine sunflower" may be any of them."""
-    if not lexicon.is_leaf(node) or node == 0:
-        return False
-    return lexicon.share(keys, int(lexicon.taxonomy.parents[node])) > 2 * lexicon.share(keys, node)
+    parent = int(lexicon.taxonomy.parents[node])
+    return lexicon.is_leaf(node) and node > 0 and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
 
 
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:

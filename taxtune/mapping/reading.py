@@ -76,8 +76,9 @@ class Phrase:
     words: tuple[Word, ...]
     role: Role
     link: Link
-    #: The number of the sentence it stands in.
+    #: The number of the sentence it stands in, and whether it is the first there.
     sentence: int = 0
+    opens: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -199,7 +200,8 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
         if self.current:
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence)
+            opens = not self.phrases or self.phrases[-1].sentence != self.sentence
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
