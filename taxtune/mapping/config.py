@@ -146,8 +146,8 @@ class Placements(list[Placement]):
         return frame.astype({"confidence": float})
 
     def _repr_html_(self) -> str:
-        """Returns a table of at most 60 rows, its texts escaped and clipped."""
-        import pandas as pd
-
-        with pd.option_context("display.max_colwidth", 200):
-            return str(self.to_frame().to_html(max_rows=60, na_rep="", show_dimensions=True))
+        """Returns a table of at most 60 rows, its texts escaped and cut to 200 characters."""
+        frame = self.to_frame()
+        for column in ("answer", "path", "evidence"):
+            frame[column] = [text if len(text) <= 200 else f"{text[:200]}…" for text in frame[column]]
+        return str(frame.to_html(max_rows=60, na_rep="", show_dimensions=True))
