@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics import bootstrap_scores, paired_bootstrap, precision_recall
+from taxtune.metrics import bootstrap, hierarchical_sample, paired_bootstrap, precision_recall
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 # Nodes at each depth of iNat21, the root first.
@@ -75,10 +75,10 @@ def main() -> None:
     print(f"{tree!r}, {arguments.pairs:,} pairs; identical values")
     print(f"arrays   {arrays:8.3f} s")
     print(f"sets     {sets:8.3f} s   {sets / arrays:.1f} times as long")
-    scores = seconds(lambda: bootstrap_scores(tree, predicted, target), 1)
-    other = rng.integers(0, len(tree), arguments.pairs)
-    paired = seconds(lambda: paired_bootstrap(tree, predicted, other, target), 1)
-    print(f"bootstrap_scores, 2,000 resamples    {scores:6.3f} s")
+    scores = seconds(lambda: bootstrap(hierarchical_sample(tree, predicted, target)), 1)
+    both = [hierarchical_sample(tree, nodes, target) for nodes in (predicted, rng.integers(0, len(tree), len(target)))]
+    paired = seconds(lambda: paired_bootstrap((both[0], both[1])), 1)
+    print(f"bootstrap, 2,000 resamples           {scores:6.3f} s")
     print(f"paired_bootstrap, 10,000 resamples   {paired:6.3f} s")
 
 

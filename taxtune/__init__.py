@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from taxtune.api import compare, evaluate, load_run, place, score, tune
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
@@ -17,52 +18,93 @@ if TYPE_CHECKING:
         RankScores,
         information_scores,
         leaf_information,
+        measure,
         rank_scores,
-        score,
     )
+    from taxtune.metrics.registry import make_measure
+    from taxtune.models import FunctionModel, Model, ModelSettings, make_model
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
+    from taxtune.tuning.callbacks import Callback
+    from taxtune.tuning.objective import Objective
+    from taxtune.tuning.proposers import Proposal, Proposer
+    from taxtune.tuning.records import ComparisonResult, TuneResult
 
     __version__: str
 
-__all__ = [
-    "HierarchicalScores",
-    "InformationScores",
-    "Mapper",
-    "MapperConfig",
-    "Node",
-    "Placement",
-    "RankScores",
-    "Recipe",
-    "Taxonomy",
-    "TaxtuneError",
-    "__version__",
-    "information_scores",
-    "leaf_information",
-    "load_recipe",
-    "rank_scores",
-    "read_taxonomy",
-    "score",
-]
-
+#: Where each public name lives.
 _HOME = {
+    "Callback": "taxtune.tuning.callbacks",
+    "ComparisonResult": "taxtune.tuning.records",
+    "FunctionModel": "taxtune.models",
     "HierarchicalScores": "taxtune.metrics",
     "InformationScores": "taxtune.metrics",
     "Mapper": "taxtune.mapping",
     "MapperConfig": "taxtune.mapping",
+    "Model": "taxtune.models",
+    "ModelSettings": "taxtune.models",
     "Node": "taxtune.taxonomy",
+    "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",
+    "Proposal": "taxtune.tuning.proposers",
+    "Proposer": "taxtune.tuning.proposers",
     "RankScores": "taxtune.metrics",
     "Recipe": "taxtune.recipe",
     "Taxonomy": "taxtune.taxonomy",
     "TaxtuneError": "taxtune.errors",
+    "TuneResult": "taxtune.tuning.records",
+    "compare": "taxtune.api",
+    "evaluate": "taxtune.api",
     "information_scores": "taxtune.metrics",
     "leaf_information": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
+    "load_run": "taxtune.api",
+    "make_measure": "taxtune.metrics.registry",
+    "make_model": "taxtune.models",
+    "measure": "taxtune.metrics",
+    "place": "taxtune.api",
     "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",
-    "score": "taxtune.metrics",
+    "score": "taxtune.api",
+    "tune": "taxtune.api",
 }
+
+__all__ = [
+    "Callback",
+    "ComparisonResult",
+    "FunctionModel",
+    "HierarchicalScores",
+    "InformationScores",
+    "Mapper",
+    "MapperConfig",
+    "Model",
+    "ModelSettings",
+    "Node",
+    "Objective",
+    "Placement",
+    "Proposal",
+    "Proposer",
+    "RankScores",
+    "Recipe",
+    "Taxonomy",
+    "TaxtuneError",
+    "TuneResult",
+    "__version__",
+    "compare",
+    "evaluate",
+    "information_scores",
+    "leaf_information",
+    "load_recipe",
+    "load_run",
+    "make_measure",
+    "make_model",
+    "measure",
+    "place",
+    "rank_scores",
+    "read_taxonomy",
+    "score",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

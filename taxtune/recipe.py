@@ -73,11 +73,13 @@ class Recipe(Settings):
         description: For people.
         seed: Seeds the splits, the proposer and the bootstrap.
         iterations: Templates to try after the baseline.
-        max_missing: Largest share of images without an answer, or for 'lave' without a rating, before an iteration is
-            void.
+        max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
+            iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
-        judge: The language model that rates answers, for the objective 'lave'.
+        judge: The language model that rates answers, for objectives that ask one.
+        storage: The database that holds the history, as SQLAlchemy writes it, where several machines work on one run;
+            `history.db` in the run's folder when left out. `${NAME}` is an environment variable.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
@@ -96,6 +98,8 @@ class Recipe(Settings):
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
+    # May hold a password, and tells nothing of what comes out: in no record, in no report.
+    storage: str | None = Field(None, min_length=1, exclude=True, repr=False)
     source: Path | None = Field(None, exclude=True)
 
     @field_validator("name")
@@ -115,9 +119,13 @@ class Recipe(Settings):
         return self
 
     @model_validator(mode="after")
-    def _lave_needs_a_judge(self) -> Recipe:
-        if self.objective.kind == "lave" and self.judge is None:
-            raise ValueError("objective.kind 'lave' needs a judge: judge: {model: openai/gpt-4o-mini}")
+    def _ratings_need_a_judge(self) -> Recipe:
+        from taxtune.tuning.objective import asks_a_model
+
+        if self.judge is None and asks_a_model(self.objective.kind):
+            raise ValueError(
+                f"objective.kind {self.objective.kind!r} needs a judge: judge: {{model: openai/gpt-4o-mini}}"
+            )
         return self
 
     def path(self, text: str) -> Path:
@@ -128,16 +136,24 @@ class Recipe(Settings):
         """
         if "\0" in text:
             raise RecipeError("A path cannot hold a NUL character.", file=self.source, value=text)
+        path = Path(self.expanded(text)).expanduser()
+        base = self.source.parent if self.source is not None else Path.cwd()
+        return path if path.is_absolute() else base / path
+
+    def expanded(self, text: str) -> str:
+        """Returns a path or URL of the recipe with `${NAME}` expanded.
+
+        Raises:
+            RecipeError: If it uses an environment variable that is not set.
+        """
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise RecipeError(
-                    f"The path {text!r} uses the environment variable {name}, which is not set.",
+                    f"{text!r} uses the environment variable {name}, which is not set.",
                     file=self.source,
-                    remedy=f"Set it: export {name}=/path/to/it",
+                    remedy=f"Set it: export {name}=VALUE",
                 )
-        path = Path(os.path.expandvars(text)).expanduser()
-        base = self.source.parent if self.source is not None else Path.cwd()
-        return path if path.is_absolute() else base / path
+        return os.path.expandvars(text)
 
     def settings(self) -> dict[str, Any]:
         """Returns the recipe as plain nested values."""
@@ -167,8 +183,6 @@ def recipe_path(reference: str | Path) -> Path:
     """
     path = Path(reference)
     with contextlib.suppress(OSError, ValueError):  # a name that no file can have is not there
-        if path.is_dir():
-            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
         if path.is_file():
             return path
     shipped = recipes_dir()
@@ -177,6 +191,9 @@ def recipe_path(reference: str | Path) -> Path:
         candidate = path.name if path.suffix in {".yaml", ".yml"} else f"{path.name}.yaml"
         if candidate in {file.name for file in shipped.glob("*.yaml")}:
             return shipped / candidate
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_dir():
+            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
     names = sorted(p.stem for p in shipped.glob("*.yaml"))
     near = difflib.get_close_matches(path.stem, names, n=1)
     raise RecipeError(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+
+from taxtune.errors import TaxtuneError
+from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",
@@ -31,7 +34,6 @@ __all__ = [
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
-ObjectiveKind = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
 
 
 def _no_bool(value: object) -> object:
@@ -69,30 +71,24 @@ class TaxonomySettings(Settings):
     """
 
     path: str
-    format: Literal[
-        "auto",
-        "inat21-json",
-        "inat21-csv",
-        "edges",
-        "paths",
-        "darwin-core",
-        "coldp",
-        "nabirds",
-        "groups",
-        "indented",
-        "imagenet-json",
-        "nested-json",
-        "breadcrumbs",
-        "taxdump",
-        "rdf",
-        "obo",
-    ] = "auto"
+    format: str = "auto"
     root: str | None = None
     root_label: str | None = None
     domain: str | None = None
     english_names: bool = True
     frequencies: str | None = Field(None, min_length=1)
     smoothing: Number | None = Field(None, ge=0)
+
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        from taxtune.plugins import names_near, plugin_names
+        from taxtune.taxonomy import FORMATS
+
+        known = [*FORMATS, *plugin_names("taxtune.readers")]
+        if value not in known:
+            raise ValueError(f"is no format. {names_near(value, known)}")
+        return value
 
 
 class _Splits(Settings):
@@ -103,7 +99,14 @@ class _Splits(Settings):
 
 
 class ManifestData(_Splits):
-    """A CSV or JSONL file with one image a row."""
+    """A CSV or JSONL file with one image a row.
+
+    Attributes:
+        path: The file.
+        images: Folder that image paths are relative to; the file's own folder by default.
+        image_column: Column with the image's path.
+        label_column: Column with the label: a label, alias or path of the taxonomy.
+    """
 
     kind: Literal["manifest"] = "manifest"
     path: str
@@ -113,14 +116,23 @@ class ManifestData(_Splits):
 
 
 class FolderData(_Splits):
-    """A folder with one sub-folder of images a label."""
+    """A folder with one sub-folder of images a label.
+
+    Attributes:
+        path: The folder. The sub-folders' names are the labels.
+    """
 
     kind: Literal["folder"] = "folder"
     path: str
 
 
 class INat21Data(_Splits):
-    """iNaturalist 2021: its COCO-style JSON and the folder of its images."""
+    """iNaturalist 2021: its COCO-style JSON and the folder of its images.
+
+    Attributes:
+        path: The JSON file, such as val.json.
+        images: Folder that the JSON's file names are relative to.
+    """
 
     kind: Literal["inat21"] = "inat21"
     path: str
@@ -128,19 +140,38 @@ class INat21Data(_Splits):
 
 
 class FieldGuideData(_Splits):
-    """The embedded field guide's drawn birds, rendered on first use."""
+    """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(400, ge=2, description="Images to draw.")
-    degraded: Number = Field(0.5, ge=0, le=1, description="Share of images that are fogged, blurred or occluded.")
-    seed: StrictInt = Field(2021, ge=0)
+    count: StrictInt = Field(IMAGES.n, ge=2, description="The first so many of the images.")
+    degraded: Number = Field(IMAGES.degraded, ge=0, le=1, description="Share that is fogged, blurred or occluded.")
+    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that they were drawn with.")
+
+    @model_validator(mode="after")
+    def _drawn(self) -> FieldGuideData:
+        if self.count > IMAGES.n or (self.degraded, self.seed) != (IMAGES.degraded, IMAGES.seed):
+            raise ValueError(
+                f"taxtune comes with {IMAGES.n} images, drawn with degraded: {IMAGES.degraded} and seed: "
+                f"{IMAGES.seed}. Others are drawn in a checkout of its repository, with python -m fieldguide.draw "
+                "--out birds --images N --degraded SHARE --seed SEED, and used with data: {kind: manifest, path: "
+                "birds/manifest.csv, ...}"
+            )
+        return self
 
 
 DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
 
 
 class PromptSettings(Settings):
-    """What templates may refer to, and the template that iteration 0 asks with."""
+    """What templates may refer to, and the template that iteration 0 asks with.
+
+    Attributes:
+        baseline: Template of iteration 0, which every other is compared with.
+        question: The question, for templates and judges.
+        domain: What the images show, in a word: bird, dish.
+        ranks: Names of the ranks below the domain's root, broadest first.
+        examples: Example answers of different specificity.
+    """
 
     baseline: str = BASELINE
     question: str = "What is this an image of?"
@@ -150,7 +181,18 @@ class PromptSettings(Settings):
 
 
 class LocalVLMSettings(Settings):
-    """A transformers checkpoint on this machine."""
+    """A transformers checkpoint on this machine.
+
+    Attributes:
+        model: A name on Hugging Face, a folder, or "builtin:fieldguide".
+        revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
+        dtype: Precision of the weights; auto takes what fits the device.
+        device: auto, cpu, cuda, cuda:1, mps, ...
+        batch_size: Images per batch; halved automatically when memory runs out.
+        max_new_tokens: Longest answer, in tokens.
+        temperature: 0 for greedy decoding; above 0 for sampling.
+        system_prompt: System message before every prompt.
+    """
 
     kind: Literal["local"] = "local"
     model: str
@@ -164,7 +206,18 @@ class LocalVLMSettings(Settings):
 
 
 class ApiVLMSettings(Settings):
-    """Any model with image input that litellm reaches."""
+    """Any model with image input that litellm reaches.
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        concurrency: Maximum number of concurrent calls.
+        max_tokens: Longest answer, in tokens.
+        temperature: Sampling temperature; null leaves it to the provider.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+        system_prompt: System message before every prompt.
+    """
 
     kind: Literal["api"] = "api"
     model: str
@@ -182,7 +235,16 @@ VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="
 
 
 class MapperSettings(Settings):
-    """How free text is placed on the taxonomy (paper 1, Algorithm 1)."""
+    """How free text is placed on the taxonomy (paper 1, Algorithm 1).
+
+    Attributes:
+        similarity: lexical, sentence:MODEL or clip:MODEL.
+        preset: default, or paper-listing for Algorithm 1 as printed.
+        k: Number of most similar nodes that are looked at.
+        thr_top2: Softmax difference of the first and the second score below which nodes vote.
+        thr_topk: The same for the first and the k-th score.
+        thr_vote: Votes that a node needs.
+    """
 
     similarity: str = "lexical"
     preset: Literal["default", "paper-listing"] = "default"
@@ -209,7 +271,11 @@ class MapperSettings(Settings):
 class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
-    kind: ObjectiveKind = "hp"
+    kind: str = Field(
+        "hp",
+        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or what an "
+        "installed package adds.",
+    )
     hr_floor: Number | None = Field(
         None,
         ge=0,
@@ -217,9 +283,31 @@ class ObjectiveSettings(Settings):
         description="Smallest mean hR that 'hp' and 'ihp' accept; left out: just above the trivial root answer.",
     )
 
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        from taxtune.tuning.objective import check_objective
+
+        try:
+            check_objective(value)
+        except TaxtuneError as error:
+            raise ValueError(f"is no objective. {error.remedy}") from None
+        return value
+
 
 class JudgeSettings(Settings):
-    """The language model that rates answers for the objective 'lave' (paper 4)."""
+    """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4).
+
+    Attributes:
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        concurrency: Maximum number of concurrent calls.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+        device: Device of a local model: auto, cpu, cuda, ...
+        dtype: Precision of a local model's weights.
+        batch_size: Batch size of a local model.
+        revision: Revision of a local model on Hugging Face.
+    """
 
     model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
     api_base: str | None = None
@@ -245,7 +333,16 @@ class FragmentsProposerSettings(Settings):
 
 
 class LLMProposerSettings(Settings):
-    """A chat model that reads the history and writes the next template (the paper's loop)."""
+    """A chat model that reads the history and writes the next template (the paper's loop).
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        temperature: Sampling temperature; null leaves it to the provider.
+        max_history_tokens: Most tokens of past templates in a message; the best and the latest are kept.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+    """
 
     kind: Literal["llm"] = "llm"
     model: str = "openai/gpt-4o"
@@ -261,7 +358,13 @@ ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Fi
 
 
 class TrackingSettings(Settings):
-    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both."""
+    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both.
+
+    Attributes:
+        mlflow: Whether to record the run in MLflow.
+        experiment: Name of the MLflow experiment.
+        uri: Tracking server or database; a database in the run's folder by default.
+    """
 
     mlflow: bool = True
     experiment: str = "taxtune"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from taxtune.errors import TaxonomyError, TaxtuneError
+from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 
 __all__ = [
     "Row",
@@ -23,9 +23,13 @@ __all__ = [
     "clean",
     "column_key",
     "csv_delimiter",
+    "csv_text",
+    "decode_text",
     "join_cell",
     "other_names",
     "parse_table",
+    "read_bytes",
+    "read_rows",
     "read_text",
     "split_aliases",
     "split_cell",
@@ -185,8 +189,20 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
         TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is no text in
             those encodings; the row is that of the first bad byte.
     """
+    text = decode_text(read_bytes(path, error=error, what=what), path, error=error, what=what)
+    if not text.strip():
+        raise error(f"The {what} file is empty.", file=path)
+    return text
+
+
+def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
+    """Returns the bytes of a file, unpacked where it is packed with gzip, bzip2 or xz.
+
+    Raises:
+        TaxtuneError: As `error`, if there is no such file, or it cannot be read or unpacked.
+    """
     try:
-        data = _bytes(path, what, error)
+        return _bytes(path, what, error)
     except FileNotFoundError:
         raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
@@ -195,6 +211,14 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
         ) from None
     except OSError as problem:
         raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
+
+
+def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str) -> str:
+    """Returns bytes as text: UTF-8, or UTF-16 with a byte-order mark.
+
+    Raises:
+        TaxtuneError: As `error`, if they are neither or hold a NUL; the row is that of the first bad byte.
+    """
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = data.decode(encoding)
@@ -209,12 +233,18 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise error(f"The {what} file holds a NUL character: it is no text file.", file=path, row=line)
-    if not text.strip():
-        raise error(f"The {what} file is empty.", file=path)
     return text
 
 
-def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError, tidy: bool = True) -> Table:
+def parse_table(
+    text: str,
+    file: str,
+    *,
+    error: type[TaxtuneError] = TaxonomyError,
+    tidy: bool = True,
+    blank: bool = False,
+    none: bool = False,
+) -> Table:
     """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
     Args:
@@ -223,14 +253,16 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
         error: The error to raise.
         tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included, and may
             be of any length: an answer can be of a megabyte, a name cannot.
+        blank: Whether a blank line below the header is a row without cells; otherwise it is none.
+        none: Whether there may be no row below the header.
 
     Raises:
         TaxtuneError: As `error`, if a quote is never closed, a tidy table's field is larger than 128 KiB, two columns
             share a name or there is no row below the header.
     """
-    first = next(line for line in text.splitlines() if line.strip())
+    first = next((line for line in text.splitlines() if line.strip()), "")
     delimiter = csv_delimiter(first)
-    records = _records(text, file, delimiter, error, longest=None if tidy else len(text))
+    records = _records(text, file, delimiter, error, longest=None if tidy else len(text), blank=blank)
     if not records:
         raise error("The file has no header.", file=file, row=1)
     header_line, cells = records[0]
@@ -241,9 +273,46 @@ def parse_table(text: str, file: str, *, error: type[TaxtuneError] = TaxonomyErr
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
         )
     rows = tuple(Row(line, tuple(map(clean, cells) if tidy else cells)) for line, cells in records[1:])
-    if not rows:
+    if not rows and not none:
         raise error("The file has a header and no rows.", file=file, row=header_line, value=delimiter.join(cells))
     return Table(file, header, header_line, rows)
+
+
+def read_rows(
+    path: Path, needed: Sequence[str], others: Sequence[str] = (), *, what: str, remedy: str, none: bool = False
+) -> list[tuple[int, dict[str, str]]]:
+    """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
+
+    Args:
+        path: The file.
+        needed: Columns that it must have.
+        others: Columns that it may have; the cells of one that is not there are "".
+        what: What the file holds, for messages.
+        remedy: What to do where a column is missing.
+        none: Whether it may have a header and no rows.
+
+    Raises:
+        DataError: If it cannot be read, lacks a column, or has no row and must have one.
+    """
+    table = parse_table(read_text(path, error=DataError, what=what), str(path), error=DataError, none=none)
+    missing = [name for name in needed if table.column(name) is None]
+    if missing:
+        raise DataError(
+            f"The {what} file has no column {' and no column '.join(missing)}.",
+            file=path,
+            row=table.header_line,
+            value=",".join(table.header),
+            remedy=remedy,
+        )
+    places = {name: table.column(name) for name in (*needed, *others)}
+    return [(row.line, {name: row.cell(place) for name, place in places.items()}) for row in table.rows]
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows below a header as CSV with commas and line feeds."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def _article(noun: str) -> str:
@@ -251,7 +320,7 @@ def _article(noun: str) -> str:
 
 
 def _records(
-    text: str, file: str, delimiter: str, error: type[TaxtuneError], *, longest: int | None
+    text: str, file: str, delimiter: str, error: type[TaxtuneError], *, longest: int | None, blank: bool
 ) -> list[tuple[int, Sequence[str]]]:
     # newline="" keeps line ends inside quotes; the csv module takes LF, CRLF and CR itself.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -262,7 +331,7 @@ def _records(
     try:
         csv.field_size_limit(max(limit, longest or 0))
         for cells in reader:
-            if any(cell.strip() for cell in cells):
+            if any(cell.strip() for cell in cells) or (blank and records):
                 records.append((start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:

@@ -6,7 +6,7 @@
 
 The replies are used up in order; `then` answers every call after them. A call that nothing was scripted for gets a 400
 and makes the `with` block fail at its end, so that a test notices a call too many. In place of replies, a function
-from the request's JSON to a reply can be given. Tests that prefer a fixture import `openai_server`.
+from the request's JSON to a reply can be given.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import pytest
+from taxtune.models import ModelSettings, RetryPolicy
 
 __all__ = [
     "OpenAIServer",
@@ -35,7 +35,7 @@ __all__ = [
     "empty_text",
     "html",
     "model_refusal",
-    "openai_server",
+    "model_settings",
     "refusal_text",
     "slow",
     "status",
@@ -160,6 +160,19 @@ def closed_api_base() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+
+
+def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
+    """Returns how a test asks a model behind a server: with short waits.
+
+    Args:
+        server: The server, or its address.
+        given: Fields of `ModelSettings` and of `RetryPolicy`.
+    """
+    policy = {"first_wait": 0.01, "max_retries": 2, "timeout": 10.0}
+    policy |= {field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given}
+    base = server if isinstance(server, str) else server.api_base
+    return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
 
 
 Script = Callable[[dict[str, Any]], "Reply | str"]
@@ -317,10 +330,3 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             """Stays silent."""
 
     return Handler
-
-
-@pytest.fixture
-def openai_server() -> Iterator[OpenAIServer]:
-    """A running server without a script: `enqueue` replies or set `then`."""
-    with OpenAIServer() as server:
-        yield server

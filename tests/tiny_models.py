@@ -1,4 +1,4 @@
-"""Tiny checkpoints with random weights of the families of vision-language models, made from configurations alone.
+"""Tiny checkpoints with random weights of families of generative models, made from configurations alone.
 
     folder = make_checkpoint("mllama", tmp_path)
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FAMILIES", "make_checkpoint", "make_text_checkpoint"]
+__all__ = ["FAMILIES", "TEXT_FAMILIES", "make_checkpoint"]
 
 _TEXT = {
     "hidden_size": 32,
@@ -343,6 +343,39 @@ def _internvl() -> tuple[Any, Any]:
     return InternVLForConditionalGeneration(config), processor
 
 
+def _llama() -> tuple[Any, Any]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    special = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|pad|>"]
+    tokenizer = _tokenizer(special, bos=special[0], eos="<|eot_id|>", pad="<|pad|>", writes_bos=True)
+    tokenizer.chat_template = (
+        "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
+        "{{ m.content }}<|eot_id|>{% endfor %}"
+        "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+    )
+    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
+    config = LlamaConfig(
+        **{**_TEXT, "max_position_embeddings": 2048},
+        vocab_size=len(tokenizer),
+        bos_token_id=ids["<|begin_of_text|>"],
+        eos_token_id=ids["<|eot_id|>"],
+        pad_token_id=ids["<|pad|>"],
+    )
+    return LlamaForCausalLM(config), tokenizer
+
+
+def _t5() -> tuple[Any, Any]:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    tokenizer = _tokenizer(["<pad>", "</s>"], bos=None, eos="</s>", pad="<pad>")
+    pad, end = tokenizer.convert_tokens_to_ids(["<pad>", "</s>"])
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    config = T5Config(
+        vocab_size=len(tokenizer), **sizes, pad_token_id=pad, eos_token_id=end, decoder_start_token_id=pad
+    )
+    return T5ForConditionalGeneration(config), tokenizer
+
+
 #: Makers of the families' tiny model and processor.
 FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "mllama": _mllama,
@@ -352,6 +385,8 @@ FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "idefics3": lambda: _idefics(smol=False),
     "internvl": _internvl,
 }
+#: The same of language models: one with a chat template, one without.
+TEXT_FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {"llama": _llama, "t5": _t5}
 
 
 def make_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
@@ -360,7 +395,7 @@ def make_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
 
     folder = parent / f"tiny-{family}-{seed}"
     torch.manual_seed(seed)
-    model, processor = FAMILIES[family]()
+    model, processor = (FAMILIES | TEXT_FAMILIES)[family]()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "gate" not in name.rsplit(".", 1)[-1] and parameter.dim() > 1:
@@ -368,55 +403,4 @@ def make_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
                 parameter.normal_(0.0, 0.25)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
-    return folder
-
-
-def make_text_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
-    """Writes a tiny language model of a family ("llama" with a chat template, "t5" without) and returns its folder."""
-    import torch
-    import transformers
-
-    folder = parent / f"tiny-{family}-{seed}"
-    torch.manual_seed(seed)
-    model: Any
-    if family == "t5":
-        tokenizer = _tokenizer(["<pad>", "</s>"], bos=None, eos="</s>", pad="<pad>")
-        pad, end = tokenizer.convert_tokens_to_ids(["<pad>", "</s>"])
-        model = transformers.T5ForConditionalGeneration(
-            transformers.T5Config(
-                vocab_size=len(tokenizer),
-                d_model=32,
-                d_kv=8,
-                d_ff=64,
-                num_layers=2,
-                num_heads=4,
-                pad_token_id=pad,
-                eos_token_id=end,
-                decoder_start_token_id=pad,
-            )
-        )
-    else:
-        special = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|pad|>"]
-        tokenizer = _tokenizer(special, bos=special[0], eos="<|eot_id|>", pad="<|pad|>", writes_bos=True)
-        tokenizer.chat_template = (
-            "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
-            "{{ m.content }}<|eot_id|>{% endfor %}"
-            "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
-        )
-        ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
-        model = transformers.LlamaForCausalLM(
-            transformers.LlamaConfig(
-                **{**_TEXT, "max_position_embeddings": 2048},
-                vocab_size=len(tokenizer),
-                bos_token_id=ids["<|begin_of_text|>"],
-                eos_token_id=ids["<|eot_id|>"],
-                pad_token_id=ids["<|pad|>"],
-            )
-        )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0.0, 0.25)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder

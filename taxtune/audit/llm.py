@@ -7,8 +7,10 @@ without exactly one verdict it is unread, and neither that nor a call that faile
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from taxtune.metrics.judge_replies import plain_reply
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt
 from taxtune.metrics.judging import Verdicts as Replies
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.models import Model
 
 __all__ = ["MAX_TOKENS", "JudgedByModel", "judge_placements", "read_finding"]
 
@@ -41,25 +46,51 @@ class JudgedByModel:
         findings: What it found of each item; None where the reply has no verdict or the call failed.
         replies: What it wrote, and the account of calls.
         unusable: Nodes that it named and that are not on the tree, are ambiguous or contradict its verdict.
+        notes: What people should know of it.
     """
 
     findings: tuple[Finding | None, ...]
     replies: Replies
     unusable: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The counts of the replies, for `--json`."""
+        return {
+            "unread": self.replies.unread,
+            "failed": self.replies.failed,
+            "not_asked": sum(self.replies.not_asked.values()),
+            "from_store": self.replies.from_store,
+            "unusable_nodes": self.unusable,
+            "prompt_tokens": self.replies.prompt_tokens,
+            "completion_tokens": self.replies.completion_tokens,
+            "cost_usd": self.replies.cost_usd,
+        }
 
 
-def judge_placements(population: Population, items: Sequence[Item], judge: Judge) -> JudgedByModel:
+def judge_placements(
+    population: Population,
+    items: Sequence[Item],
+    model: Model,
+    *,
+    cache_dir: Path | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> JudgedByModel:
     """Asks a chat model about placements; replies that are on disk are not asked for again.
 
     Args:
         population: What the items are of.
         items: The placements.
-        judge: The model.
+        model: The model.
+        cache_dir: Where replies are kept; None for the user's cache.
+        on_progress: Called with how many are done and how many there are.
 
     Raises:
         ModelError: If the model cannot be asked at all.
         DataError: If the file of replies cannot be read or written.
     """
+    judge: Judge = Judge(model, cache_dir=cache_dir, on_progress=on_progress)
     prompt = JudgePrompt("judge.j2", "audit")
     search = NodeSearch(population.tree)
     prompts = [
@@ -75,7 +106,13 @@ def judge_placements(population: Population, items: Sequence[Item], judge: Judge
         finding, used = read_finding(reply, population.tree, item)
         unusable += not used
         findings.append(finding)
-    return JudgedByModel(tuple(findings), replies, unusable)
+    notes = list(judge.notes("holds no verdict"))
+    if unusable:
+        notes.append(
+            f"{unusable:,} replies name a node that the tree does not have or that contradicts their verdict; the "
+            "verdict counts, the node does not."
+        )
+    return JudgedByModel(tuple(findings), replies, unusable, tuple(notes))
 
 
 def _asked(prompt: JudgePrompt, tree: Taxonomy, search: NodeSearch, item: Item) -> str:

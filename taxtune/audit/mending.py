@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-import csv
-import io
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from taxtune import atomic
 from taxtune.audit.population import Item
-from taxtune.audit.result import node_reference
+from taxtune.audit.result import Audited
 from taxtune.audit.verdicts import Finding, Verdict
-from taxtune.errors import DataError
-from taxtune.tables import clean, parse_table, read_text
+from taxtune.authoring.proposals import node_path, proposal_rows
+from taxtune.tables import clean, csv_text
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
+    from taxtune.audit.subject import MakeMapper
     from taxtune.mapping import Mapper
 
-__all__ = ["Alias", "Mender", "new_proposals", "with_aliases", "write_proposals"]
+__all__ = ["Alias", "Mender", "mend", "with_aliases", "write_proposals"]
 
 #: Longest alias, in words: what is longer is an answer and no name.
 _LONGEST = 6
@@ -146,12 +143,39 @@ def with_aliases(tree: Taxonomy, more: Mapping[int, Sequence[str]]) -> Taxonomy:
         tree: The tree; it stays as it is.
         more: Further aliases by node.
     """
-    changed = copy.copy(tree)
-    for name, value in vars(Taxonomy).items():
-        if isinstance(value, cached_property):  # made from the names that there were
-            vars(changed).pop(name, None)
-    changed.aliases = tuple((*aliases, *more.get(node, ())) for node, aliases in enumerate(tree.aliases))
-    return changed
+    return tree.with_names(aliases=[(*names, *more.get(node, ())) for node, names in enumerate(tree.aliases)])
+
+
+def mend(
+    make: MakeMapper,
+    audited: Audited,
+    file: Path,
+    *,
+    choose: Callable[[Sequence[Alias], Mender], Sequence[Alias]] | None = None,
+) -> int:
+    """Finds the aliases that would mend what is not right, and adds those that are taken to a file of proposals.
+
+    Args:
+        make: Makes the mapper for a tree.
+        audited: What was judged.
+        file: The file, see `write_proposals`.
+        choose: Returns which of some aliases to take; None takes those that help.
+
+    Returns:
+        How many were added.
+
+    Raises:
+        TaxtuneError: If the file that is there is no such file, or it cannot be written.
+    """
+    tree = audited.population.tree
+    # What a mapper keeps of a tree is of no use for one that is only tried.
+    with TemporaryDirectory(prefix="taxtune-") as folder:
+        mender = Mender(tree, lambda changed: make(changed, Path(folder)), audited.judged)
+        known = {(cells["node"], cells["alias"]) for _, cells in _proposed(file)}
+        found = [alias for alias in mender.proposals() if (node_path(tree, alias.node), alias.text) not in known]
+        if choose is None:
+            return write_proposals(file, tree, [alias for alias in found if alias.helps], f"audit, {audited.judge}")
+        return write_proposals(file, tree, choose(found, mender) if found else [], "audit")
 
 
 def write_proposals(path: Path, tree: Taxonomy, taken: Sequence[Alias], source: str) -> int:
@@ -171,43 +195,12 @@ def write_proposals(path: Path, tree: Taxonomy, taken: Sequence[Alias], source: 
     """
     if not taken:
         return 0
-    rows = _read_proposals(path)
-    known = {row[:2] for row in rows}
-    new = {(_reference(tree, alias.node), alias.text): source for alias in taken}
-    added = [(*key, source) for key, source in new.items() if key not in known]
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    table.writerows([*rows, *added])
-    atomic.write_text(path, text.getvalue())
+    rows = {(cells["node"], cells["alias"]): cells["source"] for _, cells in _proposed(path)}
+    new = {(node_path(tree, alias.node), alias.text): source for alias in taken}
+    added = {key: source for key, source in new.items() if key not in rows}
+    atomic.write_text(path, csv_text(_COLUMNS, [(*key, where) for key, where in {**rows, **added}.items()]))
     return len(added)
 
 
-def _reference(tree: Taxonomy, node: int) -> str:
-    where = node_reference(tree, node)
-    return where if isinstance(where, str) else json.dumps(where, ensure_ascii=False)
-
-
-def new_proposals(path: Path, tree: Taxonomy, aliases: Sequence[Alias]) -> list[Alias]:
-    """Returns the aliases that a file of proposals does not hold yet.
-
-    Args:
-        path: The file; it need not be there.
-        tree: The tree.
-        aliases: The aliases.
-
-    Raises:
-        DataError: If it lacks a column or cannot be read.
-    """
-    known = {row[:2] for row in _read_proposals(path)}
-    return [alias for alias in aliases if (_reference(tree, alias.node), alias.text) not in known]
-
-
-def _read_proposals(path: Path) -> list[tuple[str, str, str]]:
-    if not path.exists():
-        return []
-    table = parse_table(read_text(path, error=DataError, what="proposals"), str(path), error=DataError)
-    columns = [table.column(name) for name in _COLUMNS]
-    if None in columns[:2]:
-        raise DataError("The file holds no proposed aliases.", file=path, row=table.header_line, value=table.header)
-    return [(row.cell(columns[0]), row.cell(columns[1]), row.cell(columns[2])) for row in table.rows]
+def _proposed(path: Path) -> list[tuple[int, dict[str, str]]]:
+    return proposal_rows(path) if path.exists() else []

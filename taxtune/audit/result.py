@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from taxtune import atomic
 from taxtune.audit.population import Item, Population, answers_digest
 from taxtune.audit.sampling import Drawn, Estimate, draw, estimate
-from taxtune.audit.verdicts import Finding, Verdict
+from taxtune.audit.verdicts import Finding, Verdict, VerdictLog
 from taxtune.errors import DataError
 from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["AuditFiles", "Audited", "draw_sample", "make_report", "node_reference", "write_placed", "write_result"]
+__all__ = ["AuditFiles", "Audited", "draw_sample", "make_report", "with_agreement", "write_placed", "write_result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,21 @@ def draw_sample(population: Population, n: int, seed: int, result: Path) -> list
         ) from error
     cells = [(item.stage, int(population.tree.depth[item.node])) for item in items]
     return draw(cells, [item.count for item in items], n, seed)
+
+
+def with_agreement(audited: Audited, files: AuditFiles) -> Audited:
+    """Returns a model's audit with how far it agrees with a person, where one judged the same placements.
+
+    Raises:
+        DataError: If the person's verdicts cannot be read.
+    """
+    log = VerdictLog(files.verdicts)
+    pairs = [(finding, log.find(audited.population, item)) for item, finding in audited.judged]
+    agree = [model.verdict is person.verdict for model, person in pairs if person is not None]
+    if not agree:
+        return audited
+    said = f"Of {len(agree):,} placements that a person has judged, too, the model agrees on {sum(agree):,}."
+    return replace(audited, notes=(*audited.notes, said))
 
 
 def make_report(audited: Audited) -> StudyReport:
@@ -267,7 +282,7 @@ def write_placed(files: AuditFiles, audited: Audited) -> int:
         if node is not None:
             record = {
                 "answer": item.answer,
-                "node": None if node == tree.root else node_reference(tree, node),
+                "node": None if node == tree.root else _node_reference(tree, node),
                 "also": [],
                 "style": item.stage,
                 "source": f"audit of {audited.population.name}, judged by {audited.judge}",
@@ -278,7 +293,7 @@ def write_placed(files: AuditFiles, audited: Audited) -> int:
     return len(lines)
 
 
-def node_reference(tree: Taxonomy, node: int) -> str | list[str]:
+def _node_reference(tree: Taxonomy, node: int) -> str | list[str]:
     """Returns a node's path joined with "/", or as a list where a label holds a slash itself."""
     path = tree.path(node)
     return list(path) if any("/" in label for label in path) else "/".join(path)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from taxtune.authoring.labels import Label
 from taxtune.authoring.senses import Sense, agreeing_senses, senses_of
 from taxtune.errors import DataError
-from taxtune.tables import parse_table, read_text
+from taxtune.tables import csv_text, read_rows
 from taxtune.wordnet import Synset, WordNet
 
-__all__ = ["IS", "KIND_OF", "WNID", "Choice", "choices_csv", "choose_synsets", "read_choices"]
+__all__ = ["IS", "KIND_OF", "WNID", "Choice", "choice_lines", "choices_csv", "choose_synsets", "read_choices"]
 
 #: How a label has its synset: it is a name of it, names a kind of it, is WordNet's number of it, or has none.
 IS, KIND_OF, NONE = "is", "kind of", ""
@@ -30,6 +30,8 @@ _SHORTER, _NOT_THE_HEAD = 0.9, 0.5
 # has as they stand do (their median): "pad thai" is no Thai among dishes.
 _BELIEVED = 0.25
 _SHOWN = 6
+# Labels whose synsets are printed one by one; of more, those are that somebody should look at.
+_PRINTED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,18 @@ class Choice:
     words: str
     given: bool = False
     alternatives: tuple[Synset, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the choice as plain values."""
+        return {
+            "label": self.label.name,
+            "synset": self.synset and self.synset.name,
+            "relation": self.relation,
+            "words": self.words,
+            "given": self.given,
+            "gloss": self.synset and self.synset.gloss,
+            "alternatives": [{"synset": one.name, "gloss": one.gloss} for one in self.alternatives],
+        }
 
 
 def choose_synsets(
@@ -114,14 +128,36 @@ def _readings(wordnet: WordNet, label: Label) -> list[tuple[str, Sense, str]]:
 
 def choices_csv(choices: Sequence[Choice]) -> str:
     """Returns the choices as CSV, to be edited: another synset or relation, or none for a label under the root."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
+    rows = []
     for choice in choices:
         others = " | ".join(f"{synset.name}: {synset.gloss}" for synset in choice.alternatives[:_SHOWN])
         name, gloss = (choice.synset.name, choice.synset.gloss) if choice.synset else ("", "")
-        table.writerow((choice.label.name, name, choice.relation, choice.words, gloss, others))
-    return text.getvalue()
+        rows.append((choice.label.name, name, choice.relation, choice.words, gloss, others))
+    return csv_text(_COLUMNS, rows)
+
+
+def choice_lines(choices: Sequence[Choice]) -> list[str]:
+    """Returns how many labels have a synset, and the choices that somebody should look at, as people read them."""
+    by_name = [row for row in choices if row.relation == IS]
+    in_part = [row for row in choices if row.synset is not None and row.relation != IS]
+    without = [row for row in choices if row.synset is None]
+    several = [row for row in by_name if row.alternatives and not row.given]
+    lines = [
+        f"synsets  {len(by_name):,} labels are in WordNet, {len(several):,} of them with several senses; "
+        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and stand below the root"
+    ]
+    if without:
+        lines.append(f"  below the root: {', '.join(row.label.name for row in without)}")
+    shown = choices if len(choices) <= _PRINTED else [row for row in choices if row in several or row in in_part]
+    for row in shown[:_PRINTED]:
+        if row.synset is not None:
+            how = "" if row.relation == IS else f", a kind of {row.words!r}"
+            others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
+            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
+            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
+    if len(shown) > _PRINTED:
+        lines.append(f"  and {len(shown) - _PRINTED:,} more to look at: see the file of synsets, or --json")
+    return lines
 
 
 def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:
@@ -135,38 +171,27 @@ def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[
     Raises:
         DataError: If a column is missing, a label is none of the labels or is named twice, or there is no such synset.
     """
-    table = parse_table(read_text(path, error=DataError, what="synsets"), str(path), error=DataError)
-    columns = [table.column(name) for name in ("label", "synset", "relation")]
-    if None in columns[:2]:
-        raise DataError(
-            "A file of synsets needs the columns label and synset.",
-            file=path,
-            row=table.header_line,
-            value=",".join(table.header),
-            remedy="Give the file that `taxtune taxonomy from-labels` wrote.",
-        )
     known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
     found: dict[str, tuple[Synset | None, str]] = {}
-    for row in table.rows:
-        written, name, relation = (row.cell(column) for column in columns)
+    remedy = "Give the file that `taxtune taxonomy from-labels` wrote."
+    for line, cells in read_rows(path, ("label", "synset"), ("relation",), what="synsets", remedy=remedy):
+        written, name, relation = cells.values()
         label = known.get(written.casefold())
         if label is None:
-            raise DataError("This is none of the labels.", file=path, row=row.line, value=written, remedy="Remove it.")
+            raise DataError("This is none of the labels.", file=path, row=line, value=written, remedy="Remove it.")
         if label.name in found:
-            raise DataError(
-                "The label has a row already.", file=path, row=row.line, value=written, remedy="Remove one."
-            )
+            raise DataError("The label has a row already.", file=path, row=line, value=written, remedy="Remove one.")
         synset = wordnet.synset(name) if name else None
         if name and synset is None:
             near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
             raise DataError(
                 f"{wordnet.source} has no such synset.",
                 file=path,
-                row=row.line,
+                row=line,
                 value=name,
                 remedy=f"Write one of {near}." if near else "Write it as in dog.n.01, or leave the cell empty.",
             )
         if relation not in ("", IS, KIND_OF):
-            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=row.line, value=relation)
+            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=line, value=relation)
         found[label.name] = (synset, (relation or IS) if synset else NONE)
     return found

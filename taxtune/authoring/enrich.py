@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from taxtune.authoring.forms import forms, load_lemminflect
+from taxtune.authoring.forms import forms
 from taxtune.authoring.proposals import AMBIGUOUS, Proposal
 from taxtune.authoring.senses import senses_on_tree
 from taxtune.authoring.shortening import Shortener
@@ -22,9 +22,8 @@ from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, WordNet
 
 if TYPE_CHECKING:
-    from taxtune.llm import LLM
     from taxtune.mapping import Mapper
-    from taxtune.vlm.answers import AnswerStore
+    from taxtune.models import AnswerStore, Model
 
 __all__ = ["DEFAULT_SOURCES", "SOURCES", "Enrichment", "enrich"]
 
@@ -51,6 +50,28 @@ class Enrichment:
     notes: list[str] = field(default_factory=list)
     suggestions: Suggestions | None = None
 
+    def as_dict(self, taxonomy: Taxonomy) -> dict[str, Any]:
+        """Returns all of it as plain values, with the nodes' paths on the tree."""
+        said = self.suggestions
+        return {
+            "nodes": len(taxonomy),
+            "sources": self.counts,
+            "notes": self.notes,
+            "unread": said.unread if said else [],
+            "failed": said.failed if said else [],
+            "proposals": [
+                {
+                    "node": list(taxonomy.path(row.node)),
+                    "alias": row.name,
+                    "kind": row.kind,
+                    "source": row.source,
+                    "mark": row.mark,
+                    "comment": row.comment,
+                }
+                for row in self.proposals
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
@@ -67,7 +88,7 @@ def enrich(
     sources: Sequence[str] = DEFAULT_SOURCES,
     *,
     wordnet: WordNet | None = None,
-    llm: LLM | None = None,
+    llm: Model | None = None,
     store: AnswerStore | None = None,
     most_kinds: int = 200,
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -86,7 +107,6 @@ def enrich(
 
     Raises:
         DataError: If a source needs WordNet and there is none.
-        MissingExtraError: If a source needs a package that is not installed.
         ModelError: If the chat model cannot reply at all.
     """
     tell = on_progress or (lambda what, done, total: None)
@@ -94,8 +114,6 @@ def enrich(
     needy = [source for source in ("wordnet", "kinds") if source in sources and wordnet is None]
     if needy:
         raise DataError(f"The source {needy[0]!r} needs WordNet, and there is none here.", remedy=INSTALL)
-    if "inflection" in sources:
-        load_lemminflect()
     candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, tell, found))
     for source in sources:
         found.counts[source] = {"candidates": 0, "found already": 0, "proposed": 0, "ambiguous": 0}
@@ -126,7 +144,7 @@ def _candidates(
     taxonomy: Taxonomy,
     sources: Sequence[str],
     wordnet: WordNet | None,
-    llm: LLM | None,
+    llm: Model | None,
     store: AnswerStore | None,
     most_kinds: int,
     tell: Callable[[str, int, int], None],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from taxtune.authoring.choices import IS, WNID, Choice
 from taxtune.authoring.labels import Label
-from taxtune.errors import TaxonomyError
+from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -52,6 +52,19 @@ class LabelTree:
     taxonomy: Taxonomy
     nodes: dict[str, int]
     notes: tuple[str, ...] = ()
+
+    def check(self, labels: Sequence[Label]) -> None:
+        """Checks what the tree is for: that every label, as the data have it, is its node.
+
+        Raises:
+            DataError: If one is not.
+        """
+        for label in labels:
+            for written in (label.name, *label.aliases):
+                if self.taxonomy.resolve(written) != self.nodes[label.name]:
+                    raise DataError(
+                        "The label names another node of the tree, too.", value=written, remedy="Rename it in the data."
+                    )
 
 
 def tree_from_synsets(

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from taxtune.authoring.labels import Label
-from taxtune.authoring.replies import UnreadError, read_json
+from taxtune.authoring.replies import UnreadError, read_json, render_prompt
 from taxtune.errors import ModelError
-from taxtune.llm import LLM, ask_llm
-from taxtune.resources import prompts_dir
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.tables import clean
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["group_labels"]
 
@@ -22,7 +19,7 @@ _SHOWN = 200
 
 
 def group_labels(
-    llm: LLM,
+    llm: Model,
     labels: Sequence[Label],
     *,
     max_depth: int | None = None,
@@ -62,8 +59,16 @@ def group_labels(
         problem = ""
         for _ in range(ATTEMPTS):
             groups = sorted({path[:end] for path in paths.values() for end in range(1, len(path) + 1)})
-            prompt = _prompt(asked, others, groups, most, min_children, problem)
-            reply = ask_llm(llm, [prompt], store)[0]
+            prompt = render_prompt(
+                "groups.j2",
+                labels=asked,
+                more=others,
+                groups=groups,
+                most=most,
+                least=min_children,
+                problem=problem,
+            )
+            reply = ask(llm, [Request(prompt)], store)[0]
             if not isinstance(reply, Answer):
                 raise ModelError(
                     f"The model does not reply: {reply.reason}",
@@ -84,17 +89,6 @@ def group_labels(
         if on_progress is not None:
             on_progress(start + len(asked), len(labels))
     return paths, unread
-
-
-def _prompt(
-    asked: Sequence[str], others: Sequence[str], groups: Sequence[tuple[str, ...]], most: int, least: int, problem: str
-) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(prompts_dir() / "authoring"), undefined=StrictUndefined)
-    return environment.get_template("groups.j2").render(
-        labels=asked, more=others, groups=groups, most=most, least=least, problem=problem
-    )
 
 
 def _read(

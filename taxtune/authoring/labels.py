@@ -10,7 +10,7 @@ from pathlib import Path
 
 from taxtune.data.folder import label_references
 from taxtune.errors import DataError
-from taxtune.tables import clean, column_key, csv_delimiter, parse_table, read_text
+from taxtune.tables import clean, column_key, csv_delimiter, read_rows, read_text
 
 __all__ = ["Label", "as_labels", "read_labels"]
 
@@ -62,20 +62,12 @@ def read_labels(path: Path) -> list[Label]:
     columns = [column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first))]
     if path.suffix.lower() not in _TABLES and "label" not in columns:
         return as_labels(line for line in text.splitlines() if line.strip())
-    table = parse_table(text, str(path), error=DataError)
-    column = table.column("label")
-    if column is None:
-        raise DataError(
-            "The table has no column label.",
-            file=path,
-            row=table.header_line,
-            value=",".join(table.header),
-            remedy="Call the column of the labels label, or give a text file with one label a line.",
-        )
-    for row in table.rows:
-        if not row.cell(column):
-            raise DataError("The row has no label.", file=path, row=row.line, remedy="Fill it in, or remove the row.")
-    return as_labels(row.cell(column) for row in table.rows)
+    remedy = "Call the column of the labels label, or give a text file with one label a line."
+    rows = read_rows(path, ("label",), what="labels", remedy=remedy)
+    for line, cells in rows:
+        if not cells["label"]:
+            raise DataError("The row has no label.", file=path, row=line, remedy="Fill it in, or remove the row.")
+    return as_labels(cells["label"] for _, cells in rows)
 
 
 def as_labels(written: Iterable[str], *, folders: bool = False) -> list[Label]:

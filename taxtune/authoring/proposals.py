@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.tables import join_cell, parse_table, read_text, split_cell
+from taxtune.tables import csv_text, join_cell, read_rows, split_cell
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["AMBIGUOUS", "KINDS", "Proposal", "apply_proposals", "proposals_csv", "read_proposals"]
+__all__ = [
+    "AMBIGUOUS",
+    "KINDS",
+    "Proposal",
+    "apply_proposals",
+    "node_path",
+    "proposal_rows",
+    "proposals_csv",
+    "read_proposals",
+]
 
 #: The mark of a name that several nodes would have; a marked row is not applied.
 AMBIGUOUS = "ambiguous"
 #: What a name may be: one that identifies the node, or one that only leads answers to it.
 KINDS = ("alias", "lead")
-_COLUMNS = ("node", "alias", "kind", "source", "mark", "comment")
+_NEEDED, _OTHERS = ("node", "alias"), ("kind", "source", "mark", "comment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +51,23 @@ class Proposal:
 
 def proposals_csv(taxonomy: Taxonomy, proposals: Iterable[Proposal]) -> str:
     """Returns proposals as CSV, to be reviewed: rows may be removed, changed and added, and marks cleared."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    for row in proposals:
-        table.writerow((_reference(taxonomy, row.node), row.name, row.kind, row.source, row.mark, row.comment))
-    return text.getvalue()
+    rows = ((node_path(taxonomy, row.node), row.name, row.kind, row.source, row.mark, row.comment) for row in proposals)
+    return csv_text((*_NEEDED, *_OTHERS), rows)
 
 
-def _reference(taxonomy: Taxonomy, node: int) -> str:
+def node_path(taxonomy: Taxonomy, node: int) -> str:
+    """Returns a node as proposals name it: its path, with a backslash before a slash within a label."""
     return join_cell(taxonomy.path(node), "/")
+
+
+def proposal_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Returns the line and the cells of each row of a file of proposals, whatever they hold.
+
+    Raises:
+        DataError: If the file cannot be read, or lacks the column node or alias.
+    """
+    remedy = "Give a file that `taxtune taxonomy enrich` or `taxtune audit` wrote."
+    return read_rows(path, _NEEDED, _OTHERS, what="proposals", remedy=remedy, none=True)
 
 
 def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
@@ -67,36 +81,21 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
     Raises:
         DataError: If a column is missing, a node is not on the tree, or a cell is empty or cannot be; names the row.
     """
-    text = read_text(path, error=DataError, what="proposals")
-    if text.split() == [",".join(_COLUMNS)]:
-        return []  # nothing was proposed, or everything removed
-    table = parse_table(text, str(path), error=DataError)
-    columns = {name: table.column(name) for name in _COLUMNS}
-    missing = [name for name in ("node", "alias") if columns[name] is None]
-    if missing:
-        raise DataError(
-            f"The proposals have no column {' and no column '.join(missing)}.",
-            file=path,
-            row=table.header_line,
-            value=",".join(table.header),
-            remedy="Give a file that `taxtune taxonomy enrich` wrote.",
-        )
     found = []
-    for row in table.rows:
-        cell = {name: row.cell(column) for name, column in columns.items()}
+    for line, cell in proposal_rows(path):
         if not cell["alias"]:
-            raise DataError("The row proposes no alias.", file=path, row=row.line, remedy="Fill it in, or remove it.")
+            raise DataError("The row proposes no alias.", file=path, row=line, remedy="Fill it in, or remove it.")
         if ";" in cell["alias"] or "|" in cell["alias"]:
             raise DataError(
                 "A name cannot hold ; or |, which part names in a taxonomy file.",
                 file=path,
-                row=row.line,
+                row=line,
                 value=cell["alias"],
                 remedy="Give each name a row.",
             )
         if (cell["kind"] or KINDS[0]) not in KINDS:
-            raise DataError("The kind of a name is alias or lead.", file=path, row=row.line, value=cell["kind"])
-        node = _node(taxonomy, cell["node"], path, row.line)
+            raise DataError("The kind of a name is alias or lead.", file=path, row=line, value=cell["kind"])
+        node = _node(taxonomy, cell["node"], path, line)
         kind = cell["kind"] or KINDS[0]
         found.append(Proposal(node, cell["alias"], cell["source"], kind, cell["mark"], cell["comment"]))
     return found

@@ -1,17 +1,36 @@
-"""Chat models' replies that have to be JSON."""
+"""What chat models are asked, and their replies, which have to be JSON."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["UnreadError", "read_json"]
+from taxtune.resources import prompts_dir
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["UnreadError", "read_json", "render_prompt"]
 
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 class UnreadError(Exception):
     """A reply is not what was asked for; the message says what is wrong."""
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(loader=FileSystemLoader(prompts_dir() / "authoring"), undefined=StrictUndefined)
+
+
+def render_prompt(name: str, **values: Any) -> str:
+    """Returns one of the prompts in `prompts/authoring` with its values."""
+    return _environment().get_template(name).render(**values)
 
 
 def read_json(reply: str) -> object:

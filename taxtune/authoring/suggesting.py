@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from taxtune.authoring.replies import UnreadError, read_json
-from taxtune.llm import LLM, ask_llm
-from taxtune.resources import prompts_dir
+from taxtune.authoring.replies import UnreadError, read_json, render_prompt
+from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.tables import clean
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.vlm.answers import AnswerStore
-from taxtune.vlm.base import Answer
 
 __all__ = ["Suggestions", "suggest_names"]
 
@@ -41,7 +38,7 @@ class Suggestions:
 
 
 def suggest_names(
-    llm: LLM,
+    llm: Model,
     taxonomy: Taxonomy,
     *,
     store: AnswerStore | None = None,
@@ -67,9 +64,9 @@ def suggest_names(
     found = Suggestions(asked=len(taxonomy) - 1)
     by_node: dict[int, list[str]] = {}
     tell = on_progress or (lambda done, total: None)
-    replies = ask_llm(
+    replies = ask(
         llm,
-        [_prompt(taxonomy, group) for group in groups],
+        [Request(_prompt(taxonomy, group)) for group in groups],
         store,
         on_progress=lambda done, stored: tell(done, len(groups)),
     )
@@ -87,9 +84,6 @@ def suggest_names(
 
 
 def _prompt(taxonomy: Taxonomy, group: list[int]) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(prompts_dir() / "authoring"), undefined=StrictUndefined)
     kinds = [
         {
             "label": taxonomy.labels[node],
@@ -99,7 +93,7 @@ def _prompt(taxonomy: Taxonomy, group: list[int]) -> str:
         for node in group
     ]
     above = taxonomy.path(int(taxonomy.parents[group[0]]))
-    return environment.get_template("names.j2").render(above=above, kinds=kinds, most=NAMES)
+    return render_prompt("names.j2", above=above, kinds=kinds, most=NAMES)
 
 
 def _read(reply: str, group: list[int]) -> dict[int, list[str]]:

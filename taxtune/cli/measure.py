@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
+    ANSWERS_HELP,
     AnswerColumnOption,
     ApiBaseOption,
     BatchSizeOption,
@@ -24,8 +26,8 @@ from taxtune.cli.options import (
     SeedOption,
     check_out,
     measure_option,
+    missing_answers,
 )
-from taxtune.errors import DataError
 
 __all__ = ["measure"]
 
@@ -35,7 +37,7 @@ _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 def measure(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="CSV or JSONL with answer and reference (a text, or a list of them)."),
+        typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and reference (a text, or a list)")),
     ] = None,
     measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the measures, and end.")] = False,
@@ -65,7 +67,7 @@ def measure(
 
     Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
     """
-    from taxtune.studies.output import StudyReport, publish
+    from taxtune.studies.output import publish
 
     if listed:
         _print_list(as_json)
@@ -73,15 +75,25 @@ def measure(
     if file is None:
         raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
     check_out(out)
-    from taxtune.metrics.measured import PairColumns, check_needs, measure_answers, read_answers
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.measures import measured_report
+    from taxtune.metrics.measured import check_needs
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
     from taxtune.studies.relay import ProgressRelay
 
     specs = dict.fromkeys(measures or _DEFAULT)
     for spec in specs:
         split_spec(spec)
-    columns = PairColumns(answer_column, reference_column, question_column, image_column)
-    answers = read_answers(file, columns=columns, empty=empty, images=images)
+    schema = AnswerSchema(
+        answer=answer_column,
+        reference=reference_column,
+        question=question_column,
+        image=image_column,
+        id=None,
+        images=images,
+        **missing_answers(empty),
+    )
+    answers = read_answers(file, schema)
     for spec in specs:
         check_needs(spec, answers)
     # Models are loaded once the file is known to be in order.
@@ -96,63 +108,22 @@ def measure(
         on_progress=relay,
     )
     keep_work(specs)
-    made = [make_measure(spec, settings) for spec in specs]
-    scores: dict[str, Any] = {}
-    for one in made:
-        with relay.shown(sum(len(row.references) for row in answers.rows), one.label):
-            scores[one.name] = measure_answers(one, answers)
-    table, notes = _means(made, scores, resamples, seed)
-    rows = [
-        {
-            "row": row.row,
-            "answer": row.answer,
-            "references": list(row.references),
-            "scores": {name: values[i] for name, values in scores.items()},
-        }
-        for i, row in enumerate(answers.rows)
-    ]
-    report = StudyReport(
-        study="measure",
-        title="Text measures of answers",
+    report = measured_report(
+        answers,
+        [make_measure(spec, settings) for spec in specs],
         settings={
             "file": file,
-            "columns": {
-                "answer": answer_column,
-                "reference": reference_column,
-                "question": question_column,
-                "image": image_column,
-            },
+            "columns": {name: getattr(schema, name) for name in ("answer", "reference", "question", "image")},
             "images": images,
             "empty": empty,
             "resamples": resamples,
             "seed": seed,
-            "measures": [one.identity() for one in made],
         },
-        tables=(table,),
-        notes=(*answers.notes, *notes),
-        data={"n": len(rows), "left_out": list(answers.left_out), "rows": rows},
+        resamples=resamples,
+        seed=seed,
+        relay=relay,
     )
     publish(report, out=out, as_json=as_json)
-
-
-def _means(made: list[Any], scores: dict[str, Any], resamples: int, seed: int) -> tuple[Any, list[str]]:
-    """Returns the table of means, and what the measures have to say."""
-    import numpy as np
-
-    from taxtune.metrics.measured import mean_interval
-    from taxtune.studies.output import Table
-
-    rows = []
-    notes = dict.fromkeys(note for one in made for note in one.notes)
-    for one in made:
-        values = scores[one.name]
-        unscored = int(np.isnan(values).sum())
-        interval = mean_interval(values, resamples=resamples, seed=seed)
-        cells = (None, None, None) if interval is None else (interval.estimate, interval.low, interval.high)
-        rows.append((one.name, *cells, len(values) - unscored, unscored))
-    columns = ("measure", "mean", "low", "high", "scored", "unscored")
-    said = ("low and high: 95 % bootstrap interval of the mean over the answers that are scored.",)
-    return Table("measures", "Mean score", columns, tuple(rows), notes=said), list(notes)
 
 
 def _print_list(as_json: bool) -> None:

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.answers import InputOption, read_answers
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import FormatOption, PresetOption, RootLabelOption, SimilarityOption, TaxonomyOption, note
+from taxtune.options import (
+    ANSWERS_HELP,
+    FormatOption,
+    InputOption,
+    PlaceRootOption,
+    PresetOption,
+    RootLabelOption,
+    SimilarityOption,
+    TaxonomyOption,
+    note,
+)
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -24,7 +33,8 @@ def place(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE|-]", help="Text with one answer a line, CSV or JSONL with a column answer; - reads stdin."
+            metavar="[FILE|-]",
+            help="Text with an answer a line. " + ANSWERS_HELP.format("column answer") + " - reads stdin.",
         ),
     ] = "-",
     similarity: SimilarityOption = "lexical",
@@ -32,12 +42,7 @@ def place(
     input: InputOption = "auto",
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
-    root: Annotated[
-        str | None,
-        typer.Option(
-            "--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."
-        ),
-    ] = None,
+    root: PlaceRootOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -46,22 +51,18 @@ def place(
     tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
     is off_tree, on the root.
     """
+    from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.taxonomy import read_taxonomy, restrict
+    from taxtune.studies.both_trees import read_part
 
     config = MapperConfig(preset=preset)
-    answers = read_answers(file, input)
-    tree = read_taxonomy(
-        taxonomy,
-        format=format,
-        root_label=root_label,
-        on_note=note,
-    )
-    if root is not None:
-        tree = restrict(tree, root).tree
+    answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
+    for text in answers.notes:
+        note(text)
+    tree, _ = read_part(taxonomy, format, root, root_label=root_label, on_note=note)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
-    placements = mapper.place(answers)
+    placements = mapper.place([row.answer or "" for row in answers.rows])
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained = sum(placement.abstained for placement in placements)

@@ -6,24 +6,21 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
-from taxtune.atomic import make_folder, output_error, write_json, write_text
+from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
-from taxtune.cli.options import note
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.options import note
 from taxtune.recipe import load_recipe
-from taxtune.report.progress import Progress
+from taxtune.report.progress import Progress, ProgressCallback
 from taxtune.report.tables import differences_table, heldout_table, print_result
-from taxtune.tracking import MLflowTracker, NullTracker, Tracker
-from taxtune.tuning.loop import Listener
-from taxtune.tuning.objective import ObjectiveKind
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.session import Session
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,112 +29,63 @@ if TYPE_CHECKING:
 
 __all__ = [
     "announce",
-    "evaluate_template",
-    "finish_comparison",
-    "finish_tune",
-    "open_session",
+    "callbacks_of",
+    "open_recipe",
     "read_template",
     "run_guarded",
-    "run_listeners",
     "show_evaluation",
     "show_plan",
+    "show_result",
 ]
 
 T = TypeVar("T")
 SplitKind = Literal["tuning", "heldout"]
 
 
-def open_session(recipe: str, settings: Sequence[str], out: Path | None) -> Session:
-    """Returns the session of a recipe; nothing is read but the recipe."""
+def open_recipe(recipe: str, settings: Sequence[str], out: Path | None) -> Parts:
+    """Returns the parts of a recipe; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
-    return Session(loaded, out if out is not None else Path("runs") / loaded.name, on_note=note)
+    return Parts(loaded, out if out is not None else Path("runs") / loaded.name, on_note=note)
 
 
 @contextmanager
-def announce(session: Session, *, quiet: bool) -> Iterator[ProgressListener]:
+def announce(parts: Parts, *, quiet: bool) -> Iterator[ProgressCallback]:
     """Makes the run's folder and shows progress on standard error while the run goes on.
 
     Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
     """
     made: list[Path] = []
     with suppress(OSError):  # what is wrong with the name is told when the folder is made
-        made = [folder for folder in (session.folder, *session.folder.parents) if not folder.exists()]
-    make_folder(session.folder)
+        made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
+    make_folder(parts.folder)
     try:
         with Progress(quiet=quiet) as progress:
-            session.on_note = progress.note
-            session.on_images = progress.on_images
-            yield ProgressListener(progress)
+            parts.on_note = progress.note
+            parts.on_images = progress.on_images
+            yield _Interruptible(progress)
     finally:
         with suppress(OSError):
             for folder in made:
                 folder.rmdir()
 
 
-class ProgressListener:
-    """Shows a run in the terminal."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
-        """Begins the display of a run."""
-        self._progress.start(
-            tuner.session.recipe.iterations, len(tuner.session.splits.tuning), name=tuner.kind, done=len(done)
-        )
-
-    def on_answers(self, done: int, from_store: int) -> None:
-        """Moves the bar of the iteration."""
-        self._progress.on_answers(done, from_store)
-
-    def on_iteration(self, record: Any, best: Any) -> None:
-        """Shows the iteration's scores."""
-        self._progress.on_iteration(record, best)
-
-    def on_heldout(self, name: str, done: int, total: int) -> None:
-        """Moves the bar of the held-out split."""
-        self._progress.on_heldout(name, done, total)
-
-    def on_result(self, tuner: Any, result: Any) -> None:
-        """Does nothing: the result is printed when the display is gone."""
+class _Interruptible(ProgressCallback):
+    """Shows a run in the terminal, and takes note when it is being ended."""
 
     def on_stop(self, status: str) -> None:
-        """Takes note that the run is being ended."""
         interrupts.heard()
 
-    def note(self, text: str) -> None:
-        """Shows a remark."""
-        self._progress.note(text)
 
+def callbacks_of(parts: Parts, progress: ProgressCallback) -> list[Any]:
+    """Returns who is told of a run: the terminal, and MLflow where the recipe wants it."""
+    from taxtune.tracking import MLflowTracker
+    from taxtune.tuning.callbacks import TrackingCallback
 
-def make_tracker(session: Session, note: Callable[[str], None]) -> Tracker:
-    """Returns where the recipe wants the run recorded; the default store lies in the session's folder."""
-    tracking = session.recipe.tracking
+    tracking = parts.recipe.tracking
     if not tracking.mlflow:
-        return NullTracker()
-    return MLflowTracker(tracking.experiment, session.folder, tracking.uri, note=note)
-
-
-def run_listeners(session: Session, folder: Path, group: Path, progress: ProgressListener) -> list[Listener]:
-    """Returns who hears of a run: the terminal, then the files, then MLflow, which keeps copies of the files.
-
-    Args:
-        session: The session.
-        folder: The run's folder.
-        group: The folder of the comparison that the run belongs to, or the run's own.
-        progress: The terminal's display.
-    """
-    from taxtune.tuning.listeners import FilesListener, TrackingListener
-
-    tags = {"taxtune.comparison": comparison_id(session)} if group != folder else {}
-    return [progress, FilesListener(), TrackingListener(make_tracker(session, progress.note), tags)]
-
-
-def comparison_id(session: Session) -> str:
-    """Returns what joins the runs of a comparison in MLflow: the same for the same folder."""
-    import hashlib
-
-    return f"{session.recipe.name}-{hashlib.sha256(str(session.folder.resolve()).encode()).hexdigest()[:8]}"
+        return [progress]
+    make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri, note=progress.note)
+    return [progress, TrackingCallback(make)]
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
@@ -198,9 +146,9 @@ def _holds_work(folder: Path) -> bool:
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool, as_json: bool) -> None:
+def show_plan(parts: Parts, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
-    plan = make_plan(session, kinds, resume=resume)
+    plan = make_plan(parts, objectives, resume=resume)
     if as_json:
         _print_json(plan.as_dict())
     else:
@@ -209,37 +157,13 @@ def show_plan(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool,
         raise typer.Exit(2)
 
 
-def finish_tune(session: Session, result: TuneResult, *, as_json: bool) -> None:
-    """Prints the winner, the scores and where to look."""
-    result = replace(result, where=_where(session, session.folder))
+def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
+    """Prints the scores, the winners and where to look."""
     if as_json:
-        _print_json(asdict(result))
+        _print_json(result.as_dict())
     else:
-        _print_result(result)
-
-
-def finish_comparison(session: Session, result: ComparisonResult, *, as_json: bool) -> None:
-    """Writes the comparison's figure, table and report, records it, and prints it."""
-    from taxtune.report.html import write_report
-
-    folder = session.folder
-    result = replace(result, where=_where(session, folder))
-    write_json(folder / "result.json", asdict(result))
-    write_report(result, folder, session)
-    for held in result.heldout[1:]:
-        write_text(folder / f"winner-{held.name}.j2", held.template)
-    figures = [path for name in ("figure6", "history") for path in sorted(folder.glob(f"{name}.*"))]
-    make_tracker(session, note).comparison(result, figures, comparison_id(session))
-    if as_json:
-        _print_json(asdict(result))
-    else:
-        _print_result(result)
-
-
-def _where(session: Session, folder: Path) -> dict[str, str]:
-    where = {"report": str(folder / "report.html"), "plot": str(folder / "figure6.png")}
-    shown = make_tracker(session, note).where()
-    return where if shown is None else where | {"experiments": shown}
+        # The iterations were shown as they came; the report holds them all.
+        print_result(_console(), result, iterations=False)
 
 
 def read_template(file: Path) -> str:
@@ -257,38 +181,10 @@ def read_template(file: Path) -> str:
         raise TemplateError(f"The template cannot be read: {error.strerror}.", file=file) from error
 
 
-def evaluate_template(
-    session: Session, source: str, file: Path, split: SplitKind, progress: ProgressListener
-) -> ComparisonResult:
-    """Returns the scores of a template beside the baseline's, on one of the recipe's splits."""
-    from taxtune.tuning.heldout import judge
-    from taxtune.tuning.records import ComparisonResult
-    from taxtune.vlm.answers import AnswerStore
-
-    try:
-        session.check(source)
-    except TemplateError as error:
-        raise TemplateError(error.message, file=file, row=error.row, value=error.value, remedy=error.remedy) from None
-    examples = session.splits.heldout if split == "heldout" else session.splits.tuning
-    templates = {"baseline": session.recipe.prompt.baseline, "template": source}
-    with AnswerStore(session.folder / "answers.db") as store:
-        evaluator = session.evaluator(store, judged=session.recipe.objective.kind == "lave")
-        judged = judge(session, evaluator, templates, progress.on_heldout, examples=examples)
-    return ComparisonResult(
-        name=session.recipe.name,
-        runs=(),
-        heldout=judged.results,
-        differences=judged.differences,
-        full_differences=judged.full_differences,
-        folder=str(session.folder),
-        where={"answers": str(session.folder / "answers.db")},
-    )
-
-
 def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool) -> None:
     """Prints the scores of a template beside the baseline's."""
     if as_json:
-        _print_json({"split": split, **asdict(result)})
+        _print_json({"split": split, **result.as_dict()})
         return
     console = _console()
     name = "held-out" if split == "heldout" else "tuning"
@@ -296,11 +192,6 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     console.print(heldout_table(result))
     console.print("Paired differences: 95 % interval and p value")
     console.print(differences_table(result))
-
-
-def _print_result(result: TuneResult | ComparisonResult) -> None:
-    # The iterations were shown as they came; the report holds them all.
-    print_result(_console(), result, iterations=False)
 
 
 def _print_plan(plan: Plan) -> None:
@@ -331,7 +222,7 @@ def _print_plan(plan: Plan) -> None:
         for problem in plan.problems:
             console.print(f"- {problem}", markup=False, highlight=False, soft_wrap=True)
     else:
-        console.print("\nEverything is there; nothing was run.")
+        console.print("\nReady to run: everything the recipe needs is there. Nothing was run.")
 
 
 def _console() -> Console:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taxtune.cli.options import JsonOption
 from taxtune.errors import TaxonomyError, TaxtuneError
+from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,12 +258,15 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "root", f"{_shown(root)}: {root['how']}; it reaches {root['reaches']:,} nodes"
     if root["candidates"] not in (None, 1):
         yield "", f"the next best of {root['candidates']:,} candidates reaches {root['next_best_reaches']:,}"
-    yield "cycles", f"{cycles['knots']:,} knots, broken by dropping {cycles['edges_dropped']:,} edges"
-    if cycles["knots"]:
-        yield "", f"proven to be the fewest for {cycles['proven_minimal']:,} knots"
-    for knot in cycles["not_proven"]:
-        size = f"{knot['nodes']:,} nodes and {knot['edges']:,} edges"
-        yield "", f"not proven: a knot of {size}, {knot['dropped']:,} dropped, at least {knot['at_least']:,} needed"
+    count = cycles["knots"]
+    components = f"{count:,} strongly connected component{'' if count == 1 else 's'}"
+    edges = f"{cycles['edges_dropped']:,} edge{'' if cycles['edges_dropped'] == 1 else 's'}"
+    yield "cycles", f"{components} with cycles, broken by dropping {edges}"
+    if count:
+        yield "", f"proven to be the fewest for {cycles['proven_minimal']:,} of them"
+    for one in cycles["not_proven"]:
+        size = f"{one['nodes']:,} nodes and {one['edges']:,} edges"
+        yield "", f"not proven for one of {size}: {one['dropped']:,} dropped, at least {one['at_least']:,} needed"
     yield "parents", f"{several['nodes']:,} nodes of the tree had several"
     yield "", f"{several['decided_by_lot']:,} nodes had several parents on longest paths: decided by lot"
     yield "dropped", "edges: " + _counts(facts["dropped"]["edges"])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.errors import DataError
+from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
@@ -26,9 +27,8 @@ from taxtune.cli.options import (
     TaxonomyArgument,
     choice,
     note,
+    text_model,
 )
-from taxtune.cli.taxonomy_build import bars, keep
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.authoring.enrich import Enrichment
@@ -124,28 +124,14 @@ def enrich(
     # What was not asked for by name may be missing.
     if wordnet is None and not source:
         sources.remove("wordnet")
-    if not source and find_spec("lemminflect") is None:
-        sources.remove("inflection")
-        note("Without inflections, which need the package lemminflect: pip install 'taxtune[names]'")
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
     model, store = None, None
     if llm is not None:
-        from taxtune.llm import LLMSettings, make_llm
-        from taxtune.llm.ask import reply_store
+        from taxtune.models import open_replies
 
         keep_replies()
-        settings = LLMSettings(
-            max_tokens=4096,
-            api_base=api_base,
-            concurrency=concurrency,
-            device=device,
-            batch_size=batch_size,
-            on_note=note,
-        )
-        model = make_llm(llm, settings)
-        for said in model.check():
-            note(said)
-        store = reply_store(cache_dir)
+        model = text_model(llm, 4096, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size)
+        store = open_replies(cache_dir)
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
@@ -176,25 +162,7 @@ def _publish(tree: Taxonomy, found: Enrichment, text: str, out: Path | None, as_
                 labels = sum(len(one["labels"]) for one in some)
                 note(f"{len(some):,} {what}: nothing is proposed for {labels:,} nodes. The first: {some[0]['reason']}")
     if as_json:
-        facts: dict[str, Any] = {
-            "nodes": len(tree),
-            "sources": found.counts,
-            "notes": found.notes,
-            "unread": said.unread if said else [],
-            "failed": said.failed if said else [],
-            "proposals": [
-                {
-                    "node": list(tree.path(row.node)),
-                    "alias": row.name,
-                    "kind": row.kind,
-                    "source": row.source,
-                    "mark": row.mark,
-                    "comment": row.comment,
-                }
-                for row in found.proposals
-            ],
-        }
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        print(json.dumps(found.as_dict(tree), ensure_ascii=False, indent=2))
         return
     # The proposals may be what standard output is for.
     stream = sys.stderr if out is None else sys.stdout

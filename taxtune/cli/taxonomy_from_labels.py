@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.errors import DataError
+from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
     DeviceOption,
     JsonOption,
     note,
+    text_model,
 )
-from taxtune.cli.taxonomy_build import bars, keep
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.authoring.choices import Choice
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from taxtune.authoring.labels import Label
 
 __all__ = ["from_labels"]
-
-# Labels whose synsets are printed one by one; of more, those are that somebody should look at.
-_PRINTED = 30
 
 
 def from_labels(
@@ -108,7 +105,7 @@ def from_labels(
         choices, tree = _by_wordnet(found, synsets, root_label, depth, min_children)
     else:
         tree, unread = _by_model(llm, found, root_label, depth, min_children, api_base, device, batch_size, cache_dir)
-    _check(found, tree)
+    tree.check(found)
     for said in tree.notes:
         note(said)
     _publish(found, tree, choices, unread, out, synsets_out, as_json)
@@ -145,39 +142,21 @@ def _by_model(
 ) -> tuple[LabelTree, list[dict[str, object]]]:
     from taxtune.authoring.from_labels import tree_from_paths
     from taxtune.authoring.grouping import group_labels
-    from taxtune.llm import LLMSettings, make_llm
-    from taxtune.llm.ask import reply_store
+    from taxtune.models import open_replies
 
     keep_replies()
-    settings = LLMSettings(max_tokens=8192, api_base=api_base, device=device, batch_size=batch_size, on_note=note)
-    model = make_llm(llm, settings)
-    for said in model.check():
-        note(said)
+    model = text_model(llm, 8192, api_base=api_base, device=device, batch_size=batch_size)
     with bars() as tell:
         paths, unread = group_labels(
             model,
             labels,
             max_depth=max_depth,
             min_children=min_children,
-            store=reply_store(cache_dir),
+            store=open_replies(cache_dir),
             on_progress=lambda done, total: tell("sorting labels", done, total),
         )
     tree = tree_from_paths(labels, paths, root_label=root_label, max_depth=max_depth, min_children=min_children)
     return tree, unread
-
-
-def _check(labels: Sequence[Label], tree: LabelTree) -> None:
-    """Checks what the tree is for: that every label, as the data have it, is its node.
-
-    Raises:
-        DataError: If one is not.
-    """
-    for label in labels:
-        for written in (label.name, *label.aliases):
-            if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
-                raise DataError(
-                    "The label names another node of the tree, too.", value=written, remedy="Rename it in the data."
-                )
 
 
 def _publish(
@@ -190,7 +169,7 @@ def _publish(
     as_json: bool,
 ) -> None:
     from taxtune import atomic
-    from taxtune.authoring.choices import choices_csv
+    from taxtune.authoring.choices import choice_lines, choices_csv
     from taxtune.taxonomy.convert import WRITERS, write_taxonomy
 
     taxonomy = tree.taxonomy
@@ -206,25 +185,14 @@ def _publish(
     if unread:
         note(f"{len(unread):,} replies could not be used and were asked for again. The first: {unread[0]['reason']}")
     if as_json:
-        facts: dict[str, Any] = {
+        facts = {
             "labels": len(labels),
             "nodes": len(taxonomy),
             "height": taxonomy.height,
             "notes": list(tree.notes),
             "unread": unread,
             "paths": {label.name: list(taxonomy.path(tree.nodes[label.name])) for label in labels},
-            "synsets": [
-                {
-                    "label": row.label.name,
-                    "synset": row.synset and row.synset.name,
-                    "relation": row.relation,
-                    "words": row.words,
-                    "given": row.given,
-                    "gloss": row.synset and row.synset.gloss,
-                    "alternatives": [{"synset": one.name, "gloss": one.gloss} for one in row.alternatives],
-                }
-                for row in choices
-            ],
+            "synsets": [row.as_dict() for row in choices],
         }
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return
@@ -237,34 +205,8 @@ def _publish(
     )
     print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
     if choices:
-        for line in _choice_lines(choices):
-            print(line, file=stream)
+        print(*choice_lines(choices), sep="\n", file=stream)
     if out is None:
         print(WRITERS["paths"](taxonomy), end="")
     else:
         print(f"Look at it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)
-
-
-def _choice_lines(choices: Sequence[Choice]) -> list[str]:
-    from taxtune.authoring.choices import IS
-
-    by_name = [row for row in choices if row.relation == IS]
-    in_part = [row for row in choices if row.synset is not None and row.relation != IS]
-    without = [row for row in choices if row.synset is None]
-    several = [row for row in by_name if row.alternatives and not row.given]
-    lines = [
-        f"synsets  {len(by_name):,} labels are in WordNet, {len(several):,} of them with several senses; "
-        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and stand below the root"
-    ]
-    if without:
-        lines.append(f"  below the root: {', '.join(row.label.name for row in without)}")
-    shown = choices if len(choices) <= _PRINTED else [row for row in choices if row in several or row in in_part]
-    for row in shown[:_PRINTED]:
-        if row.synset is not None:
-            how = "" if row.relation == IS else f", a kind of {row.words!r}"
-            others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
-            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
-            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
-    if len(shown) > _PRINTED:
-        lines.append(f"  and {len(shown) - _PRINTED:,} more to look at: see the file of synsets, or --json")
-    return lines

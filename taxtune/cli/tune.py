@@ -10,21 +10,9 @@ import typer
 
 if TYPE_CHECKING:
     from taxtune.cli.running import SplitKind
-    from taxtune.tuning.objective import ObjectiveKind
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
 __all__ = ["compare", "evaluate", "tune"]
-
-
-class ObjectiveName(StrEnum):
-    """The objectives, as the command line spells them."""
-
-    HP = "hp"
-    HF = "hf"
-    IHP = "ihp"
-    IHF = "ihf"
-    ACCURACY = "accuracy"
-    LAVE = "lave"
 
 
 class SplitName(StrEnum):
@@ -62,34 +50,37 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then judge the winner on held-out images."""
-    from taxtune.cli.running import announce, finish_tune, open_session, run_guarded, run_listeners, show_plan
+    from taxtune.cli.running import announce, callbacks_of, open_recipe, run_guarded, show_plan, show_result
 
-    session = open_session(recipe, settings or [], out)
+    parts = open_recipe(recipe, settings or [], out)
     if dry_run:
-        show_plan(session, (), resume=resume, as_json=as_json)
+        show_plan(parts, (), resume=resume, as_json=as_json)
         return
 
     def work() -> TuneResult:
         from taxtune.tuning.loop import Tuner
 
-        with announce(session, quiet=as_json) as progress:
-            tuner = Tuner(
-                session,
-                session.folder,
-                listeners=run_listeners(session, session.folder, session.folder, progress),
+        if not resume:
+            parts.check_unused()  # before images are read, which may take minutes
+        with announce(parts, quiet=as_json) as progress:
+            return Tuner(
+                parts.experiment(),
+                parts.folder,
+                callbacks=callbacks_of(parts, progress),
                 resume=resume,
-            )
-            return tuner.run()
+                storage=parts.storage,
+                command="taxtune tune recipe.yaml",
+            ).run()
 
     go_on = _how_to_go_on("tune", recipe, settings, out)
-    finish_tune(session, run_guarded(work, session.folder, go_on=go_on, resume=resume), as_json=as_json)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
 def compare(
     recipe: RecipeArgument,
     objective: Annotated[
-        list[ObjectiveName] | None,
-        typer.Option("--objective", show_default="hp and accuracy", help="Once an objective, at least twice."),
+        list[str] | None,
+        typer.Option("--objective", show_default="hp and accuracy", help="An objective to tune for; give two or more."),
     ] = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -97,32 +88,37 @@ def compare(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune once an objective from the same baseline, splits and seed, and compare the winners image by image."""
-    from taxtune.cli.running import announce, finish_comparison, open_session, run_guarded, run_listeners, show_plan
-    from taxtune.tuning.compare import check_kinds
+    """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
+    from taxtune.cli.running import announce, callbacks_of, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.tuning.compare import check_objectives
+    from taxtune.tuning.objective import check_objective
 
-    names = objective or (ObjectiveName.HP, ObjectiveName.ACCURACY)
-    kinds: tuple[ObjectiveKind, ...] = tuple(name.value for name in names)
-    check_kinds(kinds)
-    session = open_session(recipe, settings or [], out)
+    names = tuple(objective or ("hp", "accuracy"))
+    check_objectives(names)
+    for name in names:
+        check_objective(name)
+    parts = open_recipe(recipe, settings or [], out)
     if dry_run:
-        show_plan(session, kinds, resume=resume, as_json=as_json)
+        show_plan(parts, names, resume=resume, as_json=as_json)
         return
 
     def work() -> ComparisonResult:
         from taxtune.tuning.compare import compare_objectives
 
-        with announce(session, quiet=as_json) as progress:
+        if not resume:
+            parts.check_unused(names)  # before images are read, which may take minutes
+        with announce(parts, quiet=as_json) as progress:
             return compare_objectives(
-                session,
-                kinds,
-                listeners=lambda kind, folder: run_listeners(session, folder, session.folder, progress),
-                on_heldout=progress.on_heldout,
+                [parts.experiment([name]) for name in names],
+                parts.folder,
+                callbacks=callbacks_of(parts, progress),
                 resume=resume,
+                storage=parts.storage,
+                command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 
-    go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {kind}" for kind in kinds])
-    finish_comparison(session, run_guarded(work, session.folder, go_on=go_on, resume=resume), as_json=as_json)
+    go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {name}" for name in names])
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
 def evaluate(
@@ -136,23 +132,39 @@ def evaluate(
     """Score one template on a split of the recipe, side by side with the baseline."""
     from taxtune.cli.running import (
         announce,
-        evaluate_template,
-        open_session,
+        callbacks_of,
+        open_recipe,
         read_template,
         run_guarded,
         show_evaluation,
     )
 
-    session = open_session(recipe, settings or [], out)
+    parts = open_recipe(recipe, settings or [], out)
     source = read_template(template)
     kind: SplitKind = "heldout" if split is SplitName.HELDOUT else "tuning"
 
     def work() -> ComparisonResult:
-        with announce(session, quiet=as_json) as progress:
-            return evaluate_template(session, source, template, kind, progress)
+        from taxtune.errors import TemplateError
+        from taxtune.tuning.compare import evaluate_templates
+
+        with announce(parts, quiet=as_json) as progress:
+            experiment = parts.experiment()
+            try:
+                experiment.check(source)
+            except TemplateError as error:
+                raise TemplateError(
+                    error.message, file=template, row=error.row, value=error.value, remedy=error.remedy
+                ) from None
+            return evaluate_templates(
+                experiment,
+                {"baseline": experiment.prompt.baseline, "template": source},
+                parts.folder,
+                examples=getattr(experiment.splits, kind),
+                callbacks=callbacks_of(parts, progress)[:1],
+            )
 
     go_on = "The same command asks only what has no answer yet."
-    show_evaluation(run_guarded(work, session.folder, go_on=go_on, resume=True), kind, as_json=as_json)
+    show_evaluation(run_guarded(work, parts.folder, go_on=go_on, resume=True), kind, as_json=as_json)
 
 
 def _how_to_go_on(

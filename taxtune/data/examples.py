@@ -11,16 +11,16 @@ from typing import Literal
 
 import numpy as np
 
-from taxtune.data import folder, inat21, manifests
-from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
-from taxtune.data.source import Record
-from taxtune.errors import DataError, TaxonomyError, shortened
+from taxtune.data.folder import read_folder
+from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images, is_image_data, store_image
+from taxtune.data.inat21 import read_inat21
+from taxtune.data.rows import read_rows
+from taxtune.data.sources import Record, Source, find_kind, source_name
+from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Example", "load_examples", "merge_duplicates"]
-
-Kind = Literal["manifest", "folder", "inat21"]
 
 # In place of a node: the label is on the whole tree, outside the part that counts.
 _OUTSIDE = "outside"
@@ -50,13 +50,14 @@ class Example:
 
 
 def load_examples(
-    kind: str,
-    path: str | Path,
+    source: Source,
     taxonomy: Taxonomy,
     *,
+    kind: str | None = None,
     images: str | Path | None = None,
     image_column: str = "image",
     label_column: str = "label",
+    folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
     check: Literal["all", "drawn"] | None = None,
@@ -67,13 +68,24 @@ def load_examples(
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
-        kind: "manifest" (CSV, TSV or JSONL with an image and a label a row), "folder" (a folder a class) or "inat21"
-            (iNaturalist's COCO-style JSON).
-        path: The manifest, the folder or the JSON file.
+        source: One of these:
+
+            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row), a folder with a sub-folder a
+              class, or iNaturalist's COCO-style JSON;
+            - a list of pairs (image, label);
+            - a pandas `DataFrame`, or a Hugging Face `Dataset`, with a column of images and one of labels.
+
+            Images in lists, frames and data sets are paths, PIL images, or the bytes of image files (also as the value
+            of "bytes" in an object, as data sets store them).
         taxonomy: The tree that the labels are on. A label may be a node's label, an alias, or its path with slashes.
-        images: The folder that image names are relative to; by default the folder of the manifest or JSON file.
-        image_column: Column of the image's name in a manifest.
-        label_column: Column of the label in a manifest.
+        kind: "manifest", "folder" or "inat21" for a path; by default what the path is: a folder, a file that ends in
+            .json (iNaturalist's), or a manifest.
+        images: The folder that image names are relative to; by default that of the manifest or JSON file, and for what
+            is no path the current one.
+        image_column: Column of the images.
+        label_column: Column of the labels.
+        folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
+            there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
         check: "all" reads every image to its end at once, so that all unreadable ones are named; "drawn" leaves that to
@@ -88,46 +100,89 @@ def load_examples(
 
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
-            names), or an image has two labels.
+            names), or an image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    path = Path(path)
     note = on_note if on_note is not None else _warn
+    if isinstance(source, str):
+        source = Path(source)
+    if isinstance(source, Path):
+        kind = find_kind(source, kind)
+    elif kind is not None:
+        raise DataError("Only a path has a kind of data.", value=kind, remedy="Leave `kind` out.")
+    name = source_name(source)
     root = None if images is None else Path(images)
     if root is not None and not root.is_dir():
         raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
-    if kind == "manifest":
-        records = manifests.read_manifest(path, images=root, image_column=image_column, label_column=label_column)
-    elif kind == "folder":
+    if isinstance(source, Path) and kind == "folder":
         if root is not None:
-            raise DataError("Data of the kind 'folder' takes no `images`: the folder holds them.", file=path)
-        records = folder.read_folder(path, on_note=note)
-    elif kind == "inat21":
-        records = inat21.read_inat21(path, images=root, on_note=note)
+            raise DataError("Data of the kind 'folder' takes no `images`: the folder holds them.", file=source)
+        records = read_folder(source, on_note=note)
+    elif isinstance(source, Path) and kind == "inat21":
+        records = read_inat21(source, images=root, on_note=note)
     else:
-        raise DataError("There is no such kind of data.", value=kind, remedy="Use 'manifest', 'folder' or 'inat21'.")
+        records = read_rows(source, images=root, image_column=image_column, label_column=label_column)
     if not records:
-        raise DataError("There are no images in the data.", file=path)
+        raise DataError("There are no images in the data.", file=name)
 
-    examples = _place(records, taxonomy, part, source=path, note=note)
+    placed = _place(records, taxonomy, part, source=name, note=note)
     if domain is not None:
-        examples = _below(examples, taxonomy, domain, source=path, note=note)
+        placed = _below(placed, taxonomy, domain, source=name, note=note)
+    examples = _examples(placed, None if folder is None else Path(folder), source=name)
     if check is None:
         check = "drawn" if kind == "inat21" else "all"
     if check == "all":
-        rows = {r.file: f"{path.name}, {r.where}" for r in reversed(records)} if kind == "manifest" else {}
+        rows: dict[Path, str] = {}
+        if kind in (None, "manifest"):
+            short = source.name if isinstance(source, Path) else name
+            for example, (record, _) in zip(examples, placed, strict=True):
+                rows.setdefault(example.image, f"{short}, {record.where}")
         hashes = check_images(
             (e.image for e in examples), max_pixels=max_pixels, on_progress=on_progress, named_in=rows
         )
         examples = [replace(e, sha256=hashes[e.image]) for e in examples]
-    return merge_duplicates(examples, taxonomy, source=path, on_note=note)
+    return merge_duplicates(examples, taxonomy, source=name, on_note=note)
+
+
+def _examples(placed: Sequence[tuple[Record, int]], folder: Path | None, *, source: str) -> list[Example]:
+    """Returns the examples of records and their nodes; images that are in no file are written to the folder."""
+    examples: list[Example] = []
+    faults: list[str] = []
+    for record, node in placed:
+        if isinstance(record.image, str) and record.file is not None:
+            examples.append(Example(record.image, record.file, record.label, node))
+            continue
+        value = record.image() if callable(record.image) else None
+        path = value.get("path") if isinstance(value, dict) else None
+        if is_image_data(value):
+            if folder is None:
+                raise DataError(
+                    "There are images that are in no file.",
+                    file=source,
+                    remedy="Say with `folder` where they are to be written.",
+                )
+            try:
+                file = store_image(value, folder)
+            except ImageError as error:
+                faults.append(f"  {record.where}: {error}")
+                continue
+            examples.append(Example(file.name, file, record.label, node))
+        elif isinstance(path, str):
+            examples.append(Example(path, Path(path), record.label, node))
+        else:
+            faults.append(f"  {record.where}: no image")
+    if faults:
+        raise ImageError(
+            f"{len(faults)} of {len(placed)} images cannot be used:\n" + "\n".join(shortened(faults)), file=source
+        )
+    return examples
 
 
 def merge_duplicates(
     examples: Iterable[Example],
     taxonomy: Taxonomy | None = None,
     *,
-    source: Path | None = None,
+    source: str | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> list[Example]:
     """Keeps one of the examples that show the same image: the same content where it is known, or else the same file.
@@ -160,13 +215,13 @@ def merge_duplicates(
 
 
 def _place(
-    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: Path, note: Callable[[str], None]
-) -> list[Example]:
+    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str, note: Callable[[str], None]
+) -> list[tuple[Record, int]]:
     nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
     outside: dict[str, int] = {}
     rows: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
-    examples: list[Example] = []
+    placed: list[tuple[Record, int]] = []
     for record in records:
         node = nodes.get(record.references)
         if node is None:
@@ -180,12 +235,12 @@ def _place(
             rows.setdefault(record.label, []).append(record.where)
             reasons[record.label] = node
         else:
-            examples.append(Example(record.image, record.file, record.label, node))
+            placed.append((record, node))
     if rows:
         raise _unknown_labels(rows, reasons, taxonomy, source)
     if outside and part is not None:
         left_out = sum(outside.values())
-        if not examples:
+        if not placed:
             raise DataError(
                 f"None of the {left_out} images shows anything below {part.label!r}, the root that the taxonomy is "
                 "restricted to.",
@@ -196,7 +251,7 @@ def _place(
             f"{left_out} of {len(records)} images lie outside {part.label!r} and cannot be scored on it; they are left "
             f"out: {_some(sorted(outside))}."
         )
-    return examples
+    return placed
 
 
 def _lookup_on_whole(references: tuple[str | tuple[str, ...], ...], part: Domain) -> int | str:
@@ -245,7 +300,7 @@ def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
     return lowest
 
 
-def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonomy: Taxonomy, source: Path) -> DataError:
+def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonomy: Taxonomy, source: str) -> DataError:
     lines: list[str] = []
     for number, (label, where) in enumerate(rows.items()):
         places = ", ".join(where[:5]) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
@@ -266,20 +321,20 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
 
 
 def _below(
-    examples: list[Example], taxonomy: Taxonomy, domain: int, *, source: Path, note: Callable[[str], None]
-) -> list[Example]:
-    inside = taxonomy.is_ancestor(domain, np.array([e.target for e in examples], dtype=np.int64))
-    kept = [e for e, keep in zip(examples, inside.tolist(), strict=True) if keep]
+    placed: list[tuple[Record, int]], taxonomy: Taxonomy, domain: int, *, source: str, note: Callable[[str], None]
+) -> list[tuple[Record, int]]:
+    inside = taxonomy.is_ancestor(domain, np.array([node for _, node in placed], dtype=np.int64))
+    kept = [pair for pair, keep in zip(placed, inside.tolist(), strict=True) if keep]
     name = taxonomy.labels[domain]
     if not kept:
         raise DataError(
-            f"None of the {len(examples)} images shows anything below {name!r}.",
+            f"None of the {len(placed)} images shows anything below {name!r}.",
             file=source,
             remedy="Choose another domain.",
         )
-    if len(kept) < len(examples):
-        left_out = len(examples) - len(kept)
-        note(f"{left_out} of {len(examples)} images lie outside the domain {name!r} and are left out.")
+    if len(kept) < len(placed):
+        left_out = len(placed) - len(kept)
+        note(f"{left_out} of {len(placed)} images lie outside the domain {name!r} and are left out.")
     return kept
 
 

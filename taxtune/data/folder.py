@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from taxtune.data.images import IMAGE_SUFFIXES
-from taxtune.data.source import Record
+from taxtune.data.sources import Record
 from taxtune.errors import DataError
 
 __all__ = ["label_references", "read_folder"]

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from taxtune import atomic
 from taxtune.errors import ImageError, shortened
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ __all__ = [
     "MIN_SIDE",
     "check_images",
     "content_hash",
+    "is_image_data",
     "load_image",
+    "store_image",
 ]
 
 #: Pixels (width times height) that an image may have unless told otherwise.
@@ -141,6 +144,56 @@ def check_images(
     return hashes
 
 
+def is_image_data(value: object) -> bool:
+    """Tells whether a value is an image that is in no file: a PIL image, bytes, or an object with the key "bytes"."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("bytes"), bytes)
+    return isinstance(value, bytes) or (hasattr(value, "tobytes") and hasattr(value, "getexif"))
+
+
+def store_image(value: Any, folder: Path) -> Path:
+    """Writes an image that is in no file, once: its file's name is the hash of its content.
+
+    The bytes of an image file are written as they are. A PIL image is turned upright and into RGB, as `load_image`
+    does with files, and written as PNG without loss.
+
+    Args:
+        value: What `is_image_data` accepts.
+        folder: Where images are kept.
+
+    Returns:
+        The file, `folder/ab/abcdef….png`; it has no ending if its format is unknown.
+
+    Raises:
+        ImageError: If a PIL image cannot be decoded or turned into RGB.
+        TaxtuneError: If the file cannot be written.
+    """
+    from PIL import Image
+
+    data = value["bytes"] if isinstance(value, Mapping) else value
+    ending = ".png"
+    if isinstance(data, bytes):
+        digest = hashlib.sha256(data)
+        try:
+            with Image.open(io.BytesIO(data), formats=_formats()) as image:
+                ending = f".{(image.format or '').lower()}".rstrip(".")
+        except Exception:  # whoever reads the file says what is wrong with it
+            ending = ""
+    else:
+        pixels = _upright(data, None)
+        # Of the pixels, not of the PNG, whose bytes differ between versions of zlib.
+        digest = hashlib.sha256(f"{pixels.width}x{pixels.height}:".encode() + pixels.tobytes())
+    name = digest.hexdigest()
+    path = folder / name[:2] / f"{name}{ending}"
+    if not path.exists():
+        if not isinstance(data, bytes):
+            stream = io.BytesIO()
+            pixels.save(stream, "PNG", compress_level=1)
+            data = stream.getvalue()
+        atomic.write_bytes(path, data)
+    return path
+
+
 def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
@@ -174,7 +227,7 @@ def _formats() -> tuple[str, ...]:
 
 
 def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=_formats())
@@ -198,6 +251,12 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
             file=path,
             remedy="Take it out of the data or give a larger copy.",
         )
+    return _upright(image, path)
+
+
+def _upright(image: Image.Image, path: Path | None) -> Image.Image:
+    from PIL import ImageOps
+
     try:
         image.load()  # to the end of the file: a truncated one shows only now
     except Exception as error:
@@ -220,7 +279,7 @@ def _too_large(path: Path, pixels: str, max_pixels: int) -> ImageError:
     )
 
 
-def _corrupt(path: Path, error: Exception) -> ImageError:
+def _corrupt(path: Path | None, error: Exception) -> ImageError:
     detail = " ".join(str(error).split()) or type(error).__name__
     return ImageError(f"The image is corrupt or truncated: {detail}.", file=path, remedy=_SAVE_AGAIN)
 

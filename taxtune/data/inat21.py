@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from taxtune.data.source import Record
+from taxtune.data.sources import Record
 from taxtune.errors import DataError
 
 __all__ = ["read_inat21"]

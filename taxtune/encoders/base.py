@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -9,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatMatrix", "TextEncoder", "how_to_get", "is_lost_folder", "well_formed"]
+__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "is_lost_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -35,11 +36,6 @@ class TextEncoder(Protocol):
         ...
 
 
-def well_formed(texts: Sequence[str]) -> list[str]:
-    """Returns texts that every tokenizer takes: halves of surrogate pairs, as broken JSON has, are question marks."""
-    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-
-
 def is_lost_folder(model: str) -> bool:
     """Tells whether a model's name can only be that of a folder, and there is none."""
     return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).expanduser().is_dir()
@@ -53,3 +49,15 @@ def how_to_get(model: str) -> str:
     if "/" not in name:
         name = f"sentence-transformers/{name}"
     return f"With a connection run `hf download {name}` once, or give the folder of a copy."
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns a hash of the contents of a model's folder: its configuration and its weights."""
+    digest = hashlib.sha256()
+    for file in sorted(
+        p for p in folder.rglob("*") if p.is_file() and p.suffix in (".json", ".safetensors", ".bin", ".txt")
+    ):
+        digest.update(str(file.relative_to(folder)).encode())
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

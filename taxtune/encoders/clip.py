@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, well_formed
-from taxtune.encoders.store import stored_embeddings
-from taxtune.errors import MissingExtraError, ModelError
+from taxtune.encoders.base import FloatMatrix, how_to_get
+from taxtune.encoders.vectors import stored_embeddings
+from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.models.base import well_formed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,7 +24,7 @@ __all__ = ["ClipEncoder"]
 
 
 class ClipEncoder:
-    """A CLIP model (open_clip; extra `clip`).
+    """A CLIP model (open_clip).
 
     Args:
         model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's), "local-dir:FOLDER", or
@@ -39,17 +40,14 @@ class ClipEncoder:
         context_length: Tokens of a text that the model reads.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded, or the device is not there.
     """
 
     def __init__(
         self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
     ) -> None:
-        try:
-            import open_clip
-        except ImportError as error:
-            raise MissingExtraError("open_clip_torch", "clip", f"The CLIP model {model}") from error
+        import open_clip
+
         self.name = f"clip:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         self._device = find_device(device)
@@ -91,7 +89,9 @@ class ClipEncoder:
         return self._in_batches(
             self._text_batches,
             texts,
-            lambda batch: self._model.encode_text(self._tokenizer(well_formed(batch)).to(self._device)),
+            lambda batch: self._model.encode_text(
+                self._tokenizer([well_formed(text) for text in batch]).to(self._device)
+            ),
         )
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
@@ -116,7 +116,7 @@ class ClipEncoder:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         for start in range(0, len(texts), self.batch_size):
-            tokens = self._tokenizer(well_formed(texts[start : start + self.batch_size]))
+            tokens = self._tokenizer([well_formed(text) for text in texts[start : start + self.batch_size]])
             # Shorter texts end in padding, whatever its token; a full row has an end token or a word there.
             flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
         return flags

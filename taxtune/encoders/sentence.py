@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, is_lost_folder, well_formed
-from taxtune.encoders.store import folder_digest, stored_embeddings
+from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, is_lost_folder
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.models.base import well_formed
 
 __all__ = ["SentenceEncoder"]
 
 
 class SentenceEncoder:
-    """A sentence encoder (sentence-transformers; extra `sentence`).
+    """A sentence encoder (sentence-transformers; extra `measures`).
 
     Args:
         model: A model by name ("all-MiniLM-L6-v2") or the folder of one.
@@ -43,7 +44,7 @@ class SentenceEncoder:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
-            raise MissingExtraError("sentence-transformers", "sentence", f"The sentence encoder {model}") from error
+            raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         if is_lost_folder(model):
@@ -79,7 +80,7 @@ class SentenceEncoder:
         Raises:
             ModelError: If one text alone does not fit into the device's memory.
         """
-        texts = well_formed(texts)
+        texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:
             # The library sorts the texts by length and cuts batches itself.

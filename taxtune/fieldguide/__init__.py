@@ -1,14 +1,34 @@
-"""The embedded default: drawn birds, their label tree, and a tiny vision-language model that has learnt them."""
+"""The embedded default: drawn birds, their label tree, and a tiny vision-language model that has learnt them.
+
+All of it is data; the code that drew the birds and trained the model is the folder `fieldguide` of the repository.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-from taxtune.fieldguide.dataset import DRAWING, make_dataset
-from taxtune.fieldguide.render import Sight, render
-from taxtune.fieldguide.species import TAXONOMY_FILE, Species, all_species
+__all__ = ["IMAGES", "MANIFEST_FILE", "MODEL_FOLDER", "TAXONOMY_FILE", "Drawn"]
 
-__all__ = ["DRAWING", "MODEL_FOLDER", "TAXONOMY_FILE", "Sight", "Species", "all_species", "make_dataset", "render"]
+_HERE = Path(__file__).resolve().parent
 
 #: The folder of the embedded model, as `from_pretrained` of transformers takes it.
-MODEL_FOLDER = Path(__file__).resolve().parent / "model"
+MODEL_FOLDER = _HERE / "model"
+
+#: The label tree of the field guide, as a table of paths (columns `path`, `rank`, `aliases`).
+TAXONOMY_FILE = _HERE / "taxonomy.csv"
+
+#: What is on the images `images/00000.png`, `images/00001.png`, ...: the first `n` of them are the data set of `n`.
+MANIFEST_FILE = _HERE / "manifest.csv"
+
+
+class Drawn(NamedTuple):
+    """How images were drawn: the arguments of `fieldguide.draw.make_dataset`."""
+
+    n: int
+    degraded: float
+    seed: int
+
+
+#: How the images of the package were drawn.
+IMAGES = Drawn(n=400, degraded=0.5, seed=2021)

@@ -44,7 +44,8 @@ __all__ = ["Mapper"]
 _BATCH = 64
 #: A longer answer, in words, that names nothing is prose, about which n-grams and similarity can only guess.
 _MAX_GUESSED_WORDS = 8
-#: How often these stages were right, or too general, on 691 answers in other domains (docs/mapper.md).
+#: How often what these stages decided was right, or too general, on 691 answers in other domains
+#: (docs/explanation/mapper.md).
 _CONFIDENCE = {Stage.KIND: 0.7, Stage.NGRAM: 0.8}
 
 Row = NDArray[np.float32]

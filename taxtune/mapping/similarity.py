@@ -56,7 +56,7 @@ def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None =
     Raises:
         MapperError: If there is no such similarity.
         ModelError: If its model cannot be loaded.
-        MissingExtraError: If its package is not installed.
+        MissingExtraError: If its package is not installed (sentence-transformers is in the extra `measures`).
     """
     kind, _, model = spec.partition(":")
     if spec == "lexical":

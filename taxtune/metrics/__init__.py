@@ -12,15 +12,18 @@ from taxtune.metrics.information import (
     leaf_information,
 )
 from taxtune.metrics.ranks import RankIntervals, RankScores, bootstrap_ranks, rank_scores
+from taxtune.metrics.registry import make_measure, measure
+from taxtune.metrics.scorers import hierarchical_f1_score, hierarchical_precision_score, hierarchical_recall_score
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
     PairedDifference,
-    bootstrap_information,
-    bootstrap_scores,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
     paired_bootstrap,
-    paired_information,
 )
 
 __all__ = [
@@ -33,16 +36,22 @@ __all__ = [
     "PairedDifference",
     "RankIntervals",
     "RankScores",
-    "bootstrap_information",
+    "Sample",
+    "bootstrap",
     "bootstrap_ranks",
-    "bootstrap_scores",
     "frequency_information",
     "harmonic_mean",
+    "hierarchical_f1_score",
+    "hierarchical_precision_score",
+    "hierarchical_recall_score",
+    "hierarchical_sample",
+    "information_sample",
     "information_scores",
     "information_values",
     "leaf_information",
+    "make_measure",
+    "measure",
     "paired_bootstrap",
-    "paired_information",
     "precision_recall",
     "rank_scores",
     "score",

@@ -14,6 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.metrics.statistics import resample
+
 __all__ = ["average_precision", "bootstrap_average_precision", "resample_counts"]
 
 FloatArray = NDArray[np.float64]
@@ -62,11 +64,8 @@ def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float3
         resamples: The number of resamples, each of `images` draws with replacement.
         seed: The same seed gives the same draws.
     """
-    rng = np.random.default_rng(seed)
-    counts = np.empty((images, resamples), dtype=np.float32)
-    for i in range(resamples):
-        counts[:, i] = np.bincount(rng.integers(images, size=images), minlength=images)
-    return counts
+    drawn = resample(lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed)
+    return np.ascontiguousarray(drawn.T)
 
 
 def bootstrap_average_precision(

@@ -9,15 +9,30 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.errors import DataError, TaxtuneError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["FloatArray", "Identity", "ManyReferencesMeasure", "Measure", "MeasureSettings", "PairwiseMeasure"]
+    from taxtune.metrics.registry import MeasureKind
+    from taxtune.models import ModelSettings
+
+__all__ = [
+    "FloatArray",
+    "FunctionMeasure",
+    "Identity",
+    "ManyReferencesMeasure",
+    "Measure",
+    "MeasureSettings",
+    "PairwiseMeasure",
+    "check_lengths",
+    "check_texts",
+]
 
 FloatArray = NDArray[np.float64]
 Identity = dict[str, str | int | float | None]
@@ -38,6 +53,9 @@ class MeasureSettings:
         concurrency: Calls of a judge under way at a time, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
         on_progress: Called with how many pairs are done and how many there are.
+        judge: How a judge is run, in full; made from the settings above where left out.
+        demonstrations: A YAML file of demonstrations for LAVE in place of ours.
+        yes_no_demonstrations: The same for references that are yes or no.
     """
 
     device: str = "auto"
@@ -47,6 +65,9 @@ class MeasureSettings:
     concurrency: int = 8
     chunker: str = "spacy"
     on_progress: Callable[[int, int], None] | None = None
+    judge: ModelSettings | None = None
+    demonstrations: Path | None = None
+    yes_no_demonstrations: Path | None = None
 
 
 @runtime_checkable
@@ -119,16 +140,114 @@ class PairwiseMeasure(Measure):
     """A measure that scores pairs: subclass it and write `scores`.
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        name: The specification; the kind that it is registered as where left out.
+        label: As the papers print it; that of its kind where left out.
     """
 
+    kind: ClassVar[MeasureKind]  # set by the decorator `measure`, as are these two
     needs_images = False
     needs_questions = False
 
-    def __init__(self, name: str, label: str) -> None:
-        self.name = name
-        self.label = label
+    def __init__(self, name: str | None = None, label: str | None = None) -> None:
+        self.name = self.kind.kind if name is None else name
+        self.label = self.kind.label if label is None else label
+
+
+class FunctionMeasure(PairwiseMeasure):
+    """A measure that is a function of a pair, or of all pairs at once. Equal pairs are scored once.
+
+    Args:
+        name: Its name.
+        label: As tables print it.
+        function: Called with answer and reference and what it needs, or with lists of them. What it returns for a pair
+            is a finite number; None or NaN leaves the pair unscored.
+        settings: Who is told of progress.
+        batched: Whether it takes lists.
+        needs: What it is given besides, in this order: "question", "image".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        function: Callable[..., Any],
+        settings: MeasureSettings,
+        *,
+        batched: bool = False,
+        needs: Sequence[str] = (),
+    ) -> None:
+        super().__init__(name, label)
+        self._function, self._on_progress, self._batched, self._needs = function, settings.on_progress, batched, needs
+        self.needs_images, self.needs_questions = "image" in needs, "question" in needs
+
+    def identity(self) -> Identity:
+        """Returns the name and where the function is defined."""
+        where = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
+        return {"measure": self.name, "function": ".".join(filter(None, where)) or repr(self._function)}
+
+    def scores(
+        self,
+        answers: Sequence[str],
+        references: Sequence[str],
+        images: Sequence[Image | None] | None = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """Returns the score of each answer against its reference, shape (n,); NaN is unscored.
+
+        Raises:
+            DataError: If there are not as many answers as references, or what the function needs is not given.
+            TaxtuneError: If the function returns something other than numbers, or not as many as there are pairs.
+        """
+        check_texts(answers, references)
+        check_lengths(answers, references)
+        columns: list[Sequence[Any]] = [answers, references]
+        for need in self._needs:
+            column = questions if need == "question" else images
+            if column is None or len(column) != len(answers):
+                raise DataError(f"{self.name} needs the {need} of every answer.")
+            columns.append(column)
+        # Images cannot be looked up by their content, but one object is one image.
+        given_rows = list(zip(*columns, strict=True))
+        keys = [tuple(cell if isinstance(cell, str) else id(cell) for cell in row) for row in given_rows]
+        distinct = dict(zip(keys, given_rows, strict=True))
+        rows = list(distinct.values())
+        if self._batched:
+            given = list(self._function(*map(list, zip(*rows, strict=True)))) if rows else []
+            if len(given) != len(rows):
+                raise TaxtuneError(f"The measure {self.name} returned {len(given)} scores for {len(rows)} pairs.")
+            self._tell(len(rows), len(rows))
+        else:
+            given = []
+            for row in rows:
+                given.append(self._function(*row))
+                self._tell(len(given), len(rows))
+        known = {key: self._number(score, row) for key, score, row in zip(distinct, given, rows, strict=True)}
+        return np.array([known[key] for key in keys], dtype=np.float64)
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress(done, total)
+
+    def _number(self, score: object, row: Sequence[Any]) -> float:
+        """Returns a score as a number.
+
+        Raises:
+            TaxtuneError: If it is none, naming the pair.
+        """
+        number = float("inf")
+        if score is None:
+            return float("nan")
+        if isinstance(score, SupportsFloat) and not isinstance(score, str):
+            number = float(score)
+        if np.isinf(number):
+            raise TaxtuneError(
+                f"The measure {self.name} returned something other than a finite number for the answer "
+                f"{row[0]!r:.120} and the reference {row[1]!r:.120}.",
+                value=score,
+                remedy="Return None where a pair cannot be scored.",
+            )
+        return number
 
 
 class ManyReferencesMeasure(PairwiseMeasure):
@@ -163,3 +282,23 @@ class ManyReferencesMeasure(PairwiseMeasure):
     ) -> FloatArray:
         """Returns the score of each answer with its one reference, shape (n,); see `scores_many`."""
         return self.scores_many(answers, [[reference] for reference in references], questions=questions)
+
+
+def check_texts(*lists: Sequence[str]) -> None:
+    """Raises TypeError unless each is a list of texts."""
+    for texts in lists:
+        if isinstance(texts, str):
+            raise TypeError("answers and references are lists of texts, not one text")
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(f"answers and references are texts, not {text!r}; leave out what is missing")
+
+
+def check_lengths(answers: Sequence[object], references: Sequence[object]) -> None:
+    """Raises DataError unless there are as many answers as references."""
+    if len(answers) != len(references):
+        raise DataError(
+            "There must be as many references as answers.",
+            value=f"{len(answers)} answers, {len(references)} references",
+            remedy="Give one reference for each answer.",
+        )

@@ -15,12 +15,13 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
+from taxtune.metrics.registry import measure
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["BertScoreMeasure", "make_bertscore"]
+__all__ = ["BertScoreMeasure"]
 
 # Of token embeddings at a time, in bytes; past it those of earlier texts are let go.
 _KEPT_BYTES = 2 * 1024**3
@@ -30,6 +31,14 @@ _TOKENS_A_PAIR = 128
 _TILE = 512
 
 
+@measure(
+    "bertscore",
+    label="BERTScore",
+    summary="F1 of greedily matched token embeddings",
+    source="paper 1, §10",
+    default_model="microsoft/deberta-large-mnli",
+    extra="measures",
+)
 class BertScoreMeasure(ModelMeasure):
     """F1 of BERTScore, without idf weights and without rescaling; at most 1, and for unrelated texts well above 0.
 
@@ -51,7 +60,7 @@ class BertScoreMeasure(ModelMeasure):
     block = 16_384  # pairs between two writes to the disk
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
-        super().__init__(f"bertscore:{model}", "BERTScore", settings)
+        super().__init__(model, settings)
         try:
             import bert_score
         except ImportError as error:
@@ -270,8 +279,3 @@ class BertScoreMeasure(ModelMeasure):
         # Each different text is padded and sent once; the device makes the copies that the matching writes into.
         rows = torch.tensor([place[text] for text in texts], device=self._device)
         return [tensor.to(self._device)[rows] for tensor in (embeddings, mask, weights)]
-
-
-def make_bertscore(model: str | None, settings: MeasureSettings) -> BertScoreMeasure:
-    """Makes the measure "bertscore" for the registry."""
-    return BertScoreMeasure(model or "microsoft/deberta-large-mnli", settings)

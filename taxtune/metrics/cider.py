@@ -23,14 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
-from taxtune.metrics.string_measure import Words, check_texts, package_version
+from taxtune.metrics.base import (
+    FloatArray,
+    Identity,
+    ManyReferencesMeasure,
+    MeasureSettings,
+    check_lengths,
+    check_texts,
+)
+from taxtune.metrics.registry import measure
+from taxtune.metrics.string_measure import Words, package_version
 from taxtune.metrics.words import stems, tokens
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Cider", "make_cider", "make_cider_d"]
+__all__ = ["Cider", "CiderD"]
 
 _LONGEST = 4
 _SIGMA = 6.0
@@ -77,8 +85,14 @@ class _Vectors:
     weighty: NDArray[np.bool_]
 
 
+@measure(
+    "cider",
+    label="CIDEr",
+    summary="cosine of stemmed words and runs of up to four, weighed by rarity among all answers' references",
+    source="paper 4 (Vedantam et al., 2015)",
+)
 class Cider(ManyReferencesMeasure):
-    """CIDEr or CIDEr-D, in [0, 1].
+    """CIDEr of stems, in [0, 1].
 
     The documents are the references of the answers that are scored in one call, or those given to `fit`. A score
     therefore depends on what is scored beside it. A reference of which nothing weighs anything, as all n-grams stand in
@@ -86,16 +100,15 @@ class Cider(ManyReferencesMeasure):
     reference without words, and counted in `notes`. An answer of which nothing weighs anything scores 0.
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        model: None.
         settings: Who is told of progress.
-        robust: Whether it is CIDEr-D.
     """
 
-    def __init__(self, name: str, label: str, settings: MeasureSettings, *, robust: bool) -> None:
-        super().__init__(name, label)
+    _robust = False
+
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__()
         self._on_progress = settings.on_progress
-        self._robust = robust
         self._fitted: tuple[_Corpus, str] | None = None
         self._wordless = self._weightless = 0
 
@@ -159,12 +172,11 @@ class Cider(ManyReferencesMeasure):
             Scores in [0, 1], over the references that can be compared; NaN where an answer has none.
 
         Raises:
-            ValueError: If there are not as many answers as lists of references.
+            DataError: If there are not as many answers as lists of references.
             TypeError: If one of them is no text.
         """
         check_texts(answers, *references)
-        if len(answers) != len(references):
-            raise ValueError(f"{len(answers)} answers and references of {len(references)}; there must be as many")
+        check_lengths(answers, references)
         corpus = self._corpus(references)
         owner = np.repeat(np.arange(len(answers)), [len(given) for given in references])
         right_texts, right = _numbered([reference for given in references for reference in given])
@@ -277,11 +289,13 @@ def _numbered(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     return list(number), which
 
 
-def make_cider(model: str | None, settings: MeasureSettings) -> Cider:
-    """Returns CIDEr of stems, in [0, 1]."""
-    return Cider("cider", "CIDEr", settings, robust=False)
+@measure(
+    "cider-d",
+    label="CIDEr-D",
+    summary="CIDEr unstemmed, repeats clipped, other lengths discounted; a tenth of what pycocoevalcap calls CIDEr",
+    source="Vedantam et al., 2015",
+)
+class CiderD(Cider):
+    """CIDEr-D, in [0, 1]: a tenth of what is printed."""
 
-
-def make_cider_d(model: str | None, settings: MeasureSettings) -> Cider:
-    """Returns CIDEr-D, in [0, 1]: a tenth of what is printed."""
-    return Cider("cider-d", "CIDEr-D", settings, robust=True)
+    _robust = True

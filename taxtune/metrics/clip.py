@@ -11,15 +11,16 @@ import numpy as np
 from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
-from taxtune.metrics.model_pairs import Advance, Pair, check_lengths, is_empty, whole
+from taxtune.metrics.base import FloatArray, Identity, MeasureSettings, check_lengths
+from taxtune.metrics.model_pairs import Advance, Pair, is_empty, whole
+from taxtune.metrics.registry import measure
 from taxtune.metrics.semantic import CosineMeasure
 from taxtune.metrics.text_model import version_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["ClipImageMeasure", "ClipTextMeasure", "make_clip_i2t", "make_clip_t2t"]
+__all__ = ["ClipImageMeasure", "ClipTextMeasure"]
 
 _DEFAULT = "hf-hub:apple/DFN5B-CLIP-ViT-H-14"
 # Vectors of images and of texts that are kept while the measure lives; 4 KB each for a large model.
@@ -28,6 +29,13 @@ _KEPT = 100_000
 _BLOCK = 512
 
 
+@measure(
+    "clip-t2t",
+    label="CLIP-t2t",
+    summary="cosine of CLIP's embeddings of answer and reference",
+    source="paper 1, §10",
+    default_model=_DEFAULT,
+)
 class ClipTextMeasure(CosineMeasure):
     """CLIP-t2t: the cosine of the text embeddings of answer and reference, in [-1, 1].
 
@@ -36,17 +44,14 @@ class ClipTextMeasure(CosineMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 
-    def __init__(
-        self, model: str, settings: MeasureSettings, *, kind: str = "clip-t2t", label: str = "CLIP-t2t"
-    ) -> None:
+    def __init__(self, model: str, settings: MeasureSettings) -> None:
         self._clip = ClipEncoder(
             model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
         )
-        super().__init__(f"{kind}:{model}", label, self._clip, settings)
+        super().__init__(model, self._clip, settings)
 
     def identity(self) -> Identity:
         """Returns the kind, the model, a digest of its weights and the library's version."""
@@ -65,6 +70,14 @@ class ClipTextMeasure(CosineMeasure):
                 self._notes.mark(f"{what}: {{n}}.", text)
 
 
+@measure(
+    "clip-i2t",
+    label="CLIP-i2t",
+    summary="cosine of CLIP's embeddings of the answer and an image of the reference",
+    source="paper 1, §10",
+    default_model=_DEFAULT,
+    needs=("image",),
+)
 class ClipImageMeasure(ClipTextMeasure):
     """CLIP-i2t: the cosine of the answer's text embedding and the embedding of an image, in [-1, 1].
 
@@ -76,14 +89,11 @@ class ClipImageMeasure(ClipTextMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 
-    needs_images = True
-
     def __init__(self, model: str, settings: MeasureSettings) -> None:
-        super().__init__(model, settings, kind="clip-i2t", label="CLIP-i2t")
+        super().__init__(model, settings)
         self._pictures: dict[str, Image] = {}
         self._text_vectors: dict[str, FloatMatrix] = {}
         self._image_vectors: dict[str, FloatMatrix] = {}
@@ -218,13 +228,3 @@ class ClipImageMeasure(ClipTextMeasure):
         for key, vector in zip(fresh, vectors, strict=True):
             good = bool(np.isfinite(vector).all()) and abs(float(np.linalg.norm(vector)) - 1) < 0.01
             self._image_vectors[key] = vector if good else np.full_like(vector, np.nan)
-
-
-def make_clip_t2t(model: str | None, settings: MeasureSettings) -> ClipTextMeasure:
-    """Makes the measure "clip-t2t" for the registry."""
-    return ClipTextMeasure(model or _DEFAULT, settings)
-
-
-def make_clip_i2t(model: str | None, settings: MeasureSettings) -> ClipImageMeasure:
-    """Makes the measure "clip-i2t" for the registry."""
-    return ClipImageMeasure(model or _DEFAULT, settings)

@@ -12,15 +12,23 @@ from taxtune.encoders import FloatMatrix
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.chunks import MAX_CHARACTERS, make_chunker
 from taxtune.metrics.model_pairs import Advance, Pair
-from taxtune.metrics.semantic import SentenceMeasure
+from taxtune.metrics.registry import measure
+from taxtune.metrics.semantic import MPNET, SentenceMeasure
 
-__all__ = ["ConceptMeasure", "make_concept"]
+__all__ = ["ConceptMeasure"]
 
-_DEFAULT = "sentence-transformers/all-mpnet-base-v2"
 # Numbers in a table of concepts and references, to bound the memory.
 _CELLS = 20_000_000
 
 
+@measure(
+    "concept",
+    label="CS",
+    summary="the largest cosine of the reference with a concept of the answer or all of it",
+    source="paper 2",
+    default_model=MPNET,
+    extra="measures",
+)
 class ConceptMeasure(SentenceMeasure):
     """The largest cosine of the reference with a noun chunk, a named entity or all of the answer, in [-1, 1].
 
@@ -41,8 +49,7 @@ class ConceptMeasure(SentenceMeasure):
         asked = re.fullmatch(r"(.*)@(rules|spacy(?::.+)?)", model)
         # First, as its pipeline is absent more often than the encoder.
         self.chunker = make_chunker(asked[2] if asked else settings.chunker)
-        encoder = (asked[1] if asked else model) or _DEFAULT
-        super().__init__(encoder, settings, kind="concept", label="CS")
+        super().__init__((asked[1] if asked else model) or MPNET, settings)
         self.name = f"concept:{model}"
 
     def identity(self) -> Identity:
@@ -101,8 +108,3 @@ def _blocks(lengths: Sequence[int], limit: int) -> list[slice]:
             start, total = i, 0
         total += length
     return [*blocks, slice(start, len(lengths))] if len(lengths) else []
-
-
-def make_concept(model: str | None, settings: MeasureSettings) -> ConceptMeasure:
-    """Makes the measure "concept" for the registry."""
-    return ConceptMeasure(model or _DEFAULT, settings)

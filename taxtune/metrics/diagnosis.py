@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import check_nodes, flags, precision_recall
 from taxtune.metrics.ranks import rank_of
+from taxtune.metrics.statistics import Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -261,15 +262,17 @@ def costs(
     if unknown:
         raise ValueError(f"types that are not listed: {sorted(unknown)}")
     index = np.array([listed.index(str(kind)) for kind in types])
-    losses = np.zeros((n, 2 * len(listed)))
-    losses[np.arange(n), index] = 1 - hp
-    losses[np.arange(n), len(listed) + index] = 1 - hr
-    low, high = _intervals(losses, resamples, seed)
-    means = losses.mean(axis=0)
+    losses = {
+        f"{name} {i}": np.where(index == i, 1 - values, 0.0)
+        for name, values in (("hp", hp), ("hr", hr))
+        for i in range(len(listed))
+    }
+    cost = bootstrap(Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed)
     found = []
     for i, kind in enumerate(listed):
-        hit, j = index == i, len(listed) + i
+        hit = index == i
         count = int(hit.sum())
+        of_hp, of_hr = cost[f"hp {i}"], cost[f"hr {i}"]
         found.append(
             TypeCost(
                 type=kind,
@@ -277,12 +280,12 @@ def costs(
                 share=count / n,
                 hp=float(hp[hit].mean()) if count else float("nan"),
                 hr=float(hr[hit].mean()) if count else float("nan"),
-                hp_cost=float(means[i]),
-                hr_cost=float(means[j]),
-                hp_low=float(low[i]),
-                hp_high=float(high[i]),
-                hr_low=float(low[j]),
-                hr_high=float(high[j]),
+                hp_cost=of_hp.estimate,
+                hr_cost=of_hr.estimate,
+                hp_low=of_hp.low,
+                hp_high=of_hp.high,
+                hr_low=of_hr.low,
+                hr_high=of_hr.high,
             )
         )
     return found
@@ -362,15 +365,3 @@ def _clade(
         worst=worst,
         worst_count=kinds.get(worst, 0) if worst is not None else 0,
     )
-
-
-def _intervals(
-    losses: NDArray[np.float64], resamples: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the ends of the 95 % percentile intervals of the columns' means."""
-    # Few rows are distinct; a resample is a multinomial draw over those.
-    kinds, counts = np.unique(losses, axis=0, return_counts=True)
-    n = counts.sum()
-    draws = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples)
-    low, high = np.percentile(draws @ kinds / n, [2.5, 97.5], axis=0)
-    return low, high

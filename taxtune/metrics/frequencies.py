@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.read import rows_error
+from taxtune.answers.targets import target_finder
 from taxtune.errors import DataError
 from taxtune.metrics.information import Information, frequency_information, leaf_information
-from taxtune.metrics.predictions import node_resolver, problems_error
 from taxtune.tables import parse_table, read_text
 
 if TYPE_CHECKING:
@@ -54,28 +55,28 @@ def read_frequencies(path: str | Path, taxonomy: Taxonomy, *, part: Domain | Non
         raise DataError(
             "The file needs the columns node and count.", file=file, row=table.header_line, value=list(table.header)
         )
-    resolve = node_resolver(taxonomy, part)
+    find = target_finder(taxonomy, part)
     counts = np.zeros(len(taxonomy))
     first: dict[int, int] = {}
     problems: list[tuple[int, str]] = []
     outside = 0
     for row in table.rows:
         name, written = row.cell(node), row.cell(count)
-        found = resolve(name) if name else "node is empty"
+        found = find(name)
         number = _number(written)
-        if isinstance(found, str):
-            problems.append((row.line, found))
+        if found.problem:
+            problems.append((row.line, f"node{found.problem_after}"))
         elif number is None:
             problems.append((row.line, f"count must be a number of at least 0, not {written!r}"))
-        elif found < 0:
+        elif found.node is None:
             outside += 1
-        elif found in first:
-            problems.append((row.line, f"{name!r} has a count already, in row {first[found]}"))
+        elif found.node in first:
+            problems.append((row.line, f"{name!r} has a count already, in row {first[found.node]}"))
         else:
-            first[found] = row.line
-            counts[found] = number
+            first[found.node] = row.line
+            counts[found.node] = number
     if problems:
-        raise problems_error(problems, file, len(table.rows), remedy="Correct these rows or remove them.")
+        raise rows_error(problems, file, len(table.rows), remedy="Correct these rows or remove them.")
     if not counts.any():
         where = "" if part is None else f" below {part.label!r}"
         raise DataError(f"No node{where} has a count above 0, so that none is more likely than another.", file=file)

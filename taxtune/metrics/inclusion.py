@@ -12,7 +12,8 @@ import numpy as np
 
 from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.judge_replies import read_yes_no
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.registry import measure
 
 __all__ = ["LlamaInclusion", "make_llama_inclusion"]
 
@@ -122,6 +123,15 @@ def _read(reply: str) -> float | None:
     return None if said is None else float(said)
 
 
+@measure(
+    "llama-inclusion",
+    label="LI",
+    summary="a language model says whether the answer agrees with the reference",
+    source="paper 2",
+    default_model=LLAMA,
+    needs=("question",),
+    factory=True,
+)
 def make_llama_inclusion(model: str | None, settings: MeasureSettings) -> LlamaInclusion:
     """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default

@@ -20,19 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.llm.ask import ask_llm, reply_store
-from taxtune.llm.base import LLM, LLMSettings
-from taxtune.llm.make import make_llm
+from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
-from taxtune.vlm.base import Answer
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from taxtune.metrics.base import MeasureSettings
 
-__all__ = ["MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
+__all__ = ["LLAMA", "MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
 
+#: The judge where a specification names none.
+LLAMA = "local:meta-llama/Llama-3.2-3B-Instruct"
 #: Longest text, in characters, that a judge is shown; a longer answer is not an answer, and costs as much as a book.
 MAX_TEXT = 20_000
 
@@ -121,7 +120,7 @@ class Judge:
     """
 
     def __init__(
-        self, llm: LLM, *, cache_dir: Path | None = None, on_progress: Callable[[int, int], None] | None = None
+        self, llm: Model, *, cache_dir: Path | None = None, on_progress: Callable[[int, int], None] | None = None
     ) -> None:
         self.llm = llm
         self._cache_dir = cache_dir
@@ -149,9 +148,9 @@ class Judge:
             if self._on_progress is not None:
                 self._on_progress(done, len(asked))
 
-        with reply_store(self._cache_dir) as store:
-            texts = [prompt for prompt in prompts if prompt is not None]
-            replies = ask_llm(self.llm, texts, store, on_progress=on_progress)
+        with open_replies(self._cache_dir) as store:
+            requests = [Request(prompt) for prompt in prompts if prompt is not None]
+            replies = ask(self.llm, requests, store, on_progress=on_progress)
         values = np.full(len(prompts), np.nan)
         written: list[str | None] = [None] * len(prompts)
         problems: list[str | None] = [why_not if prompt is None else None for prompt in prompts]
@@ -211,17 +210,16 @@ class Judge:
 
 def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge:
     """Returns the judge of a measure: a model, run as the measure's settings say."""
-    llm = make_llm(
-        model,
-        LLMSettings(
-            max_tokens=max_tokens,
-            api_base=settings.api_base,
-            concurrency=settings.concurrency,
-            device=settings.device,
-            batch_size=settings.batch_size,
-            on_note=_warn,
-        ),
+    in_short = ModelSettings(
+        task="text-generation",
+        max_tokens=max_tokens,
+        api_base=settings.api_base,
+        concurrency=settings.concurrency,
+        device=settings.device,
+        batch_size=settings.batch_size,
+        on_note=_warn,
     )
+    llm = make_model(model, settings.judge or in_short)
     return Judge(llm, cache_dir=settings.cache_dir, on_progress=settings.on_progress)
 
 

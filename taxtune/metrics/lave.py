@@ -17,7 +17,9 @@ from taxtune.errors import DataError
 from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.demonstrations import Demonstration, read_demonstrations
 from taxtune.metrics.judge_replies import read_rating
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.registry import measure
+from taxtune.models import check_model
 from taxtune.resources import prompts_dir
 
 __all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
@@ -87,7 +89,7 @@ class Lave(ManyReferencesMeasure):
         Raises:
             ModelError: If it cannot: its key, its provider or its weights are missing.
         """
-        return self._judge.llm.check()
+        return check_model(self._judge.llm)
 
     def identity(self) -> Identity:
         """Returns the judge's model and decoding, and the content of prompt and demonstrations."""
@@ -189,7 +191,19 @@ def _read(reply: str) -> float | None:
     return None if rating is None else (rating - 1) / 2
 
 
+@measure(
+    "lave",
+    label="LAVE",
+    summary="a language model rates the answer 1 to 3 given question and references",
+    source="paper 4",
+    default_model=LLAMA,
+    needs=("question",),
+    factory=True,
+)
 def make_lave(model: str | None, settings: MeasureSettings, options: LaveOptions | None = None) -> Lave:
     """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default
+    if options is None:
+        own = settings.demonstrations, settings.yes_no_demonstrations
+        options = LaveOptions(demonstrations=own[0], yes_no_demonstrations=own[1])
     return Lave(f"lave:{model}", judge_of(model, settings, max_tokens=_MAX_TOKENS), options)

@@ -1,104 +1,18 @@
-"""METEOR for many pairs: nltk's alignment, asked only about the words that can match.
-
-nltk aligns an answer's words with a reference's by equality, then by stem, then by synonym, each time the latest word
-that is still free first. Two things follow that make no difference to the result and much to the time. Words of the
-answer that match no word of the reference can be left out, if a gap remains where they stood; and of the same word
-repeated, no more than the last n can be aligned with a reference of n words. An answer of a megabyte costs no more per
-reference than one of some lines.
-"""
+"""METEOR (Lavie and Agarwal 2007; paper 1, §10): nltk's, over the words and stems of the other string measures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from taxtune.metrics.base import Identity, MeasureSettings
-from taxtune.metrics.string_measure import StringMeasure, Words, package_version
+from taxtune.metrics.registry import measure
+from taxtune.metrics.string_measure import StringMeasure, package_version
 from taxtune.metrics.words import stem
+from taxtune.wordnet import INSTALL, WordNet, find_wordnet
 
-__all__ = [
-    "ALPHA",
-    "BETA",
-    "GAMMA",
-    "IndexedAnswer",
-    "Meteor",
-    "NoSynonyms",
-    "Synonyms",
-    "WordNetSynonyms",
-    "find_wordnet",
-    "meteor",
-]
-
-#: Parameters of Lavie and Agarwal (2007), which are nltk's too: weight of precision, shape and weight of the penalty.
-ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
-
-FloatArray = NDArray[np.float64]
-
-# Stands for words that match nothing. It is no word, since control characters part words.
-_GAP = "\0"
-
-
-class Synonyms(Protocol):
-    """What nltk's METEOR asks of WordNet, and whose it is."""
-
-    source: str
-
-    def synsets(self, word: str) -> Sequence[Any]:
-        """Returns the word's sets of synonyms, each with `lemmas()` that have a `name()`."""
-        ...
-
-
-class NoSynonyms:
-    """A WordNet without entries."""
-
-    source = "none"
-
-    def synsets(self, word: str) -> Sequence[Any]:
-        """Returns nothing."""
-        return ()
-
-
-class WordNetSynonyms:
-    """A WordNet reader of nltk that looks each word up once.
-
-    Args:
-        reader: The reader.
-        source: Its name and version.
-    """
-
-    def __init__(self, reader: Any, source: str) -> None:
-        self.source = source
-        self._look_up = lru_cache(maxsize=200_000)(reader.synsets)
-
-    def synsets(self, word: str) -> Sequence[Any]:
-        """Returns the word's sets of synonyms."""
-        found: Sequence[Any] = self._look_up(word) if word != _GAP else ()
-        return found
-
-
-def find_wordnet() -> Synonyms | None:
-    """Returns the WordNet that nltk finds in its data folders, or None. Nothing is downloaded."""
-    import warnings
-
-    import nltk
-    from nltk.corpus.reader.wordnet import WordNetCorpusReader
-
-    for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
-        try:
-            root = nltk.data.find(name)
-        except LookupError:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other languages than English are not asked for
-            reader = WordNetCorpusReader(root, None)
-        return WordNetSynonyms(reader, f"WordNet {reader.get_version()}")
-    return None
+__all__ = ["Meteor"]
 
 
 class _Stemmer:
@@ -108,144 +22,60 @@ class _Stemmer:
         return stem(word)
 
 
-_STEMMER = _Stemmer()
+class _Synonyms:
+    """What nltk's METEOR asks of WordNet, each word looked up once; nothing where there is no WordNet."""
+
+    def __init__(self, wordnet: WordNet | None) -> None:
+        self.synsets = lru_cache(maxsize=200_000)(lambda word: [] if wordnet is None else wordnet.reader.synsets(word))
+
+    def of(self, word: str) -> set[str]:
+        """Returns the synonyms that nltk takes, those of one word."""
+        names = (lemma.name() for synset in self.synsets(word) for lemma in synset.lemmas())
+        return {name for name in names if "_" not in name}
 
 
-def _synonyms(word: str, synonyms: Synonyms) -> set[str]:
-    names = (lemma.name() for synset in synonyms.synsets(word) for lemma in synset.lemmas())
-    return {name for name in names if "_" not in name}
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedAnswer:
-    """An answer whose words can be looked up by what they match.
-
-    Attributes:
-        length: Its number of words.
-        places: The places of each word, ascending.
-        by_stem: The words of each stem.
-        by_synonym: The words whose stem each word is a synonym of.
-    """
-
-    length: int
-    places: Mapping[str, Sequence[int]]
-    by_stem: Mapping[str, Sequence[str]]
-    by_synonym: Mapping[str, Sequence[str]]
-
-    @classmethod
-    def of(cls, words: Iterable[str], synonyms: Synonyms) -> IndexedAnswer:
-        """Returns the index of an answer's words."""
-        places: dict[str, list[int]] = {}
-        length = 0
-        for length, word in enumerate(words, start=1):
-            places.setdefault(word, []).append(length - 1)
-        by_stem: dict[str, list[str]] = {}
-        by_synonym: dict[str, list[str]] = {}
-        for word in places:
-            by_stem.setdefault(stem(word), []).append(word)
-            # nltk looks for synonyms among what is left after stemming, and so among stems.
-            for synonym in _synonyms(stem(word), synonyms):
-                by_synonym.setdefault(synonym, []).append(word)
-        return cls(length, places, by_stem, by_synonym)
-
-    def matching(self, reference: Sequence[str]) -> list[str]:
-        """Returns the words that can be aligned with the reference, in order, with a gap for what stood between."""
-        alike: set[str] = set()
-        for kind in set(map(stem, reference)):
-            alike.update(self.by_stem.get(kind, ()), self.by_synonym.get(kind, ()))
-        found = sorted((place, word) for word in alike for place in self.places[word][-len(reference) :])
-        kept: list[str] = []
-        last = -1
-        for place, word in found:
-            if place > last + 1:
-                kept.append(_GAP)
-            kept.append(word)
-            last = place
-        return kept
-
-
-def meteor(answer: IndexedAnswer, reference: Sequence[str], synonyms: Synonyms) -> float:
-    """Returns the METEOR score of an answer, in [0, 1): nltk's `single_meteor_score`, to the last digit.
-
-    Args:
-        answer: The answer's words.
-        reference: The reference's words.
-        synonyms: The WordNet that `answer` was indexed with.
-    """
-    from nltk.translate.meteor_score import align_words
-
-    hypothesis = answer.matching(reference)
-    if not hypothesis:
-        return 0.0
-    matches, _, _ = align_words(hypothesis, reference, stemmer=_STEMMER, wordnet=synonyms)
-    count = len(matches)
-    if not count:
-        return 0.0
-    precision, recall = count / answer.length, count / len(reference)
-    f_mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
-    chunks = 1 + sum(right != (left[0] + 1, left[1] + 1) for left, right in pairwise(matches))
-    return float((1 - GAMMA * (chunks / count) ** BETA) * f_mean)
-
-
+@measure("meteor", label="METEOR", summary="matched words, stems and synonyms, and their order", source="paper 1, §10")
 class Meteor(StringMeasure):
-    """METEOR of any answers and references.
+    """METEOR, in [0, 1), with WordNet's synonyms where there is a WordNet (`taxtune.wordnet`).
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        model: None.
         settings: Who is told of progress.
-        synonyms: The WordNet, or None where there is none.
     """
 
-    def __init__(self, name: str, label: str, settings: MeasureSettings, synonyms: Synonyms | None) -> None:
-        super().__init__(name, label, settings)
-        self._found = synonyms is not None
-        self._synonyms: Synonyms = synonyms or NoSynonyms()
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(model, settings)
+        self._wordnet = find_wordnet()
+        self._synonyms = _Synonyms(self._wordnet)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Says whether synonyms are missing."""
-        without = (
-            "METEOR without synonyms: nltk finds no WordNet here, so that words match by equality and stem alone. "
-            "python -m nltk.downloader wordnet brings it."
-        )
-        return super().notes + (() if self._found else (without,))
+        if self._wordnet is not None:
+            return super().notes
+        without = "METEOR without synonyms: there is no WordNet here, so words match by equality and stem alone."
+        return (*super().notes, f"{without} {INSTALL}")
 
     def identity(self) -> Identity:
         """Returns the name, nltk's version, and the WordNet that synonyms are from."""
-        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": self._synonyms.source}
-
-    def _score(self, answer: str, reference: str) -> float:
-        return meteor(self._index(answer), self.words(reference), self._synonyms)
+        source = "none" if self._wordnet is None else self._wordnet.source
+        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
 
     @cached_property
-    def _index(self) -> Callable[[str], IndexedAnswer]:
-        # Few, since each holds all words of its answer; callers give pairs answer by answer.
-        return lru_cache(maxsize=64)(lambda answer: IndexedAnswer.of(self.words(answer), self._synonyms))
+    def _nltks(self) -> Any:
+        from nltk.translate.meteor_score import single_meteor_score
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        wanted = [*map(self.words, references)]
-        indexed = _References(wanted)
-        table = np.zeros((len(answers), len(references)))
-        for row, answer in enumerate(answers):
-            index = self._index(answer)
-            for column in indexed.sharing(index):
-                table[row, column] = meteor(index, wanted[column], self._synonyms)
-        return table
+        return single_meteor_score
 
+    def _score(self, answer: str, reference: str) -> float:
+        words: Sequence[str] = self.words(answer)
+        return float(self._nltks(self.words(reference), words, stemmer=_Stemmer(), wordnet=self._synonyms))
 
-class _References:
-    """References that can be looked up by their stems."""
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns the stems of the answer and their synonyms: nltk looks these up by stem."""
+        found = set(map(stem, self.words(answer)))
+        return found.union(*map(self._synonyms.of, found))
 
-    def __init__(self, references: Sequence[Words]) -> None:
-        self._by_stem: dict[str, list[int]] = {}
-        for column, words in enumerate(references):
-            for kind in set(map(stem, words)):
-                self._by_stem.setdefault(kind, []).append(column)
-
-    def sharing(self, answer: IndexedAnswer) -> set[int]:
-        """Returns the references that have a stem of the answer's, or a synonym of one."""
-        found: set[int] = set()
-        for kind in (*answer.by_stem, *answer.by_synonym):
-            found.update(self._by_stem.get(kind, ()))
-        return found
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the stems of the reference."""
+        return set(map(stem, self.words(reference)))

@@ -1,20 +1,27 @@
-"""What the measures with a model share: pairs computed once, kept by content, counted where they cannot be scored."""
+"""What measures of pairs share: equal pairs computed once, kept by content, counted where they cannot be scored."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.base import (
+    FloatArray,
+    Identity,
+    MeasureSettings,
+    PairwiseMeasure,
+    check_lengths,
+    check_texts,
+)
 from taxtune.metrics.score_store import ScoreStore
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "check_lengths", "is_empty", "whole"]
+__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "PairsMeasure", "is_empty", "whole"]
 
 Pair = tuple[str, str]
 _MAX_CHARACTERS = 100_000
@@ -33,16 +40,6 @@ def whole(text: str) -> str:
     thousand tokens, so that what lies beyond the limit cannot change a score; it would only be tokenized for nothing.
     """
     return text.strip()[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
-
-
-def check_lengths(answers: Sequence[object], references: Sequence[object]) -> None:
-    """Raises DataError unless there are as many answers as references."""
-    if len(answers) != len(references):
-        raise DataError(
-            "Answers and references must be as many.",
-            value=f"{len(answers)} answers, {len(references)} references",
-            remedy="Give one reference for each answer.",
-        )
 
 
 class Notes:
@@ -67,26 +64,24 @@ class Notes:
         return tuple(sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items())
 
 
-class ModelMeasure(PairwiseMeasure):
-    """A measure that asks a model about pairs: subclass it, give it an `identity` and write `compute`.
+class PairsMeasure(PairwiseMeasure):
+    """A measure that computes the scores of different pairs: subclass it and write `compute`.
 
-    Equal pairs are computed once. Scores are kept on disk by content. An empty answer says nothing and gets 0, the
-    score of unrelated texts, without asking the model; a pair with an empty reference is unscored (NaN), and so is one
-    for which the model gives no number. All are counted in `notes`.
+    Equal pairs are computed once; where there is a store, scores are kept in it by content.
 
     Args:
-        name: The specification.
-        label: As the papers print it.
         settings: Device, batches, caches.
+        model: The model, for measures that have one.
+        store: Where scores are kept, or None.
     """
 
-    #: Pairs computed before their scores are written to disk.
+    #: Pairs computed before their scores are kept.
     block = 1_000_000
 
-    def __init__(self, name: str, label: str, settings: MeasureSettings) -> None:
-        super().__init__(name, label)
+    def __init__(self, settings: MeasureSettings, *, model: str | None = None, store: ScoreStore | None = None) -> None:
+        super().__init__(None if model is None else f"{self.kind.kind}:{model}")
         self.settings = settings
-        self._store = ScoreStore(settings.cache_dir)
+        self._store = store
         self._notes = Notes()
 
     @property
@@ -94,18 +89,22 @@ class ModelMeasure(PairwiseMeasure):
         """What the user should know about the scores made so far."""
         return self._notes.told()
 
+    @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the scores of pairs, all different and without empty texts; NaN where the model gives no number.
+        """Returns the scores of pairs, all different and unsettled; NaN where there is no number.
 
         Args:
             pairs: What `as_pair` made of answers and references.
             advance: To be called with how many more pairs are done.
         """
-        raise TypeError(f"{type(self).__name__} computes nothing.")
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns what the model is shown of an answer and its reference."""
-        return whole(answer), whole(reference)
+        """Returns what is compared of an answer and its reference."""
+        return answer, reference
+
+    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
+        """Scores a pair that need not be computed, and tells whether it did."""
+        return False
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts what deserves a word about pairs, whether their scores are known or computed anew."""
@@ -126,8 +125,10 @@ class ModelMeasure(PairwiseMeasure):
 
         Raises:
             DataError: If there are not as many answers as references.
+            TypeError: If one of them is no text.
             ModelError: If the model cannot be loaded or run.
         """
+        check_texts(answers, references)
         check_lengths(answers, references)
         scores = np.full(len(answers), np.nan)
         places: dict[Pair, list[int]] = {}
@@ -138,17 +139,6 @@ class ModelMeasure(PairwiseMeasure):
         unscored = self.look_up_and_compute(places, scores, self.settings.on_progress)
         self._notes.count("Pairs for which the model gave no number; they are unscored: {n}.", unscored)
         return scores
-
-    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
-        """Scores a pair that needs no model, and tells whether it did."""
-        if is_empty(reference):
-            self._notes.count("Pairs with an empty reference; they are unscored: {n}.")
-            return True
-        if is_empty(answer):
-            self._notes.count("Pairs with an empty answer, which says nothing and scores 0: {n}.")
-            scores[place] = 0.0
-            return True
-        return False
 
     def look_up_and_compute(
         self, places: dict[Pair, list[int]], scores: FloatArray, tell: Callable[[int, int], None] | None
@@ -164,7 +154,8 @@ class ModelMeasure(PairwiseMeasure):
         identity = self.store_identity()
         waiting: list[Pair] = []
         done = len(scores)
-        for pair, score in zip(pairs, self._store.get(identity, pairs), strict=True):
+        kept = [None] * len(pairs) if self._store is None else self._store.get(identity, pairs)
+        for pair, score in zip(pairs, kept, strict=True):
             if score is None:
                 waiting.append(pair)
                 done -= len(places[pair])
@@ -175,7 +166,8 @@ class ModelMeasure(PairwiseMeasure):
         for start in range(0, len(waiting), self.block):
             block = waiting[start : start + self.block]
             fresh = self.compute(block, progress.advance)
-            self._store.put(identity, block, fresh.tolist())
+            if self._store is not None:
+                self._store.put(identity, zip(block, fresh.tolist(), strict=True))
             for pair, score in zip(block, fresh, strict=True):
                 scores[places[pair]] = score
                 if not np.isfinite(score):
@@ -183,6 +175,36 @@ class ModelMeasure(PairwiseMeasure):
                     unscored += len(places[pair])
         progress.end()
         return unscored
+
+
+class ModelMeasure(PairsMeasure):
+    """A measure that asks a model about pairs, and keeps its scores on disk: give it an `identity` and `compute`.
+
+    An empty answer says nothing and gets 0, the score of unrelated texts, without asking the model; a pair with an
+    empty reference is unscored (NaN), and so is one for which the model gives no number. All are counted in `notes`.
+
+    Args:
+        model: The model's name or folder.
+        settings: Device, batches, caches.
+    """
+
+    def __init__(self, model: str, settings: MeasureSettings) -> None:
+        super().__init__(settings, model=model, store=ScoreStore(settings.cache_dir))
+
+    def as_pair(self, answer: str, reference: str) -> Pair:
+        """Returns what the model is shown of an answer and its reference."""
+        return whole(answer), whole(reference)
+
+    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
+        """Scores a pair that needs no model, and tells whether it did."""
+        if is_empty(reference):
+            self._notes.count("Pairs with an empty reference; they are unscored: {n}.")
+            return True
+        if is_empty(answer):
+            self._notes.count("Pairs with an empty answer, which says nothing and scores 0: {n}.")
+            scores[place] = 0.0
+            return True
+        return False
 
 
 class _Progress:

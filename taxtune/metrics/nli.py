@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
+from taxtune.metrics.registry import measure
 from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
 
-__all__ = ["WORDING", "NliMeasure", "as_sentence", "entailment_label", "make_nli_backward", "make_nli_forward"]
+__all__ = ["WORDING", "NliBackwardMeasure", "NliMeasure", "as_sentence", "entailment_label"]
+
+_MODEL = "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli"
 
 #: How names become sentences; part of the measure's identity. A change of `as_sentence` is a change of this.
 WORDING = "1: This is a(n) NAME."
@@ -65,33 +68,39 @@ def entailment_label(labels: Mapping[int, str], model: str) -> int:
     return int(found[0])
 
 
+@measure(
+    "nli-forward",
+    label="NLI",
+    summary="probability that the answer entails the reference",
+    source="paper 1, §10",
+    default_model=_MODEL,
+)
 class NliMeasure(ModelMeasure):
-    """Probability in [0, 1] that the answer entails the reference, or the reverse.
+    """Probability in [0, 1] that the answer entails the reference.
 
-    Both are put into sentences (`as_sentence`). Forward, a more specific answer scores high ("This is a field sparrow."
-    entails "This is a bird."); backward, a more general one.
+    Both are put into sentences (`as_sentence`). A more specific answer scores high: "This is a field sparrow." entails
+    "This is a bird.".
 
     Args:
         model: A sequence classifier with a label "entailment", by name or its folder.
         settings: Device, batches, caches.
-        backward: Whether the reference is the premise and the answer the hypothesis.
 
     Raises:
         ModelError: If the model is not there, or has no label for entailment.
     """
 
     block = 4096
+    #: Whether the reference is the premise and the answer the hypothesis.
+    backward: ClassVar[bool] = False
 
-    def __init__(self, model: str, settings: MeasureSettings, *, backward: bool) -> None:
-        kind, label = ("nli-backward", "NLI (back)") if backward else ("nli-forward", "NLI")
-        super().__init__(f"{kind}:{model}", label, settings)
-        self.backward = backward
+    def __init__(self, model: str, settings: MeasureSettings) -> None:
+        super().__init__(model, settings)
         self._model = find_text_model(model)
         self._label = entailment_label(self._model.config.id2label, self._model.name)
 
     def identity(self) -> Identity:
         """Returns the direction, the model, its revision, the wording and the library's version."""
-        return {"measure": self.name.partition(":")[0], **self.store_identity()}
+        return {"measure": self.kind.kind, **self.store_identity()}
 
     def store_identity(self) -> Identity:
         """Returns the same without the direction: premise and hypothesis are kept, which serve both."""
@@ -188,11 +197,14 @@ class NliMeasure(ModelMeasure):
         return [float(p) for p in torch.softmax(logits, dim=-1)[:, self._label].cpu()]
 
 
-def make_nli_forward(model: str | None, settings: MeasureSettings) -> NliMeasure:
-    """Makes the measure "nli-forward" for the registry."""
-    return NliMeasure(model or "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli", settings, backward=False)
+@measure(
+    "nli-backward",
+    label="NLI (back)",
+    summary="probability that the reference entails the answer",
+    source="paper 1, §10",
+    default_model=_MODEL,
+)
+class NliBackwardMeasure(NliMeasure):
+    """Probability in [0, 1] that the reference entails the answer: a more general answer scores high."""
 
-
-def make_nli_backward(model: str | None, settings: MeasureSettings) -> NliMeasure:
-    """Makes the measure "nli-backward" for the registry."""
-    return NliMeasure(model or "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli", settings, backward=True)
+    backward = True

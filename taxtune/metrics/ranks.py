@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import check_nodes, flags
-from taxtune.metrics.statistics import Interval, bootstrap_ratios
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["OFF_TREE_RANK", "RankIntervals", "RankScores", "bootstrap_ranks", "rank_of", "rank_scores"]
@@ -123,15 +123,27 @@ def bootstrap_ranks(
             range.
     """
     ranks, said, due, right = _counts(taxonomy, predicted, target, off_tree)
-    intervals = bootstrap_ratios(
-        np.concatenate([right, right], axis=1),
-        np.concatenate([said, due], axis=1),
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
+    if not ranks:  # on a tree of its root alone nothing is said
+        return []
+    parts = np.concatenate([right, right], axis=1).T
+    wholes = np.concatenate([said, due], axis=1).T
+    sample = Sample(
+        {str(i): row.astype(np.float64) for i, row in enumerate(parts)},
+        {str(i): row.astype(np.float64) for i, row in enumerate(wholes)},
+        keys=(*parts, *wholes),
     )
+    found = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
+    intervals = [_known(interval) for interval in found.values()]
     precision, recall = intervals[: len(ranks)], intervals[len(ranks) :]
     return [RankIntervals(*row) for row in zip(_summed(ranks, said, due, right), precision, recall, strict=True)]
+
+
+def _known(found: Interval) -> Interval | None:
+    """Returns an interval within [0, 1]; None where there is nothing to divide by."""
+    if np.isnan(found.estimate):
+        return None
+    # Where few examples count, no resample may have drawn one: then nothing is known of the spread.
+    return Interval(found.estimate, 0.0, 1.0) if np.isnan(found.low) else found
 
 
 def _summed(ranks: Sequence[str], said: IntArray, due: IntArray, right: IntArray) -> list[RankScores]:

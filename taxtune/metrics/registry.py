@@ -1,22 +1,28 @@
-"""Every measure of an answer against a reference: one registry, one signature.
+"""Every measure of an answer against a reference, found by name.
 
-    measure = make_measure("rouge-1")
-    measure.scores(["a bird on a branch"], ["bird"])      # array([1.])
+    make_measure("rouge-1").scores(["a bird on a branch"], ["bird"])      # array([1.])
 
-A *measure* compares two texts (or an image and a text); a *metric* (hP, hR, hF) compares two nodes. The registry holds
-names and where each measure is made, and imports a measure's module only when one is asked for. What a measure is, and
-what measures inherit, is in `taxtune.metrics.base`.
+A *measure* compares two texts (or an image and a text); a *metric* (hP, hR, hF) compares two nodes. A measure is
+registered beside its definition, and may be a plain function:
+
+    @taxtune.measure("polite", summary="whether the answer says please")
+    def polite(answer: str, reference: str) -> float:
+        return float("please" in answer)
+
+Its name then stands wherever a measure's name does. Other packages add theirs by entry points of the group
+`taxtune.measures`. A module that defines measures is imported when one of them is asked for.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from taxtune.errors import DataError, ModelError
-from taxtune.metrics.base import FloatArray, Measure, MeasureSettings, PairwiseMeasure
+from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.metrics.base import FloatArray, FunctionMeasure, Measure, MeasureSettings, PairwiseMeasure
+from taxtune.plugins import find_plugin, names_near, plugin_names
 
 __all__ = [
     "MEASURES",
@@ -26,8 +32,37 @@ __all__ = [
     "MeasureSettings",
     "PairwiseMeasure",
     "make_measure",
+    "measure",
     "split_spec",
 ]
+
+_GROUP = "taxtune.measures"
+# The modules of taxtune's own measures, in the order in which these are listed.
+_OWN = {
+    "exact-match": "text",
+    "contained": "text",
+    "bleu-2": "text",
+    "rouge-1": "text",
+    "meteor": "meteor",
+    "cider": "cider",
+    "cider-d": "cider",
+    "text-inclusion": "text",
+    "text-inclusion-literal": "text",
+    "sentence": "semantic",
+    "concept": "concept",
+    "bertscore": "bertscore",
+    "nli-forward": "nli",
+    "nli-backward": "nli",
+    "clip-t2t": "clip",
+    "clip-i2t": "clip",
+    "llama-inclusion": "inclusion",
+    "lave": "lave",
+    "vqa-accuracy": "vqa",
+    "soft-vqa-accuracy": "vqa",
+}
+
+Need = Literal["image", "question"]
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +74,7 @@ class MeasureKind:
         label: As the papers print it.
         summary: What it measures, in one line.
         source: Paper and section.
-        factory: "module:function", called with the model's name (or None) and the settings.
+        factory: Called with the model's name (or None) and the settings; returns the measure.
         default_model: The model where the specification names none; None where the measure has no model.
         extra: The extra of taxtune that its packages come with, or None.
         needs: What it scores with besides texts, to know before a model is loaded: "image", "question".
@@ -49,179 +84,104 @@ class MeasureKind:
     label: str
     summary: str
     source: str
-    factory: str
+    factory: Callable[[str | None, MeasureSettings], Measure]
     default_model: str | None = None
     extra: str | None = None
-    needs: tuple[Literal["image", "question"], ...] = ()
+    needs: tuple[Need, ...] = ()
 
 
-_MPNET = "sentence-transformers/all-mpnet-base-v2"
-_DFN5B = "hf-hub:apple/DFN5B-CLIP-ViT-H-14"
-_LLAMA = "local:meta-llama/Llama-3.2-3B-Instruct"
-_NLI = "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli"
+class _Registry(MutableMapping[str, MeasureKind]):
+    """Measures by name: taxtune's own, those registered in this process, and those of entry points."""
 
-_KINDS = (
-    MeasureKind(
-        "exact-match",
-        "EM",
-        "answer and reference are the same words, stemmed",
-        "paper 1, §10",
-        "taxtune.metrics.text:make_exact_match",
-    ),
-    MeasureKind(
-        "contained",
-        "Contained",
-        "the reference's words stand in the answer, in a row, stemmed",
-        "paper 1, §10",
-        "taxtune.metrics.text:make_contained",
-    ),
-    MeasureKind(
-        "bleu-2",
-        "BLEU",
-        "precision of words and pairs of words, smoothed, stemmed",
-        "paper 1, §10",
-        "taxtune.metrics.text:make_bleu",
-    ),
-    MeasureKind(
-        "rouge-1",
-        "ROUGE",
-        "share of the reference's words in the answer, stemmed",
-        "paper 1, §10",
-        "taxtune.metrics.text:make_rouge",
-    ),
-    MeasureKind(
-        "meteor",
-        "METEOR",
-        "matched words, stems and synonyms, and their order",
-        "paper 1, §10",
-        "taxtune.metrics.text:make_meteor",
-    ),
-    MeasureKind(
-        "cider",
-        "CIDEr",
-        "cosine of stemmed words and runs of up to four, weighed by rarity among all answers' references",
-        "paper 4 (Vedantam et al., 2015)",
-        "taxtune.metrics.cider:make_cider",
-    ),
-    MeasureKind(
-        "cider-d",
-        "CIDEr-D",
-        "CIDEr unstemmed, repeats clipped, other lengths discounted; a tenth of what pycocoevalcap calls CIDEr",
-        "Vedantam et al., 2015",
-        "taxtune.metrics.cider:make_cider_d",
-    ),
-    MeasureKind(
-        "text-inclusion",
-        "TI",
-        "the reference stands in the answer as words of its own",
-        "paper 2",
-        "taxtune.metrics.text:make_text_inclusion",
-    ),
-    MeasureKind(
-        "text-inclusion-literal",
-        "TI (literal)",
-        "the reference's letters stand in the answer, even inside a word",
-        "paper 2",
-        "taxtune.metrics.text:make_text_inclusion_literal",
-    ),
-    MeasureKind(
-        "sentence",
-        "SentBERT",
-        "cosine of sentence embeddings; paper 2's semantic similarity",
-        "paper 1, §10; paper 2",
-        "taxtune.metrics.semantic:make_sentence",
-        _MPNET,
-        "sentence",
-    ),
-    MeasureKind(
-        "concept",
-        "CS",
-        "the largest cosine of the reference with a concept of the answer or all of it",
-        "paper 2",
-        "taxtune.metrics.concept:make_concept",
-        _MPNET,
-        "measures",
-    ),
-    MeasureKind(
-        "bertscore",
-        "BERTScore",
-        "F1 of greedily matched token embeddings",
-        "paper 1, §10",
-        "taxtune.metrics.bertscore:make_bertscore",
-        "microsoft/deberta-large-mnli",
-        "measures",
-    ),
-    MeasureKind(
-        "nli-forward",
-        "NLI",
-        "probability that the answer entails the reference",
-        "paper 1, §10",
-        "taxtune.metrics.nli:make_nli_forward",
-        _NLI,
-    ),
-    MeasureKind(
-        "nli-backward",
-        "NLI (back)",
-        "probability that the reference entails the answer",
-        "paper 1, §10",
-        "taxtune.metrics.nli:make_nli_backward",
-        _NLI,
-    ),
-    MeasureKind(
-        "clip-t2t",
-        "CLIP-t2t",
-        "cosine of CLIP's embeddings of answer and reference",
-        "paper 1, §10",
-        "taxtune.metrics.clip:make_clip_t2t",
-        _DFN5B,
-        "clip",
-    ),
-    MeasureKind(
-        "clip-i2t",
-        "CLIP-i2t",
-        "cosine of CLIP's embeddings of the answer and an image of the reference",
-        "paper 1, §10",
-        "taxtune.metrics.clip:make_clip_i2t",
-        _DFN5B,
-        "clip",
-        ("image",),
-    ),
-    MeasureKind(
-        "llama-inclusion",
-        "LI",
-        "a language model says whether the answer agrees with the reference",
-        "paper 2",
-        "taxtune.metrics.inclusion:make_llama_inclusion",
-        _LLAMA,
-        needs=("question",),
-    ),
-    MeasureKind(
-        "lave",
-        "LAVE",
-        "a language model rates the answer 1 to 3 given question and references",
-        "paper 4",
-        "taxtune.metrics.lave:make_lave",
-        _LLAMA,
-        needs=("question",),
-    ),
-    MeasureKind(
-        "vqa-accuracy",
-        "VQA accuracy",
-        "share of annotators' answers that it equals, three being enough",
-        "paper 4",
-        "taxtune.metrics.vqa:make_vqa_accuracy",
-    ),
-    MeasureKind(
-        "soft-vqa-accuracy",
-        "soft VQA accuracy",
-        "the same with nearness in spelling instead of equality",
-        "paper 4",
-        "taxtune.metrics.vqa:make_soft_vqa_accuracy",
-    ),
-)
+    def __init__(self) -> None:
+        self._kinds: dict[str, MeasureKind] = {}
+
+    def __getitem__(self, name: str) -> MeasureKind:
+        if name not in self._kinds and name in _OWN:
+            importlib.import_module(f"taxtune.metrics.{_OWN[name]}")
+        elif name not in self._kinds:
+            found = find_plugin(_GROUP, name)
+            # Loading it has registered it where it is decorated.
+            if found is not None and name not in self._kinds:
+                measure(name)(found)
+        return self._kinds[name]
+
+    def __setitem__(self, name: str, kind: MeasureKind) -> None:
+        self._kinds[name] = kind
+
+    def __delitem__(self, name: str) -> None:
+        del self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*_OWN, *self._kinds, *plugin_names(_GROUP)]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds or name in list(iter(self))
+
 
 #: All measures by kind, in the order in which they are listed.
-MEASURES: Mapping[str, MeasureKind] = {kind.kind: kind for kind in _KINDS}
+MEASURES: MutableMapping[str, MeasureKind] = _Registry()
+
+
+def measure(
+    name: str,
+    *,
+    label: str | None = None,
+    summary: str = "",
+    source: str = "",
+    batched: bool = False,
+    needs: Sequence[Need] = (),
+    default_model: str | None = None,
+    extra: str | None = None,
+    factory: bool = False,
+) -> Callable[[Made], Made]:
+    """Registers a measure under a name; used as a decorator, it returns what it decorates unchanged.
+
+    It decorates a function `(answer, reference) -> float`, where larger is better; a batched function of two lists that
+    returns as many numbers; a subclass of `PairwiseMeasure`, whose constructor, if it has one, is given the name of a
+    model (or None) and the settings; or a function that makes a measure from these. A score of None or NaN leaves a
+    pair unscored.
+
+    Args:
+        name: The name, without a colon.
+        label: As tables print it; the name where left out.
+        summary: What it measures, in one line; the first line of the docstring where left out.
+        source: Where it is from.
+        batched: Whether the function takes lists.
+        needs: What the function is given after answer and reference, "question", "image" or both, in this order.
+        default_model: The model where a specification names none, for measures with a model.
+        extra: The extra of taxtune that its packages come with.
+        factory: Whether the function makes a measure rather than being one.
+
+    Raises:
+        TaxtuneError: If the name is not one, or is that of one of taxtune's own measures.
+    """
+    if not name or ":" in name or name != name.strip():
+        raise TaxtuneError("The name of a measure is a word without a colon.", value=name)
+
+    def register(made: Made) -> Made:
+        if name in _OWN and not made.__module__.startswith("taxtune.metrics."):
+            raise TaxtuneError("taxtune has a measure of this name.", value=name, remedy="Take another name.")
+        said = summary or (made.__doc__ or "").strip().partition("\n")[0]
+        is_class = isinstance(made, type)
+
+        def make(model: str | None, settings: MeasureSettings) -> Measure:
+            if not is_class and not factory:
+                return FunctionMeasure(name, label or name, made, settings, batched=batched, needs=needs)
+            bare = is_class and getattr(made, "__init__", None) is PairwiseMeasure.__init__
+            measure: Measure = made() if bare else made(model, settings)
+            return measure
+
+        kind = MeasureKind(name, label or name, said, source, make, default_model, extra, tuple(needs))
+        if is_class:
+            made.kind, made.needs_images, made.needs_questions = kind, "image" in needs, "question" in needs  # type: ignore[attr-defined]
+        MEASURES[name] = kind
+        return made
+
+    return register
 
 
 def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
@@ -230,17 +190,10 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
     Raises:
         DataError: If there is no such measure, or it takes no model.
     """
-    import difflib
-
     name, colon, model = spec.partition(":")
-    if name not in MEASURES:
-        near = difflib.get_close_matches(name, MEASURES, n=1)
-        raise DataError(
-            "There is no such measure.",
-            value=spec,
-            remedy=(f"Did you mean {near[0]!r}? " if near else "") + f"There are {', '.join(MEASURES)}.",
-        )
-    kind = MEASURES[name]
+    kind = MEASURES.get(name)
+    if kind is None:
+        raise DataError("There is no such measure.", value=spec, remedy=names_near(name, MEASURES))
     if colon and kind.default_model is None:
         raise DataError(f"The measure {name} has no model.", value=spec, remedy=f"Write {name}.")
     if colon and not model:
@@ -248,12 +201,13 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
     return kind, model or kind.default_model
 
 
-def make_measure(spec: str, settings: MeasureSettings | None = None) -> Measure:
+def make_measure(spec: str | Measure | Callable[[str, str], float], settings: MeasureSettings | None = None) -> Measure:
     """Returns the measure that a specification names.
 
     Args:
         spec: A kind of `MEASURES` ("rouge-1"), for those with a model with or without its name or folder
-            ("sentence:all-MiniLM-L6-v2").
+            ("sentence:all-MiniLM-L6-v2"); a function `(answer, reference) -> float`, registered or not; or a measure,
+            which is returned as it is.
         settings: Device, batches, caches.
 
     Raises:
@@ -261,11 +215,14 @@ def make_measure(spec: str, settings: MeasureSettings | None = None) -> Measure:
         ModelError: If its model cannot be loaded.
         MissingExtraError: If a package that it needs is not installed.
     """
-    kind, model = split_spec(spec)
     settings = settings or MeasureSettings()
+    if isinstance(spec, Measure):
+        return spec
+    if not isinstance(spec, str):
+        name = getattr(spec, "__name__", type(spec).__name__)
+        return FunctionMeasure(name, name, spec, settings)
+    kind, model = split_spec(spec)
     for name in ("batch_size", "concurrency"):
         if getattr(settings, name) < 1:
             raise ModelError(f"{name} must be at least 1.", value=getattr(settings, name))
-    module, _, function = kind.factory.partition(":")
-    measure: Measure = getattr(importlib.import_module(module), function)(model, settings)
-    return measure
+    return kind.factory(model, settings)

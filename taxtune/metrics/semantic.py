@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.encoders import FloatMatrix, TextEncoder
-from taxtune.encoders.store import stored_embeddings
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, is_empty, whole
+from taxtune.metrics.registry import measure
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["CosineMeasure", "SentenceMeasure", "make_sentence"]
+__all__ = ["MPNET", "CosineMeasure", "SentenceMeasure"]
+
+#: The default model of measures that compare sentence embeddings.
+MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 # Texts sorted by length at a time: long enough that a batch holds texts of one length.
 _SLAB = 16_384
@@ -26,14 +30,13 @@ class CosineMeasure(ModelMeasure):
     """Cosine of the unit vectors of answer and reference, in [-1, 1].
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        model: The model's name or folder.
         encoder: What turns texts into unit vectors.
         settings: Device, batches, caches.
     """
 
-    def __init__(self, name: str, label: str, encoder: TextEncoder, settings: MeasureSettings) -> None:
-        super().__init__(name, label, settings)
+    def __init__(self, model: str, encoder: TextEncoder, settings: MeasureSettings) -> None:
+        super().__init__(model, settings)
         self.encoder = encoder
 
     def identity(self) -> Identity:
@@ -130,6 +133,14 @@ def _checked(vectors: FloatMatrix) -> FloatMatrix:
     return vectors
 
 
+@measure(
+    "sentence",
+    label="SentBERT",
+    summary="cosine of sentence embeddings; paper 2's semantic similarity",
+    source="paper 1, §10; paper 2",
+    default_model=MPNET,
+    extra="measures",
+)
 class SentenceMeasure(CosineMeasure):
     """SentBERT: the cosine of two sentence embeddings, in [-1, 1] (paper 1, §10; paper 2's semantic similarity).
 
@@ -144,15 +155,13 @@ class SentenceMeasure(CosineMeasure):
         ModelError: If the model cannot be loaded.
     """
 
-    def __init__(
-        self, model: str, settings: MeasureSettings, *, kind: str = "sentence", label: str = "SentBERT"
-    ) -> None:
+    def __init__(self, model: str, settings: MeasureSettings) -> None:
         from taxtune.encoders.sentence import SentenceEncoder
 
         self._sentences = SentenceEncoder(
             model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
         )
-        super().__init__(f"{kind}:{model}", label, self._sentences, settings)
+        super().__init__(model, self._sentences, settings)
 
     def identity(self) -> Identity:
         """Returns the kind, the model, its version and that of the library."""
@@ -171,8 +180,3 @@ class SentenceMeasure(CosineMeasure):
                     f"Different texts longer than the {limit} tokens that the model reads; their ends are lost: {{n}}.",
                     text,
                 )
-
-
-def make_sentence(model: str | None, settings: MeasureSettings) -> SentenceMeasure:
-    """Makes the measure "sentence" for the registry."""
-    return SentenceMeasure(model or "sentence-transformers/all-mpnet-base-v2", settings)

@@ -1,16 +1,17 @@
-"""Bootstrap intervals of the scores, and paired differences between two sets of placements on the same examples.
+"""The bootstrap: intervals of scores, and paired differences between two sets of answers to the same examples.
 
-The examples are resampled with replacement. An example's hP, hR, accuracy and depth depend on nothing but the lengths
-of its two paths and of what they share (`overlap`), so that even a large set holds few *distinct* examples. A bootstrap
-resample is a multinomial draw over those, which is the same distribution as drawing n row numbers and, for a million
-examples, some thousands of times less work. hF is computed from the resampled means, as in the paper's eq. 3. The
-information-weighted scores are treated in the same way, with bits in the place of lengths.
+Examples are resampled with replacement (Efron 1979), and a statistic is computed from how often each was drawn. An
+example's hP, hR, accuracy and depth depend on nothing but the lengths of its two paths and of what they share, so that
+even a large set holds few *distinct* examples: a resample is then a multinomial draw over those, which is the same
+distribution as drawing n row numbers and, for a million examples, some thousands of times less work. hF is computed
+from the resampled means, as in the paper's eq. 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,17 +23,20 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = [
     "INFORMATION_METRICS",
     "METRICS",
+    "SIGNIFICANCE",
     "Interval",
     "PairedDifference",
-    "bootstrap_information",
-    "bootstrap_mean",
-    "bootstrap_ratios",
-    "bootstrap_scores",
+    "Sample",
+    "bootstrap",
+    "hierarchical_sample",
+    "information_sample",
     "paired_bootstrap",
-    "paired_information",
-    "paired_mean",
+    "percentiles",
+    "resample",
+    "two_sided_p",
 ]
 
+AnyArray = NDArray[Any]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -40,12 +44,14 @@ IntArray = NDArray[np.int64]
 METRICS = ("hp", "hr", "hf", "accuracy", "depth")
 #: The information-weighted scores that have intervals, in the order in which they are shown.
 INFORMATION_METRICS = ("ihp", "ihr", "ihf", "remaining_uncertainty", "misinformation")
+#: A difference is significant where its p value lies below.
+SIGNIFICANCE = 0.05
 
-# Where F stands among them, behind the precision and the recall that it is made of.
-_F = 2
-# Draws are made in chunks of about this many counts, to bound the memory at some tens of megabytes.
-_CHUNK = 2_000_000
-# Means that differ by less are equal: sums of the same numbers in another order differ in the last digits.
+# The scores that are harmonic means of two others.
+_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
+# Draws are made in blocks of about this many counts: so few that they stay in the processor's cache.
+_BLOCK = 400_000
+# Values that differ by less are equal: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
 
 
@@ -66,7 +72,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The difference of a score between two sets of placements of the same examples, a minus b.
+    """The difference of a score between two sets of answers to the same examples, a minus b.
 
     Attributes:
         difference: The difference on the examples themselves.
@@ -80,90 +86,132 @@ class PairedDifference:
     high: float
     p_value: float
 
+    @property
+    def significant(self) -> bool:
+        """Whether the p value lies below 0.05.
 
-def bootstrap_scores(
-    taxonomy: Taxonomy,
-    predicted: ArrayLike,
-    target: ArrayLike,
-    *,
-    off_tree: ArrayLike | None = None,
-    resamples: int = 2000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> dict[str, Interval]:
-    """Returns hP, hR, hF, accuracy and mean placed depth with percentile bootstrap intervals.
+        The p value decides, and not whether the interval leaves zero out: the two differ where few examples do, of
+        which the interval knows nothing.
+        """
+        return self.p_value < SIGNIFICANCE
 
-    The result depends on the examples and the seed alone, not on the order of the examples.
+    def __neg__(self) -> PairedDifference:
+        """Returns the difference b minus a."""
+        return PairedDifference(-self.difference, -self.high, -self.low, self.p_value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What statistics of n examples are made of: each is a mean, a quotient of sums, or the harmonic mean of two.
+
+    Attributes:
+        parts: By name, a value of each example, shape (n,). The statistic is Σ parts / n. Where a value is NaN the
+            example has no part in the mean.
+        wholes: By name, shape (n,), what the sum of the parts is divided by in the place of n; None for means.
+        names: The statistics, in order: names of parts, and "hf" or "ihf"; the parts where left out.
+        keys: Columns of shape (n,) in which equal examples are alike; resamples are draws of distinct examples, in the
+            order of these columns. None to draw the examples one by one, in their own order.
+        common: Further columns of that kind which depend on the truth and not on the answers.
+    """
+
+    parts: Mapping[str, FloatArray]
+    wholes: Mapping[str, FloatArray] | None = None
+    names: tuple[str, ...] = ()
+    keys: Sequence[AnyArray] | None = None
+    common: Sequence[AnyArray] = ()
+
+    @classmethod
+    def mean(cls, name: str, values: ArrayLike) -> Sample:
+        """Returns a sample of one mean.
+
+        Args:
+            name: The statistic.
+            values: Shape (n,), without NaN.
+        """
+        column = np.asarray(values, dtype=np.float64)
+        return cls({name: column}, keys=(column,))
+
+    @property
+    def n(self) -> int:
+        """The number of examples."""
+        return len(next(iter(self.parts.values())))
+
+
+def hierarchical_sample(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> Sample:
+    """Returns what hP, hR, hF, accuracy and mean placed depth are made of, for `METRICS`.
 
     Args:
         taxonomy: The tree.
-        predicted: Node numbers, shape (n,), n ≥ 1.
+        predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         off_tree: Which answers count as a child of the root that is never right, shape (n,); see `score`.
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the intervals, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
-
-    Returns:
-        An interval for each of `METRICS`.
 
     Raises:
-        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
-            range.
+        ValueError: If shapes differ or a node number is not on the tree.
     """
-    columns = overlap(taxonomy, predicted, target, off_tree=off_tree)
-    _check_settings(columns[0].size, resamples, confidence)
-    kinds, counts = _distinct(columns)
-    return _bootstrapped(METRICS, _values(*kinds), counts, resamples, confidence, seed)
+    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    exact = (said == shared) & (shared == wanted)
+    parts = {"hp": shared / said, "hr": shared / wanted, "accuracy": exact.astype(float), "depth": said - 1.0}
+    return Sample(parts, names=METRICS, keys=(said, shared), common=(wanted,))
 
 
-def bootstrap_information(
-    information: Information,
-    predicted: ArrayLike,
-    target: ArrayLike,
-    *,
-    off_tree: ArrayLike | None = None,
-    resamples: int = 2000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> dict[str, Interval]:
-    """Returns the information-weighted scores with percentile bootstrap intervals; see `bootstrap_scores`.
+def information_sample(
+    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+) -> Sample:
+    """Returns what the information-weighted scores are made of, for `INFORMATION_METRICS`.
 
     Args:
         information: What the nodes weigh.
-        predicted: Node numbers, shape (n,), n ≥ 1.
+        predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         off_tree: Which answers count as a child of the root that is never right, shape (n,).
-        resamples: Number of bootstrap resamples, at least 1.
+
+    Raises:
+        ValueError: If shapes differ or a node number is not on the tree.
+    """
+    values = information_values(information, predicted, target, off_tree=off_tree)
+    means = [name for name in INFORMATION_METRICS if name not in _HARMONIC]
+    return Sample(dict(zip(means, values, strict=True)), names=INFORMATION_METRICS, keys=values)
+
+
+def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
+    """Returns statistics of examples with percentile bootstrap intervals.
+
+    All statistics of a sample are computed on the same resamples. Where a sample has keys, the result depends on the
+    examples and the seed alone, not on the order of the examples.
+
+    Args:
+        *samples: The samples, n ≥ 1 each.
+        resamples: Number of bootstrap resamples; 0 for no intervals, whose ends are then NaN.
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
 
     Returns:
-        An interval for each of `INFORMATION_METRICS`.
+        An interval a statistic, over the resamples in which it is defined. All is NaN where the statistic is not
+        defined, and the ends are where it is in no resample.
 
     Raises:
-        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
-            range.
+        ValueError: If a sample is empty or a setting is out of range.
     """
-    values = np.stack(information_values(information, predicted, target, off_tree=off_tree), axis=1)
-    _check_settings(len(values), resamples, confidence)
-    kinds, counts = np.unique(values, axis=0, return_counts=True)
-    return _bootstrapped(INFORMATION_METRICS, kinds, counts, resamples, confidence, seed)
+    found: dict[str, Interval] = {}
+    for sample in samples:
+        _check(sample.n, resamples, confidence, least=0)
+        rows, counts = _rows(sample.n, None if sample.keys is None else (*sample.keys, *sample.common))
+        statistic = _statistic(sample, rows)
+        drawn = resample(statistic, counts, resamples=resamples, seed=seed) if resamples else None
+        estimate = statistic(_once(counts))[0]
+        for i, name in enumerate(sample.names or sample.parts):
+            ends = (np.nan, np.nan) if drawn is None else percentiles(drawn[:, i], confidence)
+            found[name] = Interval(float(estimate[i]), *ends)
+    return found
 
 
 def paired_bootstrap(
-    taxonomy: Taxonomy,
-    predicted_a: ArrayLike,
-    predicted_b: ArrayLike,
-    target: ArrayLike,
-    *,
-    off_tree_a: ArrayLike | None = None,
-    off_tree_b: ArrayLike | None = None,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    *pairs: tuple[Sample, Sample], resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, PairedDifference]:
-    """Returns the differences a minus b of all scores, both scored on the same resampled examples.
+    """Returns the differences a minus b of statistics, both computed on the same resampled examples.
 
     The p-value is twice the smaller share of resamples in which the difference is at most, or at least, zero, with one
     added to count and total, so that it is never 0. Nor is it smaller than 2^(1 - m), where m examples differ between
@@ -171,247 +219,186 @@ def paired_bootstrap(
     seem significant.
 
     Args:
-        taxonomy: The tree.
-        predicted_a: Node numbers, shape (n,), n ≥ 1.
-        predicted_b: Node numbers of the other set for the same examples, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree_a: Which answers of the first set count as a child of the root that is never right, shape (n,).
-        off_tree_b: Which of the other set do.
+        *pairs: Samples a and b of the same examples in the same order, with the same statistics; n ≥ 1.
         resamples: Number of bootstrap resamples, at least 1.
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
 
     Returns:
-        A paired difference for each of `METRICS`.
+        A paired difference for each statistic.
 
     Raises:
-        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
-            range.
+        ValueError: If a sample is empty, two of a pair do not fit together, or a setting is out of range.
     """
-    said_a, shared_a, wanted = overlap(taxonomy, predicted_a, target, off_tree=off_tree_a)
-    said_b, shared_b, _ = overlap(taxonomy, predicted_b, target, off_tree=off_tree_b)
-    _check_settings(wanted.size, resamples, confidence)
-    kinds, counts = _distinct((said_a, shared_a, said_b, shared_b, wanted))
-    values_a, values_b = _values(kinds[0], kinds[1], kinds[4]), _values(kinds[2], kinds[3], kinds[4])
-    return _paired(METRICS, values_a, values_b, counts, resamples, confidence, seed)
+    found: dict[str, PairedDifference] = {}
+    for a, b in pairs:
+        if a.n != b.n or list(a.parts) != list(b.parts):
+            told = [f"{sample.n} examples of {', '.join(sample.parts)}" for sample in (a, b)]
+            raise ValueError(f"{told[0]} cannot be paired with {told[1]}")
+        _check(a.n, resamples, confidence)
+        if len(a.parts) == 1 and a.wholes is None:
+            # The difference of two means is a mean of differences, few of which are distinct.
+            (name,) = a.parts
+            a, b = Sample.mean(name, a.parts[name] - b.parts[name]), Sample.mean(name, np.zeros(a.n))
+        keys = None if a.keys is None or b.keys is None else (*a.keys, *b.keys, *a.common)
+        rows, counts = _rows(a.n, keys)
+        first, second = _statistic(a, rows), _statistic(b, rows)
 
+        def change(drawn: FloatArray, first: Statistic = first, second: Statistic = second) -> FloatArray:
+            return first(drawn) - second(drawn)
 
-def paired_information(
-    information: Information,
-    predicted_a: ArrayLike,
-    predicted_b: ArrayLike,
-    target: ArrayLike,
-    *,
-    off_tree_a: ArrayLike | None = None,
-    off_tree_b: ArrayLike | None = None,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> dict[str, PairedDifference]:
-    """Returns the differences a minus b of the information-weighted scores; see `paired_bootstrap`.
-
-    Args:
-        information: What the nodes weigh.
-        predicted_a: Node numbers, shape (n,), n ≥ 1.
-        predicted_b: Node numbers of the other set for the same examples, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree_a: Which answers of the first set count as a child of the root that is never right, shape (n,).
-        off_tree_b: Which of the other set do.
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the intervals, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
-
-    Returns:
-        A paired difference for each of `INFORMATION_METRICS`.
-
-    Raises:
-        ValueError: If there are no examples, shapes differ, a node number is not on the tree, or a setting is out of
-            range.
-    """
-    values_a = np.stack(information_values(information, predicted_a, target, off_tree=off_tree_a), axis=1)
-    values_b = np.stack(information_values(information, predicted_b, target, off_tree=off_tree_b), axis=1)
-    _check_settings(len(values_a), resamples, confidence)
-    kinds, counts = np.unique(np.concatenate([values_a, values_b], axis=1), axis=0, return_counts=True)
-    width = values_a.shape[1]
-    return _paired(INFORMATION_METRICS, kinds[:, :width], kinds[:, width:], counts, resamples, confidence, seed)
-
-
-def bootstrap_ratios(
-    parts: ArrayLike, wholes: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
-) -> list[Interval | None]:
-    """Returns quotients of sums, Σ parts / Σ wholes, with percentile bootstrap intervals, all on the same resamples.
-
-    Args:
-        parts: What is counted of each example for each quotient, shape (n, quotients), n ≥ 1.
-        wholes: Out of how many, same shape; at least as many.
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the intervals, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
-
-    Returns:
-        An interval for each quotient, over the resamples in which it is defined; None where Σ wholes is 0.
-
-    Raises:
-        ValueError: If there are no examples, the shapes differ or a setting is out of range.
-    """
-    above, below = np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)
-    if above.ndim != 2 or above.shape != below.shape:
-        raise ValueError(f"parts have shape {above.shape}, wholes {below.shape}; both must be (n, quotients)")
-    _check_settings(len(above), resamples, confidence)
-    kinds, counts = np.unique(np.concatenate([above, below], axis=1), axis=0, return_counts=True)
-    means = _resampled_means(kinds, counts, resamples, seed)
-    width = above.shape[1]
-    found: list[Interval | None] = []
-    for i, (part, whole) in enumerate(zip(above.sum(axis=0), below.sum(axis=0), strict=True)):
-        if whole == 0:
-            found.append(None)
-            continue
-        drawn = means[:, width + i] > 0
-        ratios = means[drawn, i] / means[drawn, width + i]
-        # Where few examples count, no resample may have drawn one: then nothing is known of the spread.
-        low, high = _percentiles(ratios, confidence) if drawn.any() else (0.0, 1.0)
-        found.append(Interval(float(part / whole), float(low), float(high)))
+        drawn = resample(change, counts, resamples=resamples, seed=seed)
+        estimate = change(_once(counts))[0]
+        for i, name in enumerate(a.names or a.parts):
+            columns = _HARMONIC.get(name, (name,))
+            differs = np.any([_differs(a, b, column)[rows] for column in columns], axis=0)
+            moved = int(differs @ (np.ones(a.n) if isinstance(counts, int) else counts))
+            low, high = percentiles(drawn[:, i], confidence)
+            found[name] = PairedDifference(float(estimate[i]), low, high, two_sided_p(drawn[:, i], moved))
     return found
 
 
-def bootstrap_mean(values: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns the mean of scores with a percentile bootstrap interval, as `bootstrap_scores` does for hP.
-
-    Args:
-        values: Scores, shape (n,), n ≥ 1, without NaN.
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the interval, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
-
-    Raises:
-        ValueError: If there are no scores or a setting is out of range.
-    """
-    given = np.asarray(values, dtype=np.float64)
-    _check_settings(given.size, resamples, confidence)
-    kinds, counts = np.unique(given, return_counts=True)
-    low, high = _percentiles(_resampled_means(kinds[:, np.newaxis], counts, resamples, seed), confidence)
-    return Interval(float(given.mean()), float(low[0]), float(high[0]))
+Statistic = Callable[[FloatArray], FloatArray]
 
 
-def paired_mean(
-    values_a: ArrayLike,
-    values_b: ArrayLike,
+def resample(
+    statistic: Statistic,
+    examples: int | IntArray,
     *,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> PairedDifference:
-    """Returns the difference of two means over the same examples, as `paired_bootstrap` does for hP.
+    resamples: int,
+    seed: int,
+    on_progress: Callable[[int], object] | None = None,
+) -> FloatArray:
+    """Returns a statistic in each bootstrap resample: the draws on which every interval here rests.
 
     Args:
-        values_a: Scores, shape (n,), n ≥ 1, without NaN.
-        values_b: The other scores of the same examples, shape (n,).
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the interval, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
+        statistic: From how often each example is drawn, shape (block, examples), the statistics in each resample of
+            the block, shape (block, ...).
+        examples: How many examples there are, n, to draw n of them with replacement; or how often each distinct example
+            occurs, to draw as many in all.
+        resamples: How many resamples, at least 1.
+        seed: The same seed gives the same draws, and so pairs whatever is computed from them.
+        on_progress: Called with how many resamples were done since the last call.
+
+    Returns:
+        Shape (resamples, ...).
 
     Raises:
-        ValueError: If there are no scores, the shapes differ or a setting is out of range.
+        ValueError: If there are no examples or `resamples` is below 1.
     """
-    change = np.asarray(values_a, dtype=np.float64) - np.asarray(values_b, dtype=np.float64)
-    _check_settings(change.size, resamples, confidence)
-    kinds, counts = np.unique(change, return_counts=True)
-    differences = _resampled_means(kinds[:, np.newaxis], counts, resamples, seed)[:, 0]
-    low, high = _percentiles(differences[:, np.newaxis], confidence)
-    p_value = _p_value(differences, int((np.abs(change) > _TIE).sum()))
-    return PairedDifference(float(change.mean()), float(low[0]), float(high[0]), p_value)
+    weights = None if isinstance(examples, int) else np.asarray(examples)
+    kinds = examples if isinstance(examples, int) else len(examples)
+    _check(kinds, resamples)
+    rng = np.random.default_rng(seed)
+    blocks = []
+    step = max(1, _BLOCK // kinds)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        if weights is None:
+            drawn = rng.integers(kinds, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
+            counts = np.bincount(drawn.ravel(), minlength=size * kinds).reshape(size, kinds)
+        else:
+            n = int(weights.sum())
+            counts = rng.multinomial(n, weights / n, size=size)
+        blocks.append(statistic(counts.astype(np.float64)))
+        if on_progress is not None:
+            on_progress(size)
+    return np.concatenate(blocks)
 
 
-def _p_value(differences: FloatArray, moved: int) -> float:
-    """Returns the two-sided p-value of resampled differences; see `paired_bootstrap`."""
+def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
+    """Returns the ends of the percentile interval of a resampled statistic; NaN where it is defined in no resample.
+
+    Args:
+        samples: The statistic in each resample, shape (resamples,); those where it is NaN are left out.
+        confidence: Coverage of the interval.
+    """
+    defined = samples[np.isfinite(samples)]
+    if not defined.size:
+        return float("nan"), float("nan")
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def two_sided_p(differences: FloatArray, moved: int | None = None) -> float:
+    """Returns the two-sided p-value of resampled differences; see `paired_bootstrap`.
+
+    Args:
+        differences: The difference in each resample, shape (resamples,).
+        moved: How many examples differ, which bounds it from below; None for no such bound.
+    """
     at_most, at_least = (differences <= _TIE).sum(), (differences >= -_TIE).sum()
     p_value = min(1.0, 2 * (1 + int(min(at_most, at_least))) / (len(differences) + 1))
-    return max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
+    return p_value if moved is None else max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
 
 
-def _check_settings(n: int, resamples: int, confidence: float) -> None:
+def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> None:
     if n == 0:
         raise ValueError("there are no examples to score")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, not {resamples}")
+    if resamples < least:
+        raise ValueError(f"resamples must be at least {least}, not {resamples}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
 
 
-def _distinct(columns: tuple[IntArray, ...]) -> tuple[tuple[IntArray, ...], IntArray]:
-    """Returns the distinct rows of equally long columns, in ascending order, and how often each occurs."""
-    code = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        # Numbering the rows anew after each column keeps the code below n times the height of the tree.
-        _, code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)
+def _rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntArray]:
+    """Returns an example of each distinct kind in the order of the keys, and how often each kind occurs.
+
+    Without keys, all examples and their number.
+    """
+    if keys is None:
+        return np.arange(n), n
+    code = np.zeros(n, dtype=np.int64)
+    for column in keys:
+        place = column
+        if not np.issubdtype(column.dtype, np.integer):
+            _, place = np.unique(column, return_inverse=True)
+        # Numbering the rows anew after each column keeps the code small.
+        _, code = np.unique(code * (int(place.max()) + 1) + place, return_inverse=True)
     _, first, counts = np.unique(code, return_index=True, return_counts=True)
-    return tuple(column[first] for column in columns), counts
+    return first, counts
 
 
-def _values(said: IntArray, shared: IntArray, wanted: IntArray) -> FloatArray:
-    """Returns hP, hR, accuracy and depth of each kind of example, shape (kinds, 4)."""
-    exact = (said == shared) & (shared == wanted)
-    return np.stack([shared / said, shared / wanted, exact, said - 1], axis=1).astype(np.float64)
+def _once(examples: int | IntArray) -> FloatArray:
+    """Returns the draw that takes every example once, shape (1, examples)."""
+    return np.ones((1, examples)) if isinstance(examples, int) else examples[np.newaxis].astype(np.float64)
 
 
-def _resampled_means(values: FloatArray, counts: IntArray, resamples: int, seed: int) -> FloatArray:
-    """Returns the means over bootstrap resamples, shape (resamples, columns of values)."""
-    rng = np.random.default_rng(seed)
-    n = int(counts.sum())
-    means = np.empty((resamples, values.shape[1]))
-    step = max(1, _CHUNK // len(counts))
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
-        means[start:stop] = rng.multinomial(n, counts / n, size=stop - start) @ values / n
-    return means
+def _differs(a: Sample, b: Sample, column: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = np.abs(a.parts[column] - b.parts[column]) > _TIE
+    if a.wholes is not None and b.wholes is not None:
+        found |= a.wholes[column] != b.wholes[column]
+    return found
 
 
-def _bootstrapped(
-    names: Sequence[str], values: FloatArray, counts: IntArray, resamples: int, confidence: float, seed: int
-) -> dict[str, Interval]:
-    """Returns an interval a name from the columns (precision, recall, ...) of each kind of example, F added."""
-    low, high = _percentiles(_with_f(_resampled_means(values, counts, resamples, seed)), confidence)
-    estimate = _with_f((counts @ values / counts.sum())[np.newaxis])[0]
-    return {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(names)}
+def _statistic(sample: Sample, rows: IntArray) -> Statistic:
+    """Returns the function from how often each row is drawn to the statistics of a sample."""
+    parts = np.stack([column[rows] for column in sample.parts.values()], axis=1)
+    wholes = None
+    if sample.wholes is not None:
+        wholes = np.stack([sample.wholes[name][rows] for name in sample.parts], axis=1)
+    elif np.isnan(parts).any():
+        wholes = (~np.isnan(parts)).astype(np.float64)
+        parts = np.nan_to_num(parts)
+    place = {name: i for i, name in enumerate(sample.parts)}
+
+    def statistic(drawn: FloatArray) -> FloatArray:
+        sums = drawn @ parts
+        if wholes is None:
+            means = sums / drawn[0].sum()  # as many are drawn in each resample
+        else:
+            below = drawn @ wholes
+            means = np.divide(sums, below, out=np.full_like(sums, np.nan), where=below > 0)
+        columns = [
+            means[:, place[name]] if name in place else _harmonic(*(means[:, place[n]] for n in _HARMONIC[name]))
+            for name in sample.names or sample.parts
+        ]
+        return np.stack(columns, axis=1)
+
+    return statistic
 
 
-def _paired(
-    names: Sequence[str],
-    values_a: FloatArray,
-    values_b: FloatArray,
-    counts: IntArray,
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> dict[str, PairedDifference]:
-    """Returns a paired difference a name from the columns of each kind of example in both sets, F added."""
-    # One draw for both sets is what makes the comparison paired.
-    means = _resampled_means(np.concatenate([values_a, values_b], axis=1), counts, resamples, seed)
-    width = values_a.shape[1]
-    differences = _with_f(means[:, :width]) - _with_f(means[:, width:])
-    low, high = _percentiles(differences, confidence)
-    total = counts.sum()
-    estimate = (_with_f((counts @ values_a / total)[np.newaxis]) - _with_f((counts @ values_b / total)[np.newaxis]))[0]
-    differing = np.abs(values_a - values_b) > _TIE
-    # F moves where precision or recall does.
-    differing = np.insert(differing, _F, differing[:, 0] | differing[:, 1], axis=1)
-    moved = counts @ differing
-    return {
-        name: PairedDifference(
-            float(estimate[i]), float(low[i]), float(high[i]), _p_value(differences[:, i], int(moved[i]))
-        )
-        for i, name in enumerate(names)
-    }
-
-
-def _with_f(means: FloatArray) -> FloatArray:
-    """Inserts the harmonic mean of the first two columns, precision and recall, behind them; 0 where both are 0."""
-    total = means[:, 0] + means[:, 1]
-    twice = 2 * means[:, 0] * means[:, 1]
-    return np.insert(means, _F, np.divide(twice, total, out=np.zeros_like(total), where=total > 0), axis=1)
-
-
-def _percentiles(samples: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
-    return low, high
+def _harmonic(first: FloatArray, second: FloatArray) -> FloatArray:
+    total, twice = first + second, 2 * first * second
+    return np.divide(twice, total, out=np.zeros_like(total), where=total > 0)

@@ -1,44 +1,41 @@
-"""What the string measures share: words, pairs compared once, references without words left unscored."""
+"""What the string measures share: words, and references without words, which are left unscored."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.base import Identity, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.base import Identity, MeasureSettings, check_texts
+from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
 from taxtune.metrics.words import stems, tokens
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["StringMeasure", "Words", "check_texts", "package_version"]
+__all__ = ["StringMeasure", "Words", "package_version"]
 
 FloatArray = NDArray[np.float64]
 Words = tuple[str, ...]
 
-# Pairs between two reports of progress.
-_REPORTED = 10_000
 
-
-class StringMeasure(PairwiseMeasure):
+class StringMeasure(PairsMeasure):
     """A measure of two texts that is 0 where the answer has no words.
 
     Args:
-        name: The specification.
-        label: As the papers print it.
+        model: None.
         settings: Who is told of progress.
-        stemmed: Whether words are compared by their stems.
     """
 
-    def __init__(self, name: str, label: str, settings: MeasureSettings, *, stemmed: bool = False) -> None:
-        super().__init__(name, label)
-        self._on_progress: Callable[[int, int], None] | None = settings.on_progress
-        self._stemmed = stemmed
+    #: Whether words are compared by their stems.
+    stemmed: ClassVar[bool] = False
+
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(settings)
         self._wordless = 0
 
     @property
@@ -51,46 +48,33 @@ class StringMeasure(PairwiseMeasure):
 
     def identity(self) -> Identity:
         """Returns the name, and the stemmer with its version where words are stemmed."""
-        return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self._stemmed else None}
+        return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self.stemmed else None}
 
     def words(self, text: str) -> Words:
         """Returns what is compared of a text."""
-        return stems(text) if self._stemmed else tokens(text)
+        return stems(text) if self.stemmed else tokens(text)
 
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,); equal pairs are compared once.
+    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
+        """Leaves a pair unscored whose reference holds nothing to compare with."""
+        wordless = not self.comparable(reference)
+        self._wordless += wordless
+        return wordless
 
-        Raises:
-            ValueError: If there are not as many answers as references.
-            TypeError: If one of them is no text.
-        """
-        check_texts(answers, references)
-        if len(answers) != len(references):
-            raise ValueError(f"{len(answers)} answers and {len(references)} references; there must be as many")
-        known: dict[tuple[str, str], float] = {}
-        found = np.empty(len(answers))
-        for i, pair in enumerate(zip(answers, references, strict=True)):
-            if pair not in known:
-                known[pair] = self._pair(*pair)
-            found[i] = known[pair]
-            if self._on_progress is not None and ((i + 1) % _REPORTED == 0 or i + 1 == len(found)):
-                self._on_progress(i + 1, len(found))
-        self._wordless += int(np.isnan(found).sum())
-        return found
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        """Returns the scores of pairs."""
+        scores = np.empty(len(pairs))
+        for i, pair in enumerate(pairs):
+            scores[i] = self._score(*pair)
+            advance(1)
+        return scores
 
     def matrix(
         self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
     ) -> FloatArray:
         """Returns every answer's score against every reference, shape (answers, references).
 
-        Work is done only for pairs that share something, and once for texts that repeat.
+        Only pairs that share something are compared, and texts that repeat once. Of 1,000 answers and 10,000 labels
+        few pairs do.
 
         Raises:
             TypeError: If one of them is no text.
@@ -98,40 +82,37 @@ class StringMeasure(PairwiseMeasure):
         check_texts(answers, references)
         rows, row = np.unique(np.array([*answers, None], dtype=object)[:-1], return_inverse=True)
         columns, column = np.unique(np.array([*references, None], dtype=object)[:-1], return_inverse=True)
-        some = np.array([self.comparable(text) for text in columns.tolist()], dtype=bool)
-        table = np.full((len(rows), len(columns)), np.nan)
-        if some.any() and len(rows):
-            table[:, some] = self._table(rows.tolist(), columns[some].tolist())
-        found: FloatArray = table[np.ix_(row, column)]
-        self._wordless += int(np.isnan(found).sum())
-        return found
+        table = np.zeros((len(rows), len(columns)))
+        having: dict[str, list[int]] = {}
+        for place, reference in enumerate(columns.tolist()):
+            if not self.comparable(reference):
+                table[:, place] = np.nan
+            else:
+                for part in self.parts_of_reference(reference):
+                    having.setdefault(part, []).append(place)
+        for line, answer in enumerate(rows.tolist()):
+            found = {place for part in self.parts_of_answer(answer) for place in having.get(part, ())}
+            for place in found:
+                table[line, place] = self._score(answer, columns[place])
+        scores: FloatArray = table[np.ix_(row, column)]
+        self._wordless += int(np.isnan(scores).sum())
+        return scores
+
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns what of an answer a reference must have a part of to score more than 0."""
+        return set(self.words(answer))
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the parts of a reference."""
+        return set(self.words(reference))
 
     def comparable(self, reference: str) -> bool:
         """Tells whether a reference holds anything to compare an answer with."""
         return bool(self.words(reference))
 
-    def _pair(self, answer: str, reference: str) -> float:
-        if not self.comparable(reference):
-            return float("nan")
-        return self._score(answer, reference)
-
     @abstractmethod
     def _score(self, answer: str, reference: str) -> float:
         """Returns the score of one pair whose reference has words."""
-
-    @abstractmethod
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        """Returns the scores of distinct answers against distinct references that have words."""
-
-
-def check_texts(*lists: Sequence[str]) -> None:
-    """Raises TypeError unless each is a list of texts."""
-    for texts in lists:
-        if isinstance(texts, str):
-            raise TypeError("answers and references are lists of texts, not one text")
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(f"answers and references are texts, not {text!r}; leave out what is missing")
 
 
 @lru_cache(maxsize=8)

@@ -7,54 +7,43 @@ and counted in `notes`. A failed call, which gave no answer at all, is the calle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.base import Identity, MeasureSettings, PairwiseMeasure
-from taxtune.metrics.meteor import Meteor, find_wordnet
-from taxtune.metrics.overlap import bigrams, occurrences, overlap
+from taxtune.metrics.base import Identity
+from taxtune.metrics.registry import measure
 from taxtune.metrics.string_measure import StringMeasure, Words, package_version
 from taxtune.metrics.words import Glued, glued_tokens, stems
 
-__all__ = [
-    "make_bleu",
-    "make_contained",
-    "make_exact_match",
-    "make_meteor",
-    "make_rouge",
-    "make_text_inclusion",
-    "make_text_inclusion_literal",
-]
+__all__ = ["Bleu", "Contained", "ExactMatch", "LiteralInclusion", "Rouge", "TextInclusion"]
 
 FloatArray = NDArray[np.float64]
 
-# References of more words are searched for; tables of runs of words are for short ones.
-_LONGEST_RUN = 32
 
+@measure(
+    "exact-match",
+    label="EM",
+    summary="answer and reference are the same words, stemmed",
+    source="paper 1, §10",
+)
+class ExactMatch(StringMeasure):
+    """Exact match: 1 if answer and reference are the same stems in the same order, else 0."""
 
-class _ExactMatch(StringMeasure):
+    stemmed = True
+
     def _score(self, answer: str, reference: str) -> float:
         return float(self.words(answer) == self.words(reference))
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        number: dict[Words, int] = {}
-        left, right = (
-            np.array([number.setdefault(self.words(text), len(number)) for text in texts], dtype=np.int64)
-            for texts in (answers, references)
-        )
-        table: FloatArray = np.equal.outer(left, right).astype(np.float64)
-        return table
 
 
 class _Inclusion(StringMeasure):
     """Whether the reference's words stand in the answer in a row; unless stemmed, as a phrase of their own."""
 
     def _parts(self, text: str) -> Glued:
-        if self._stemmed:
+        if self.stemmed:
             words = stems(text)
             return words, (False,) * len(words)
         return glued_tokens(text)
@@ -63,28 +52,6 @@ class _Inclusion(StringMeasure):
         words, glued = self._parts(answer)
         wanted, wanted_glued = self._parts(reference)
         return float(_includes(words, glued, wanted, wanted_glued[-1]))
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        table = np.zeros((len(answers), len(references)))
-        runs: dict[Words, list[tuple[int, bool]]] = {}
-        long: list[int] = []
-        for column, reference in enumerate(references):
-            words, glued = self._parts(reference)
-            if len(words) > _LONGEST_RUN:
-                long.append(column)
-            else:
-                runs.setdefault(words, []).append((column, glued[-1]))
-        lengths = sorted({len(run) for run in runs})
-        for row, answer in enumerate(answers):
-            words, glued = self._parts(answer)
-            for length in lengths:
-                for end in range(length, len(words) + 1):
-                    for column, may_be_glued in runs.get(words[end - length : end], ()):
-                        if may_be_glued or not glued[end - 1]:
-                            table[row, column] = 1.0
-            for column in long:
-                table[row, column] = self._score(answer, references[column])
-        return table
 
 
 def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: bool) -> bool:
@@ -103,24 +70,66 @@ def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: 
     return False
 
 
-class _LiteralInclusion(StringMeasure):
-    """The published definition: the reference is a substring of the answer, upper and lower case alike."""
+@measure(
+    "contained",
+    label="Contained",
+    summary="the reference's words stand in the answer, in a row, stemmed",
+    source="paper 1, §10",
+)
+class Contained(_Inclusion):
+    """Contained: 1 if the reference's stems stand in the answer in a row, else 0."""
+
+    stemmed = True
+
+
+@measure(
+    "text-inclusion", label="TI", summary="the reference stands in the answer as words of its own", source="paper 2"
+)
+class TextInclusion(_Inclusion):
+    """Text inclusion on word boundaries: 1 if the reference stands in the answer as a phrase of its own.
+
+    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". The phrase must not
+    qualify what is joined to it: a word in the possessive is another word, and one with a hyphen and a word behind it
+    ends no phrase, so that "can" is not in "trash can's canopy", nor "cat" in "cat-like". What grammar alone could
+    tell is not told: "can" is in "trash can" and in "can opener", and "cat" is not in "cats".
+    """
+
+
+@measure(
+    "text-inclusion-literal",
+    label="TI (literal)",
+    summary="the reference's letters stand in the answer, even inside a word",
+    source="paper 2",
+)
+class LiteralInclusion(StringMeasure):
+    """Text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
 
     def comparable(self, reference: str) -> bool:
+        """Tells whether a reference holds anything but blanks."""
         return bool(reference.strip())
+
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns nothing to tell texts apart by: letters may stand inside of words."""
+        return ("",)
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the same for every reference."""
+        return ("",)
 
     def _score(self, answer: str, reference: str) -> float:
         return float(reference.strip().lower() in answer.lower())
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        wanted = [reference.strip().lower() for reference in references]
-        return np.array([[text in answer for text in wanted] for answer in map(str.lower, answers)], dtype=np.float64)
 
+@measure(
+    "bleu-2", label="BLEU", summary="precision of words and pairs of words, smoothed, stemmed", source="paper 1, §10"
+)
+class Bleu(StringMeasure):
+    """BLEU-2 of stems, in [0, 1]; pairs have one added to matched and total counts (Lin and Och, 2004)."""
 
-class _Bleu(StringMeasure):
-    """BLEU of words and pairs of words; pairs have one added to matched and total counts (Lin and Och, 2004)."""
+    stemmed = True
 
     def identity(self) -> Identity:
+        """Returns the name, the stemmer, the smoothing and nltk's version."""
         return super().identity() | {"smoothing": "method2", "bleu": f"nltk {package_version('nltk')}"}
 
     @cached_property
@@ -140,19 +149,6 @@ class _Bleu(StringMeasure):
         weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
         return float(sentence_bleu([wanted], words, weights=weights, smoothing_function=self._smoothing))
 
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        left, right = [*map(self.words, answers)], [*map(self.words, references)]
-        single = overlap([*map(occurrences, left)], [*map(occurrences, right)]).tocoo()
-        pairs = overlap([bigrams(words) for words in left], [bigrams(words) for words in right]).tocsr()
-        length = np.array([len(words) for words in left], dtype=np.float64)[single.row]
-        wanted = np.array([len(words) for words in right], dtype=np.float64)[single.col]
-        second = np.asarray(pairs[single.row, single.col]).ravel() if single.nnz else np.zeros(0)
-        precision = np.where(length == 1, single.data, np.sqrt(single.data / length * (second + 1) / length))
-        brevity = np.where(length > wanted, 1.0, np.exp(1 - wanted / length))
-        table = np.zeros((len(answers), len(references)))
-        table[single.row, single.col] = brevity * precision
-        return table
-
 
 class _Splitter:
     """The words of this module for rouge-score, which would drop all letters but a to z."""
@@ -161,10 +157,16 @@ class _Splitter:
         return stems(text)
 
 
-class _Rouge(StringMeasure):
-    """The share of the reference's words that the answer has: recall, in words and not in kinds of words."""
+@measure(
+    "rouge-1", label="ROUGE", summary="share of the reference's words in the answer, stemmed", source="paper 1, §10"
+)
+class Rouge(StringMeasure):
+    """ROUGE-1 recall, in [0, 1]: the share of the reference's stems that the answer has, repeats counted."""
+
+    stemmed = True
 
     def identity(self) -> Identity:
+        """Returns the name, the stemmer and the version of rouge-score."""
         return super().identity() | {"rouge": f"rouge-score {package_version('rouge-score')}"}
 
     @cached_property
@@ -177,50 +179,3 @@ class _Rouge(StringMeasure):
         if not set(self.words(answer)) & set(self.words(reference)):
             return 0.0
         return float(self._scorer.score(reference, answer)["rouge1"].recall)
-
-    def _table(self, answers: list[str], references: list[str]) -> FloatArray:
-        left, right = [*map(self.words, answers)], [*map(self.words, references)]
-        shared = overlap([*map(occurrences, left)], [*map(occurrences, right)])
-        table: FloatArray = shared.toarray() / np.array([len(words) for words in right])
-        return table
-
-
-def make_exact_match(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns exact match: 1 if answer and reference are the same stems in the same order, else 0."""
-    return _ExactMatch("exact-match", "EM", settings, stemmed=True)
-
-
-def make_contained(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns contained: 1 if the reference's stems stand in the answer in a row, else 0."""
-    return _Inclusion("contained", "Contained", settings, stemmed=True)
-
-
-def make_bleu(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns BLEU-2 of stems, in [0, 1], smoothed as nltk's `SmoothingFunction().method2` does."""
-    return _Bleu("bleu-2", "BLEU", settings, stemmed=True)
-
-
-def make_rouge(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns ROUGE-1 recall of stems, in [0, 1]."""
-    return _Rouge("rouge-1", "ROUGE", settings, stemmed=True)
-
-
-def make_meteor(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns METEOR, in [0, 1), with WordNet's synonyms where nltk finds them."""
-    return Meteor("meteor", "METEOR", settings, find_wordnet())
-
-
-def make_text_inclusion(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns text inclusion on word boundaries: 1 if the reference stands in the answer as a phrase of its own.
-
-    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". The phrase must not
-    qualify what is joined to it: a word in the possessive is another word, and one with a hyphen and a word behind it
-    ends no phrase, so that "can" is not in "trash can's canopy", nor "cat" in "cat-like". What grammar alone could
-    tell is not told: "can" is in "trash can" and in "can opener", and "cat" is not in "cats".
-    """
-    return _Inclusion("text-inclusion", "TI", settings)
-
-
-def make_text_inclusion_literal(model: str | None, settings: MeasureSettings) -> PairwiseMeasure:
-    """Returns text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
-    return _LiteralInclusion("text-inclusion-literal", "TI (literal)", settings)

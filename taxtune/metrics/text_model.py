@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.encoders.store import folder_digest
+from taxtune.encoders.base import folder_digest
 from taxtune.errors import ModelError
 
 __all__ = ["TextModel", "find_text_model", "load_error", "quiet_loading", "token_limit", "version_of"]

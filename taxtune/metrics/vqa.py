@@ -21,8 +21,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
 from taxtune.metrics.base import FloatArray, ManyReferencesMeasure, MeasureSettings
+from taxtune.metrics.registry import measure
 
 __all__ = [
     "VQAMeasure",
@@ -99,25 +101,7 @@ def character_similarity(answer: str, reference: str) -> float:
         return 0.0
     if len(answer) * len(reference) > _MOST_CELLS:
         return float("nan")
-    return max(0.0, 1.0 - _distance(answer, reference) / len(reference))
-
-
-@lru_cache(maxsize=100_000)
-def _distance(a: str, b: str) -> int:
-    """Returns Levenshtein's edit distance, a row of the table at a time."""
-    if len(a) > len(b):
-        a, b = b, a
-    # Half a surrogate pair has a code point, too.
-    long = np.array([ord(character) for character in b], dtype=np.int64)
-    steps = np.arange(len(b) + 1)
-    row = steps.copy()
-    for i, character in enumerate(map(ord, a), 1):
-        new = np.empty_like(row)
-        new[0] = i
-        new[1:] = np.minimum(row[1:] + 1, row[:-1] + (long != character))
-        # An insertion costs one more than the cell to the left: a running minimum, the columns' steps taken off.
-        row = np.minimum.accumulate(new - steps) + steps
-    return int(row[-1])
+    return max(0.0, 1.0 - Levenshtein.distance(answer, reference) / len(reference))
 
 
 def vqa_accuracy(likeness: Sequence[float]) -> float:
@@ -177,11 +161,25 @@ class VQAMeasure(ManyReferencesMeasure):
         return scores
 
 
+@measure(
+    "vqa-accuracy",
+    label="VQA accuracy",
+    summary="share of annotators' answers that it equals, three being enough",
+    source="paper 4",
+    factory=True,
+)
 def make_vqa_accuracy(model: str | None, settings: MeasureSettings) -> VQAMeasure:
     """Returns VQA accuracy."""
     return VQAMeasure("vqa-accuracy", "VQA accuracy", lambda answer, reference: float(answer == reference))
 
 
+@measure(
+    "soft-vqa-accuracy",
+    label="soft VQA accuracy",
+    summary="the same with nearness in spelling instead of equality",
+    source="paper 4",
+    factory=True,
+)
 def make_soft_vqa_accuracy(model: str | None, settings: MeasureSettings) -> VQAMeasure:
     """Returns soft VQA accuracy."""
     return VQAMeasure("soft-vqa-accuracy", "soft VQA accuracy", character_similarity)

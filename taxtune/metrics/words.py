@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from nltk.stem.porter import PorterStemmer
@@ -29,6 +29,7 @@ _LONGEST_STEMMED = 40
 _KEPT_LENGTH = 1000
 
 Glued = tuple[tuple[str, ...], tuple[bool, ...]]
+Result = TypeVar("Result")
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -60,6 +61,18 @@ class _Letters(dict[int, str]):
 _LETTERS = _Letters()
 
 
+def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
+    """Keeps what a function makes of texts."""
+    short, long = lru_cache(maxsize=50_000)(function), lru_cache(maxsize=4)(function)
+
+    @wraps(function)
+    def kept(text: str) -> Result:
+        return short(text) if len(text) <= _KEPT_LENGTH else long(text)
+
+    return kept
+
+
+@_kept
 def tokens(text: str) -> tuple[str, ...]:
     """Returns the words of a text: lower case, without punctuation.
 
@@ -68,21 +81,7 @@ def tokens(text: str) -> tuple[str, ...]:
     so is each sign of a script that puts no spaces between words (Han, kana, Thai, ...). Invisible marks, such as those
     of direction, are taken out. Accents stay.
     """
-    return _tokens_kept(text) if len(text) <= _KEPT_LENGTH else _long_tokens_kept(text)
-
-
-def _split(text: str) -> tuple[str, ...]:
     return tuple(unicodedata.normalize("NFC", text).lower().translate(_LETTERS).split())
-
-
-@lru_cache(maxsize=50_000)
-def _tokens_kept(text: str) -> tuple[str, ...]:
-    return _split(text)
-
-
-@lru_cache(maxsize=4)
-def _long_tokens_kept(text: str) -> tuple[str, ...]:
-    return _split(text)
 
 
 @lru_cache(maxsize=1)
@@ -107,21 +106,13 @@ def stem(word: str) -> str:
     return word if len(word) > _LONGEST_STEMMED else _stem_kept(word)
 
 
+@_kept
 def stems(text: str) -> tuple[str, ...]:
     """Returns the stems of the words of a text."""
-    return _stems_kept(text) if len(text) <= _KEPT_LENGTH else _long_stems_kept(text)
+    return tuple(map(stem, tokens(text)))
 
 
-@lru_cache(maxsize=50_000)
-def _stems_kept(text: str) -> tuple[str, ...]:
-    return tuple(map(stem, _tokens_kept(text)))
-
-
-@lru_cache(maxsize=4)
-def _long_stems_kept(text: str) -> tuple[str, ...]:
-    return tuple(map(stem, _long_tokens_kept(text)))
-
-
+@_kept
 def glued_tokens(text: str) -> Glued:
     """Returns the words of a text, and of each whether it only qualifies what is joined to it.
 

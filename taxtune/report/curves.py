@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from taxtune.report.drawing import COLOURS, FAINT, INK, MARKERS, PAPER, padded
+from taxtune.report.drawing import COLOURS, FAINT, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, padded
 from taxtune.report.wording import Result, best_so_far, metric_name, result_runs
 from taxtune.tuning.records import TuneResult
 
@@ -43,7 +43,7 @@ def _panel(axes: Axes, run: TuneResult) -> None:
             [k for k, _ in steps],
             [value for _, value in steps],
             where="post",
-            color=COLOURS.get(run.objective, INK),
+            color=COLOURS.get(run.objective, OWN_COLOUR),
             lw=5,
             alpha=0.22,
             solid_capstyle="butt",
@@ -52,14 +52,14 @@ def _panel(axes: Axes, run: TuneResult) -> None:
         )
     # What has no score is a gap in the line.
     scored = [(record.iteration, record.scores) for record in run.iterations]
-    for metric in dict.fromkeys((run.objective, "hp", "hr")):
+    for metric in _drawn(run):
         axes.plot(
             [k for k, _ in scored],
-            [float("nan") if s is None else getattr(s, metric) for _, s in scored],
-            marker=MARKERS[metric],
+            [float("nan") if s is None else s.get(metric) for _, s in scored],
+            marker=MARKERS.get(metric, OWN_MARKER),
             ms=3.8,
             lw=1.0 if metric == run.objective else 0.7,
-            color=COLOURS[metric],
+            color=COLOURS.get(metric, OWN_COLOUR),
             mec=PAPER,
             mew=0.4,
             label=metric_name(metric),
@@ -95,7 +95,7 @@ def _panel(axes: Axes, run: TuneResult) -> None:
             clip_on=False,
             zorder=4,
         )
-    values = [getattr(s, metric) for _, s in scored if s is not None for metric in (run.objective, "hp", "hr")]
+    values = [s.get(metric) for _, s in scored if s is not None for metric in _drawn(run)]
     low, high = padded(values or [0.0, 1.0])
     # Room below for the marks of what failed.
     axes.set_ylim(low - (0.08 * (high - low) if failed else 0.0), high)
@@ -107,3 +107,9 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     axes.set_ylabel("score, tuning split")
     axes.set_title(f"tuning for {metric_name(run.objective)}", loc="left", fontsize=10, fontweight="bold")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
+
+
+def _drawn(run: TuneResult) -> list[str]:
+    """Returns the scores that are drawn: the objective's, where it is one of the scores, hP and hR."""
+    known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
+    return [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]

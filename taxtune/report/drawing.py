@@ -27,6 +27,8 @@ __all__ = [
     "INK",
     "MARKERS",
     "MARKER_CYCLE",
+    "OWN_COLOUR",
+    "OWN_MARKER",
     "PAPER",
     "inline_svg",
     "padded",
@@ -40,16 +42,21 @@ COLOURS = {
     "accuracy": "#d55e00",
     "hf": "#009e73",
     "hr": "#cc79a7",
-    "lave": "#e69f00",
     "ihp": "#56b4e9",
     "ihf": "#000000",
 }
-MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "lave": "D", "ihp": "h", "ihf": "P"}
+MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "ihp": "h", "ihf": "P"}
+#: For an objective of the run's own: a measure of text, or a function.
+OWN_COLOUR, OWN_MARKER = "#e69f00", "D"
 #: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and as many markers.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
 MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")
 #: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the reader's dark mode.
-_VARIABLES = {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"} | {v: k for k, v in COLOURS.items()}
+_VARIABLES = (
+    {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"}
+    | {v: k for k, v in COLOURS.items()}
+    | {OWN_COLOUR: "own"}
+)
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,

@@ -42,8 +42,8 @@ def changed_most(
     Args:
         baseline: The baseline on the held-out split.
         winner: The winner on the same images.
-        objective: "hp" and "ihp" compare each image's own, "lave" its rating, "ihf" the harmonic mean of its ihP and
-            ihR; the others that of its hP and hR.
+        objective: "hp" and "ihp" compare each image's own, "ihf" the harmonic mean of its ihP and ihR, a measure or a
+            metric of the run's own its value; the others the harmonic mean of hP and hR.
         images: Image files by example id; others get no picture.
         count: Most images to return of either kind.
     """
@@ -81,12 +81,12 @@ def _changes(pairs: Sequence[tuple[float, ExampleRow, ExampleRow]], images: Mapp
 
 
 def _scored(row: ExampleRow, objective: str) -> bool:
-    needed = {"lave": row.lave, "ihp": row.ihp, "ihf": row.ihp}
+    needed = {"ihp": row.ihp, "ihf": row.ihp, **row.measures}
     return row.hp is not None and needed.get(objective, row.hp) is not None
 
 
 def _score(row: ExampleRow, objective: str) -> float:
-    if objective == "lave":
-        return row.lave or 0.0
+    if objective in row.measures:
+        return row.measures[objective] or 0.0
     hp, hr = (row.ihp, row.ihr) if objective in ("ihp", "ihf") else (row.hp, row.hr)
     return hp or 0.0 if objective in ("hp", "ihp") else harmonic_mean(hp or 0.0, hr or 0.0)

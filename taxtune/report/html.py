@@ -12,25 +12,21 @@ from taxtune.report import wording
 from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
-from taxtune.report.provenance import Provenance, describe
 from taxtune.report.wording import Result
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from taxtune.tuning.session import Session
-
 __all__ = ["render_report", "write_report"]
 
 
-def write_report(result: Result, folder: str | Path, session: Session | None = None) -> Path:
+def write_report(result: Result, folder: str | Path) -> Path:
     """Writes `report.html` and the figures (`figure6` and `history`, as PNG and SVG) into a folder.
 
     Args:
         result: A tuning run, or several compared.
         folder: Where to write.
-        session: What was run; without it the report has no pictures and does not say how to run it again.
 
     Returns:
         The report's path.
@@ -40,22 +36,19 @@ def write_report(result: Result, folder: str | Path, session: Session | None = N
     """
     figure6(result, folder)
     history_figure(result, folder)
-    page = render_report(result, Provenance() if session is None else describe(result, session))
-    return atomic.write_text(Path(folder) / "report.html", page)
+    return atomic.write_text(Path(folder) / "report.html", render_report(result))
 
 
-def render_report(result: Result, provenance: Provenance | None = None) -> str:
+def render_report(result: Result) -> str:
     """Returns the report as HTML.
 
     Everything that came from a model or a file is escaped, and the page forbids itself scripts and foreign resources.
 
     Args:
         result: A tuning run, or several compared.
-        provenance: What was run.
     """
     from markupsafe import Markup
 
-    provenance = provenance or Provenance()
     runs = wording.result_runs(result)
     return (
         _environment()
@@ -68,7 +61,7 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             ranks=_ranks(result),
             target_bits=next((held.scores.target_bits for held in result.heldout), None),
             off_tree_as=next((held.off_tree_as for held in result.heldout), "child"),
-            judged=any(held.scores.lave is not None for held in result.heldout),
+            measures=_measures(result),
             restricted=next((held.full for held in result.heldout if held.full is not None), None),
             differences=_differences(result),
             missing=_missing(result),
@@ -77,10 +70,10 @@ def render_report(result: Result, provenance: Provenance | None = None) -> str:
             history=Markup(history_svg(result)),
             winners=[winner for run in runs if (winner := _winner(run)) is not None],
             baseline=next((held.template for held in result.heldout if held.name == "baseline"), None),
-            galleries=_galleries(result, provenance.images),
+            galleries=_galleries(result),
             runs=[_run(run) for run in runs],
             audits=audit_sentences(result),
-            provenance=provenance,
+            provenance=result.provenance,
         )
     )
 
@@ -96,6 +89,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["number"] = wording.number
+    environment.filters["metric"] = wording.metric_name
     environment.filters["signed"] = wording.signed
     environment.filters["visible"] = wording.visible
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
@@ -158,11 +152,19 @@ def _ranks(result: Result) -> list[dict[str, Any]]:
     ]
 
 
+def _measures(result: Result) -> list[dict[str, str]]:
+    """Returns the measures of text that a run takes, with what they measure; its own functions explain themselves."""
+    from taxtune.metrics.registry import MEASURES
+
+    keys = dict.fromkeys(key for held in result.heldout for key in held.scores.measures)
+    return [{"name": MEASURES[key].label, "summary": MEASURES[key].summary} for key in keys if key in MEASURES]
+
+
 def _differences(result: Result) -> list[dict[str, Any]]:
     rows = wording.difference_rows(result)
     return [
-        {"name": wording.pair_name(pair), "cells": [_change(found[pair], key) for key, _, found in rows]}
-        for pair in wording.result_differences(result)
+        {"name": wording.pair_name(each.key), "cells": [_change(found[each.key], key) for key, _, found in rows]}
+        for each in result.differences
     ]
 
 
@@ -173,7 +175,7 @@ def _change(value: PairedDifference | None, key: str) -> dict[str, Any] | None:
         "value": wording.signed(value.difference, key),
         "ends": f"{wording.signed(value.low, key)} to {wording.signed(value.high, key)}",
         "p": wording.p_value(value.p_value),
-        "excludes_zero": value.low > 0 or value.high < 0,  # Jinja would take "clear" for the dictionary's method
+        "significant": value.significant,
     }
 
 
@@ -196,8 +198,9 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
     }
 
 
-def _galleries(result: Result, images: Mapping[str, Path]) -> list[dict[str, Any]]:
+def _galleries(result: Result) -> list[dict[str, Any]]:
     held = {each.name: each for each in result.heldout}
+    images = {example: Path(file) for example, file in result.provenance.images.items()}
     galleries = []
     for name, objective in _winners_of(result):
         if "baseline" not in held or name not in held or held[name].template == held["baseline"].template:
@@ -250,5 +253,5 @@ def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, An
         "rejected": record.rejected,
         "missing": record.missing,
         "seconds": record.usage.seconds,
-        "cells": [wording.number(None if scores is None else getattr(scores, key), key) for key in metrics],
+        "cells": [wording.number(wording.score_of(scores, key), key) for key in metrics],
     }

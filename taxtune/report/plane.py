@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from taxtune.report.drawing import COLOURS, GREY, INK, MARKERS, PAPER, padded
+from taxtune.report.drawing import COLOURS, GREY, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, padded
 from taxtune.report.isolines import draw_iso_lines
 from taxtune.report.wording import Result, metric_name, number, result_runs, template_name
 from taxtune.tuning.records import HeldoutResult, TuneResult
@@ -62,8 +62,8 @@ def _iterations(axes: Axes, run: TuneResult) -> None:
         [s.hr for s in scored],
         [s.hp for s in scored],
         s=26,
-        marker=MARKERS.get(run.objective, "o"),
-        color=COLOURS.get(run.objective, INK),
+        marker=MARKERS.get(run.objective, OWN_MARKER),
+        color=COLOURS.get(run.objective, OWN_COLOUR),
         alpha=0.55,
         edgecolors=PAPER,
         linewidths=0.5,
@@ -93,8 +93,8 @@ def _heldout(axes: Axes, result: Result) -> None:
     baseline = next((held for held in result.heldout if held.name == "baseline"), None)
     for held in result.heldout:
         objective = _objective(held, result)
-        colour = INK if held is baseline else COLOURS.get(objective, INK)
-        marker = "D" if held is baseline else MARKERS.get(objective, "o")
+        colour = INK if held is baseline else COLOURS.get(objective, OWN_COLOUR)
+        marker = "D" if held is baseline else MARKERS.get(objective, OWN_MARKER)
         x, y = held.scores.hr, held.scores.hp
         name = "baseline" if held is baseline else f"{template_name(objective)} winner"
         axes.errorbar(
@@ -200,7 +200,7 @@ def _objective(held: HeldoutResult, result: Result) -> str:
 
 
 def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
-    value: float = getattr(held.scores, metric)
+    value = held.scores.get(metric)
     interval = held.intervals.get(metric)
     # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
     return [[0.0], [0.0]] if interval is None else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]

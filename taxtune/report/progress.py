@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from taxtune.report.wording import SHARES, metric_name, number, visible
+from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
 from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "ProgressCallback"]
 
 
 class Progress:
@@ -80,7 +81,7 @@ class Progress:
         Args:
             total_iterations: Iterations after the baseline.
             images: Images asked an iteration.
-            name: The objective, "hp", "hf" or "accuracy": what "best" means.
+            name: The objective: what "best" means.
             done: Records of an earlier, interrupted run, the baseline's among them.
         """
         self._objective = name
@@ -137,12 +138,14 @@ class Progress:
             body = f"{record.state}: {visible(record.reason or 'no reason given')}"
         else:
             shown = dict.fromkeys(("hp", "hr", self._objective, *SHARES))
-            body = "  ".join(f"{metric_name(key)} {number(getattr(record.scores, key))}" for key in shown)
+            values = [(key, score_of(record.scores, key)) for key in shown]
+            body = "  ".join(f"{metric_name(key)} {number(value)}" for key, value in values if value is not None)
             if not record.feasible:
                 body += "  (hR too low)"
         parts = [head, body]
         if self._best is not None and self._best.scores is not None:
-            value = number(getattr(self._best.scores, self._objective))
+            best = score_of(self._best.scores, self._objective)
+            value = number(self._best.value if best is None else best)
             floor = "" if self._best.feasible else ", hR too low"
             parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
@@ -167,6 +170,24 @@ class Progress:
 
             self._console = Console(file=self._stream or sys.stderr)
         return self._console
+
+
+class ProgressCallback:
+    """Shows a run in the terminal."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.on_answers = progress.on_answers
+        self.on_iteration = progress.on_iteration
+        self.on_heldout = progress.on_heldout
+        self.note = progress.note
+
+    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
+        """Begins the display of a run."""
+        experiment = tuner.experiment
+        self._progress.start(
+            experiment.iterations, len(experiment.splits.tuning), name=experiment.objective.name, done=len(done)
+        )
 
 
 def _stored(count: int) -> str:

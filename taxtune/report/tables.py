@@ -9,6 +9,8 @@ from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.audited import audit_sentences
 from taxtune.report.wording import (
     INFORMATION,
+    METRICS,
+    SHARES,
     Result,
     difference_rows,
     headline,
@@ -19,8 +21,8 @@ from taxtune.report.wording import (
     p_value,
     pair_name,
     rank_rows,
-    result_differences,
     result_runs,
+    score_of,
     score_rows,
     signed,
     template_name,
@@ -58,8 +60,8 @@ def heldout_table(result: Result) -> Table:
 
 
 def differences_table(result: Result) -> Table:
-    """Returns the paired differences of held-out scores: a row a score, a column a pair; bold where 0 is outside."""
-    pairs = result_differences(result)
+    """Returns the paired differences of held-out scores: a row a score, a column a pair; bold where p < 0.05."""
+    pairs = [each.key for each in result.differences]
     table = _table()
     table.add_column("score")  # the numbers leave long names little room on a narrow terminal; they may wrap
     for pair in pairs:
@@ -93,13 +95,14 @@ def iterations_table(run: TuneResult) -> Table:
     table = _table()
     table.add_column("#", justify="right", no_wrap=True)
     found = metrics_of(run)
-    kept = run.objective if run.objective in INFORMATION else None if "lave" in found else "ihp"
+    own = any(key not in (*METRICS, *INFORMATION, *SHARES) for key in found)
+    kept = run.objective if run.objective in INFORMATION else None if own else "ihp"
     shown = {key: name for key, name in found.items() if key not in INFORMATION or key == kept}
     for name in shown.values():
         table.add_column(name.replace("off the ", "off the\n"), justify="right", no_wrap=True)
     table.add_column("note", min_width=10)  # the numbers leave it little room on a narrow terminal; it may wrap
     for record in run.iterations:
-        scores = [number(None if record.scores is None else getattr(record.scores, key), key) for key in shown]
+        scores = [number(score_of(record.scores, key), key) for key in shown]
         table.add_row(
             str(record.iteration),
             *scores,
@@ -133,7 +136,7 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     if any(held.ranks for held in result.heldout):
         _heading(console, "Precision (of answers that say it) and recall (of those that should) at each rank")
         console.print(ranks_table(result))
-    if result_differences(result):
+    if result.differences:
         _heading(console, "Paired differences on the held-out images: 95 % interval and p value")
         console.print(differences_table(result))
     for run in runs:
@@ -167,7 +170,7 @@ def _change(value: PairedDifference | None, key: str) -> str:
     if value is None:
         return number(None)
     change = signed(value.difference, key)
-    if value.low > 0 or value.high < 0:
+    if value.significant:
         change = f"[bold]{change}[/bold]"
     return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
     "INFORMATION",
@@ -20,6 +20,7 @@ __all__ = [
     "difference_rows",
     "headline",
     "interval",
+    "meaning",
     "metric_name",
     "metrics_of",
     "number",
@@ -28,9 +29,8 @@ __all__ = [
     "paired",
     "rank_rows",
     "redact",
-    "result_differences",
-    "result_full_differences",
     "result_runs",
+    "score_of",
     "score_rows",
     "signed",
     "template_name",
@@ -47,18 +47,15 @@ INFORMATION = {
     "remaining_uncertainty": "remaining uncertainty, bits",
     "misinformation": "misinformation, bits",
 }
-#: The judge's mean rating, shown where a judge was asked.
-LAVE = {"lave": "LAVE"}
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_NAMES = {**METRICS, **INFORMATION, **LAVE, **SHARES}
+_NAMES = {**METRICS, **INFORMATION, **SHARES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hf": "hierarchical F (hF)",
     "ihp": "information-weighted hierarchical precision (ihP)",
     "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
-    "lave": "the judge's mean rating (LAVE)",
 }
 #: The scores that depend on what the root is; whether an answer is exactly right does not.
 _ROOTED = ("hp", "hr", "hf", "depth")
@@ -68,8 +65,17 @@ Paired = PairedDifference | None
 
 
 def metric_name(key: str) -> str:
-    """Returns the name that a metric is shown by."""
-    return _NAMES.get(key, key)
+    """Returns the name that a metric is shown by: its own, a measure's as the papers print it, or the key."""
+    from taxtune.metrics.registry import MEASURES
+
+    return _NAMES.get(key) or (MEASURES[key].label if key in MEASURES else key)
+
+
+def meaning(key: str) -> str:
+    """Returns what a metric is called in a sentence."""
+    from taxtune.metrics.registry import MEASURES
+
+    return _MEANING.get(key) or (f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}")
 
 
 def number(value: float | None, metric: str = "hp") -> str:
@@ -100,7 +106,7 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
-    return f"{metric_name(name)}-tuned" if name in _NAMES else name
+    return name if name in ("baseline", "winner", "template") else f"{metric_name(name)}-tuned"
 
 
 def pair_name(pair: str) -> str:
@@ -119,18 +125,17 @@ def redact(text: str) -> str:
 
 
 def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:
-    """Returns what a template's result or a run has: `METRICS`, `INFORMATION`, LAVE where a judge was asked, `SHARES`.
+    """Returns what a template's result or a run has: `METRICS`, `INFORMATION`, its own metrics, `SHARES`.
 
     Records of versions that lacked the information-weighted scores are without them.
     """
     if isinstance(scored, TuneResult):
-        asked = any(record.judged is not None for record in scored.iterations)
         scores = [record.scores for record in scored.iterations if record.scores is not None]
     else:
-        asked = scored.scores.lave is not None
         scores = [scored.scores]
     weighed = any(found.ihp is not None for found in scores)
-    return METRICS | (INFORMATION if weighed else {}) | (LAVE if asked else {}) | SHARES
+    own = {key: metric_name(key) for found in scores for key in found.measures}
+    return METRICS | (INFORMATION if weighed else {}) | own | SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class ScoreRow:
 
     key: str
     name: str
-    value: float
+    value: float | None
     ends: Interval | None
     whole: bool = False
 
@@ -155,7 +160,7 @@ class ScoreRow:
 def score_rows(held: HeldoutResult) -> list[ScoreRow]:
     """Returns a template's held-out scores in order: for a restricted run on the domain, then on the whole taxonomy."""
     rows = [
-        ScoreRow(key, _on(key, held, whole=False), getattr(held.scores, key), held.intervals.get(key))
+        ScoreRow(key, _on(key, held, whole=False), score_of(held.scores, key), held.intervals.get(key))
         for key in metrics_of(held)
     ]
     if held.full is not None:
@@ -166,6 +171,11 @@ def score_rows(held: HeldoutResult) -> list[ScoreRow]:
             for key in _ROOTED
         ]
     return rows
+
+
+def score_of(scores: TemplateScores | None, key: str) -> float | None:
+    """Returns a score, or None where there is none of that name."""
+    return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
 
 
 def rank_rows(heldout: Sequence[HeldoutResult]) -> list[tuple[str, list[RankIntervals | None]]]:
@@ -179,41 +189,25 @@ def rank_rows(heldout: Sequence[HeldoutResult]) -> list[tuple[str, list[RankInte
 def difference_rows(result: Result) -> list[tuple[str, str, dict[str, PairedDifference | None]]]:
     """Returns the paired differences by score: its key, its name as in `score_rows`, and each pair's difference."""
     held = result.heldout[0] if result.heldout else None
-    found, full = result_differences(result), result_full_differences(result)
+    found = result.differences
     rows = [
-        (key, _on(key, held, whole=False), {pair: values.get(key) for pair, values in found.items()})
+        (key, _on(key, held, whole=False), {each.key: each.metrics.get(key) for each in found})
         for key in (METRICS | SHARES if held is None else metrics_of(held))
     ]
-    if full:
-        rows += [
-            (key, _on(key, held, whole=True), {pair: full.get(pair, {}).get(key) for pair in found}) for key in _ROOTED
-        ]
+    if any(each.full for each in found):
+        rows += [(key, _on(key, held, whole=True), {each.key: each.full.get(key) for each in found}) for key in _ROOTED]
     return rows
 
 
 def _on(key: str, held: HeldoutResult | None, *, whole: bool) -> str:
     if held is None or held.full is None or key not in _ROOTED:
-        return _NAMES[key]
+        return metric_name(key)
     return f"{METRICS[key]} on {visible(held.full.root if whole else held.full.domain)}"
 
 
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
     """Returns the tuning runs of a result: itself, or those compared."""
     return result.runs if isinstance(result, ComparisonResult) else (result,)
-
-
-def result_differences(result: Result) -> dict[str, dict[str, PairedDifference]]:
-    """Returns the paired differences of held-out scores, keyed "a - b" by name and then by metric."""
-    if isinstance(result, ComparisonResult):
-        return result.differences
-    return {"winner - baseline": result.differences} if result.differences else {}
-
-
-def result_full_differences(result: Result) -> dict[str, dict[str, PairedDifference]]:
-    """Returns the paired differences on the whole taxonomy, keyed alike; empty for runs that are not restricted."""
-    if isinstance(result, ComparisonResult):
-        return result.full_differences
-    return {"winner - baseline": result.full_differences} if result.full_differences else {}
 
 
 def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
@@ -227,61 +221,57 @@ def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord |
     return path
 
 
-def paired(pairs: Mapping[str, Mapping[str, PairedDifference]], name: str, other: str, metric: str) -> Paired:
+def paired(result: Result, name: str, other: str, metric: str) -> Paired:
     """Returns the paired difference `name` minus `other` of a metric, whichever way round it is kept, or None."""
-    found = pairs.get(f"{name} - {other}", {}).get(metric)
+    found = result.against(name, other)
     if found is not None:
-        return found
-    found = pairs.get(f"{other} - {name}", {}).get(metric)
-    return None if found is None else PairedDifference(-found.difference, -found.high, -found.low, found.p_value)
+        return found.metrics.get(metric)
+    found = result.against(other, name)
+    value = None if found is None else found.metrics.get(metric)
+    return None if value is None else -value
 
 
 def headline(result: Result) -> str:
     """Returns the main finding on the held-out split in a sentence or two, with its numbers and intervals.
 
-    A difference whose interval includes zero is called no clear difference, whatever its sign.
+    A difference that is not significant is called no clear difference, whatever its sign.
     """
     if isinstance(result, TuneResult):
-        return _headline(result.objective, "winner", result.heldout, result_differences(result))
-    sentences = [
-        _headline(result.runs[0].objective, result.runs[0].objective, result.heldout, result.differences),
-        *(
-            _against(result.runs[0].objective, other.objective, result.heldout, result.differences)
-            for other in result.runs[1:]
-        ),
-    ]
+        return _headline(result, result.objective, "winner")
+    if not result.runs:
+        return ""
+    first = result.runs[0].objective
+    sentences = [_headline(result, first, first), *(_against(result, first, run.objective) for run in result.runs[1:])]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _headline(
-    objective: str, name: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
-) -> str:
-    scores = {held.name: held.scores for held in heldout}
-    found = paired(differences, name, "baseline", objective)
-    if found is None or "baseline" not in scores or name not in scores:
+def _headline(result: Result, objective: str, name: str) -> str:
+    scores = {held.name: held.scores for held in result.heldout}
+    if "baseline" not in scores or name not in scores:
         return "There is no held-out comparison with the baseline."
-    before, after = (getattr(scores[key], objective) for key in ("baseline", name))
-    meaning = _MEANING.get(objective, objective)
-    if objective in _ROOTED and heldout[0].full is not None:
-        meaning += f" on {visible(heldout[0].full.domain)}"
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
+    found = paired(result, name, "baseline", objective)
+    if found is None:  # a function of all scores, of which single images have no share
+        return f"{images} see the scores below: the objective {objective!r} is a function of them, without an interval."
+    before, after = (scores[key].get(objective) for key in ("baseline", name))
+    what = meaning(objective)
+    if objective in _ROOTED and result.heldout[0].full is not None:
+        what += f" on {visible(result.heldout[0].full.domain)}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
-    if found.low <= 0 <= found.high:
-        return f"{images} there is no clear difference in {meaning} between baseline and tuned template ({change})."
+    if not found.significant:
+        return f"{images} there is no clear difference in {what} between baseline and tuned template ({change})."
     verb = "raised" if found.difference > 0 else "lowered"
-    return f"{images} the template tuned for {metric_name(objective)} {verb} {meaning} {change}."
+    return f"{images} the template tuned for {metric_name(objective)} {verb} {what} {change}."
 
 
-def _against(
-    objective: str, other: str, heldout: tuple[HeldoutResult, ...], differences: dict[str, dict[str, PairedDifference]]
-) -> str:
-    scores = {held.name: held.scores for held in heldout}
-    found = paired(differences, objective, other, objective)
+def _against(result: Result, objective: str, other: str) -> str:
+    scores = {held.name: held.scores for held in result.heldout}
+    found = paired(result, objective, other, objective)
     if found is None or other not in scores:
         return ""
     name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
-    value = number(getattr(scores[other], objective))
-    if found.low <= 0 <= found.high:
+    value = number(scores[other].get(objective))
+    if not found.significant:
         return f"Its {name} does not clearly differ from that of {rival} ({value}; {_bracket(found)})."
     verb = "above" if found.difference > 0 else "below"
     return f"That is {verb} {rival} ({value}; {_bracket(found)})."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from taxtune.taxonomy.check import TaxonomyReport, check_taxonomy
 from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.domain import Domain, restrict
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.readers import FORMATS, read_taxonomy
 from taxtune.taxonomy.tree import Node, Taxonomy
 
@@ -13,6 +14,8 @@ __all__ = [
     "Defect",
     "Domain",
     "Node",
+    "RawNode",
+    "RawTaxonomy",
     "Taxonomy",
     "TaxonomyReport",
     "check_taxonomy",

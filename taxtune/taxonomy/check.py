@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taxtune.taxonomy.defects import Defect
-from taxtune.taxonomy.graph import build_tree
+from taxtune.taxonomy.graph import assemble
 from taxtune.taxonomy.readers import parse_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -84,7 +84,7 @@ def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | Non
             given for one that is added.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
-    taxonomy, defects = build_tree(raw)
+    taxonomy, defects = assemble(raw)
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))
     return TaxonomyReport(

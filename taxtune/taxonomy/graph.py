@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import warnings
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
+from taxtune.taxonomy.building.arcs import components
 from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["build_tree"]
+__all__ = ["assemble", "tree_of"]
+
+# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
+_TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
 
 
-def build_tree(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
+def tree_of(raw: RawTaxonomy, on_note: Callable[[str], None] | None = None) -> Taxonomy:
+    """Returns the tree of a file's statements.
+
+    Args:
+        raw: The statements.
+        on_note: Called with what was left out or changed, one sentence at a time. By default these are warnings.
+
+    Raises:
+        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
+    """
+    taxonomy, defects = assemble(raw)
+    if taxonomy is None:
+        breaking = [defect for defect in defects if defect.breaks]
+        raise breaking[0].error(more=len(breaking) - 1)
+    for defect in defects:
+        if defect.kind in _TOLD:
+            (on_note or _warn)(f"{defect.file}: {defect.message}")
+    return taxonomy
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def assemble(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
     """Returns the tree and every defect of a file, those of its rows included; no tree where a defect breaks it.
 
     The nodes of the tree are numbered in depth-first order, siblings in file order.
@@ -90,7 +121,7 @@ class _Graph:
 
     def cycle_defects(self) -> Iterator[Defect]:
         """Yields one cycle of each group of nodes that are each other's ancestors."""
-        for group in self._knots():
+        for group in self._cyclic_components():
             key = min(group, key=lambda key: self.nodes[key].row or 0)
             steps: dict[Hashable, None] = {}
             while key not in steps:
@@ -108,39 +139,29 @@ class _Graph:
                 "Correct the parent in one of these rows.",
             )
 
-    def _knots(self) -> Iterator[set[Hashable]]:
-        """Yields the strongly connected components that hold a cycle (Tarjan's algorithm, without recursion)."""
-        order: dict[Hashable, int] = {}
-        low: dict[Hashable, int] = {}
-        stack: list[Hashable] = []
-        on_stack: set[Hashable] = set()
-        for start in self.nodes:
-            work = [] if start in order else [start]
-            rest: dict[Hashable, Iterator[Hashable]] = {}
-            while work:
-                key = work[-1]
-                if key not in order:
-                    order[key] = low[key] = len(order)
-                    stack.append(key)
-                    on_stack.add(key)
-                    rest[key] = (parent for parent in self.parents[key] if parent in self.nodes)
-                for parent in rest[key]:
-                    if parent not in order:
-                        work.append(parent)
-                        break
-                    if parent in on_stack:
-                        low[key] = min(low[key], order[parent])
-                else:
-                    work.pop()
-                    if work:
-                        low[work[-1]] = min(low[work[-1]], low[key])
-                    if low[key] == order[key]:
-                        group: set[Hashable] = set()
-                        while key not in group:
-                            group.add(stack.pop())
-                        on_stack -= group
-                        if len(group) > 1 or key in self.parents[key]:
-                            yield group
+    def _cyclic_components(self) -> Iterator[set[Hashable]]:
+        """Yields the strongly connected components that hold a cycle."""
+        keys = list(self.nodes)
+        number = {key: i for i, key in enumerate(keys)}
+        above = [[number[parent] for parent in self.parents[key] if parent in number] for key in keys]
+        # What nothing is below is on no cycle; most files have no cycle, and are done here.
+        waiting = np.bincount([p for some in above for p in some], minlength=len(keys)).tolist()
+        free = [i for i, count in enumerate(waiting) if not count]
+        for i in free:
+            for parent in above[i]:
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    free.append(parent)
+        if len(free) == len(keys):
+            return
+        child = np.repeat(np.arange(len(keys)), [len(some) for some in above])
+        group = components(np.array([p for some in above for p in some]), child, len(keys)).tolist()
+        members: dict[int, set[Hashable]] = {}
+        for i, key in enumerate(keys):
+            members.setdefault(group[i], set()).add(key)
+        for keys_of in members.values():
+            if len(keys_of) > 1 or any(key in self.parents[key] for key in keys_of):
+                yield keys_of
 
     def root_defects(self) -> Iterator[Defect]:
         """Yields every root but the first. Where there is none, the cycles say why."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from taxtune.taxonomy.defects import Defect
+from taxtune.tables import Row, Table
+from taxtune.taxonomy.defects import Defect, DefectKind
 
 __all__ = ["PathCollector", "RawNode", "RawTaxonomy", "add_root"]
 
@@ -49,6 +50,30 @@ class RawTaxonomy:
     nodes: list[RawNode] = field(default_factory=list)
     defects: list[Defect] = field(default_factory=list)
 
+    def note(self, kind: DefectKind, message: str, row: int | None = None, value: str | None = None) -> None:
+        """Adds a defect that does not break the tree."""
+        self.defects.append(Defect(kind, message, self.file, row, False, value))
+
+    def flaw(self, kind: DefectKind, message: str, row: int | None, value: str | None, remedy: str) -> None:
+        """Adds a defect that breaks the tree."""
+        self.defects.append(Defect(kind, message, self.file, row, True, value, remedy))
+
+    def repeated(self, what: str, first: int, row: int, value: str, *, same: bool = True) -> None:
+        """Adds that a row states again what another states, to the letter or with other values."""
+        message = f"Row {first} states this {what} already" + ("." if same else ", with other values.")
+        kind: DefectKind = "duplicate row" if same else "conflicting rows"
+        self.defects.append(Defect(kind, message, self.file, row, not same, value, "Remove one of the two rows."))
+
+    def ragged(self, row: Row, table: Table) -> bool:
+        """Tells whether a row of a table has cells that no column names, and adds that."""
+        columns = len(table.header)
+        if not any(row.cells[columns:]):
+            return False
+        message = f"The row has {len(row.cells)} cells, the header {columns}."
+        remedy = "Put a name that holds a comma in double quotes."
+        self.flaw("ragged row", message, row.line, row.cells[columns], remedy)
+        return True
+
 
 def add_root(raw: RawTaxonomy, label: str) -> None:
     """Puts the nodes without a parent under an added root, and notes it, where there are several."""
@@ -59,8 +84,7 @@ def add_root(raw: RawTaxonomy, label: str) -> None:
     for i in tops:
         raw.nodes[i] = replace(raw.nodes[i], parent=root.key)
     raw.nodes.insert(0, root)
-    message = f"Without a parent in the file, and put under an added root {label!r}: {len(tops):,} nodes."
-    raw.defects.append(Defect("added root", message, raw.file, None, breaks=False))
+    raw.note("added root", f"Without a parent in the file, and put under an added root {label!r}: {len(tops):,} nodes.")
 
 
 class PathCollector:
@@ -105,21 +129,13 @@ class PathCollector:
         full = (*self._root, *path)
         statement = (aliases, leads, tuple(ranks), identity, key)
         if full in self._stated:
-            self._repeat(row, full, statement)
+            first, stated = self._stated[full]
+            self.raw.repeated("node", first, row, "/".join(full), same=stated == statement)
             return
         self._stated[full] = (row, statement)
         if key is not None and self._by_id.setdefault(key, full) != full:
-            self.raw.defects.append(
-                Defect(
-                    kind="conflicting rows",
-                    message=f"Row {self._stated[self._by_id[key]][0]} gives this id to another node.",
-                    file=self.raw.file,
-                    row=row,
-                    breaks=True,
-                    value=key,
-                    remedy="Give every node an id of its own, or none.",
-                )
-            )
+            message = f"Row {self._stated[self._by_id[key]][0]} gives this id to another node."
+            self.raw.flaw("conflicting rows", message, row, key, "Give every node an id of its own, or none.")
         offset = len(self._root)
         for level in range(offset, len(full)):
             way = full[: level + 1]
@@ -128,21 +144,6 @@ class PathCollector:
         known = self._nodes[full]
         rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
         self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row, leads)
-
-    def _repeat(self, row: int, path: tuple[str, ...], statement: object) -> None:
-        first, stated = self._stated[path]
-        same = stated == statement
-        self.raw.defects.append(
-            Defect(
-                kind="duplicate row" if same else "conflicting rows",
-                message=f"Row {first} states this node already" + ("." if same else ", with other values."),
-                file=self.raw.file,
-                row=row,
-                breaks=not same,
-                value="/".join(path),
-                remedy="Remove one of the two rows.",
-            )
-        )
 
     def finish(self) -> RawTaxonomy:
         """Returns what was gathered, nodes with ids known by these."""

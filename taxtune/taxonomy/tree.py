@@ -8,8 +8,7 @@ root down.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -26,16 +25,7 @@ IntArray = NDArray[np.int64]
 
 #: The most entries of the table of ancestors: 2 GB, enough for ten million nodes of depth 24.
 MAX_LINEAGE = 250_000_000
-# Names below this ratio are no suggestion; of all names at most so many are compared in full for one.
-_NEAR = 0.6
-_COMPARED = 4000
-
-
-def _count_letters(names: Sequence[str]) -> NDArray[np.int16]:
-    codes = np.frombuffer("".join(names).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-    owner = np.repeat(np.arange(len(names)), [len(name) for name in names])
-    counts = np.bincount(owner * 64 + codes % 64, minlength=64 * len(names))
-    return counts.reshape(len(names), 64).astype(np.int16)
+_NEAR = 60  # names below this ratio are no suggestion
 
 
 def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
@@ -161,6 +151,87 @@ class Taxonomy:
         for array in (self.parents, self.depth, self.lineage):
             array.flags.writeable = False
 
+    @classmethod
+    def from_paths(
+        cls,
+        paths: Iterable[Sequence[str] | str],
+        *,
+        root: str | None = None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> Taxonomy:
+        r"""Makes a tree of the paths to its nodes.
+
+        Nodes on the way need no path of their own, and a path may be given more than once.
+
+        Args:
+            paths: Paths from the root down: sequences of names, or texts with slashes ("life/bird/finch"; in a name a
+                slash is written "\/").
+            root: A root in front of every path, where the paths have none in common.
+            aliases: Other names by label or path, the preferred one first.
+
+        Raises:
+            TaxonomyError: If there are no paths, a name is empty, the paths have several roots, or an alias is given
+                for a node that is not there. The row in a message is the path's position, counted from 1.
+
+        Example:
+            >>> Taxonomy.from_paths(["bird/finch", "bird/duck/mallard"])
+            Taxonomy('bird', nodes=4, leaves=2, height=2)
+        """
+        from taxtune.taxonomy.making import from_paths
+
+        return from_paths(paths, root, aliases)
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[tuple[str, str | None]],
+        *,
+        labels: Mapping[str, str] | None = None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> Taxonomy:
+        """Makes a tree of pairs (child, parent).
+
+        Args:
+            edges: Pairs of ids, in any order. The root is the parent that is no child, or the child whose parent is
+                None.
+            labels: The label of each id; by default the id itself.
+            aliases: Other names by label or id, the preferred one first.
+
+        Raises:
+            TaxonomyError: If the pairs form no tree with one root (all reasons are those of files of edges), or a label
+                or an alias is given for a node that is not there. The row in a message is the pair's position, counted
+                from 1. Of a graph with several parents a node, `taxtune.taxonomy.building` makes a tree.
+
+        Example:
+            >>> Taxonomy.from_edges([("finch", "bird"), ("duck", "bird")])
+            Taxonomy('bird', nodes=3, leaves=2, height=1)
+        """
+        from taxtune.taxonomy.making import from_edges
+
+        return from_edges(edges, labels, aliases)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object] | Sequence[object], *, root: str | None = None) -> Taxonomy:
+        """Makes a tree of nested dictionaries and lists, as JSON holds them.
+
+        Args:
+            data: Names as keys with what is below them ({"bird": {"finch": {}, "duck": ["mallard"]}}; nothing, None or
+                an empty dictionary below a leaf), nodes with fields ({"name": "bird", "aliases": ["birds"],
+                "children": […]}), or both.
+            root: The label of the root that is added above several nodes at the top; "everything" by default.
+
+        Raises:
+            TaxonomyError: If something in it is neither a node nor a name, or two siblings share a name; the message
+                gives its place as a JSON path.
+
+        Example:
+            >>> Taxonomy.from_dict({"bird": {"finch": {}, "duck": ["mallard", "teal"]}})
+            Taxonomy('bird', nodes=5, leaves=3, height=2)
+        """
+        from taxtune.taxonomy.making import from_dict
+
+        return from_dict(data, root)
+
     # -- size and nodes ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -168,6 +239,12 @@ class Taxonomy:
 
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
+
+    def _repr_html_(self) -> str:
+        """Returns the tree as collapsible HTML of bounded size, which notebooks show."""
+        from taxtune.taxonomy.html import tree_html
+
+        return tree_html(self)
 
     @property
     def root(self) -> int:
@@ -386,38 +463,27 @@ class Taxonomy:
         return f"{led_there} {meant}" if near else led_there
 
     @cached_property
-    def _letters(self) -> tuple[list[str], list[str], NDArray[np.int16]]:
-        """Every distinct identifying name as it is written and in lower case, and how often it has each letter mod 64.
+    def _identifying(self) -> dict[str, str]:
+        """Every identifying name in lower case, and as it is written.
 
         Leads are left out: what they would suggest could not be resolved either.
         """
         identifying = zip(self.labels, self.aliases, strict=True)
-        names = list({name.casefold(): name for label, rest in identifying for name in (label, *rest)}.items())
-        return [written for _, written in names], [folded for folded, _ in names], _count_letters([f for f, _ in names])
+        return {name.casefold(): name for label, rest in identifying for name in (label, *rest)}
 
     def nearest_names(self, name: str, n: int = 3) -> list[str]:
         """Returns up to `n` labels or aliases that are spelt much like `name`, best first.
 
-        Nearness is `difflib`'s ratio of the lower-case names, at least 0.6. The letters that two names share bound it
-        from above, so that few of many thousand names need be compared in full.
+        Nearness is RapidFuzz's `ratio` of the lower-case names, at least 60 of 100: twice the letters that two names
+        have in common, in the same order, to those that they have.
         """
-        written, folded, letters = self._letters
+        from rapidfuzz import fuzz, process
+
         query = name.strip().casefold()
         if not query or n < 1:
             return []
-        lengths = letters.sum(axis=1) + len(query)
-        bound = 2 * np.minimum(letters, _count_letters([query])[0]).sum(axis=1) / lengths
-        matcher = difflib.SequenceMatcher()
-        matcher.set_seq2(query)
-        best: list[tuple[float, int]] = []
-        for i in np.argsort(-bound, kind="stable")[:_COMPARED].tolist():
-            if bound[i] < max(_NEAR, best[-1][0] if len(best) == n else 0.0):
-                break
-            matcher.set_seq1(folded[i])
-            ratio = matcher.ratio()
-            if ratio >= _NEAR:
-                best = sorted([*best, (ratio, i)], key=lambda item: (-item[0], item[1]))[:n]
-        return [written[i] for _, i in best]
+        found = process.extract(query, list(self._identifying), scorer=fuzz.ratio, limit=n, score_cutoff=_NEAR)
+        return [self._identifying[folded] for folded, _, _ in found]
 
     # -- parts and variants --------------------------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ __all__ = ["MLflowTracker"]
 _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _ITERATION, _RECORDED, _COMPARISON = "taxtune.iteration", "taxtune.recorded", "taxtune.comparison"
 _PARAMETERS_A_CALL, _METRICS_A_CALL = 100, 1000
-#: What the parent run shows as curves over the iterations.
+#: What the parent run shows as curves over the iterations, besides the run's own metrics.
 _CURVES = frozenset(
-    {"hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "lave", "depth", "value", "missing", "cost_usd", "seconds"}
+    {"hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "depth", "value", "missing", "cost_usd", "seconds"}
 )
 T = TypeVar("T")
 
@@ -285,7 +285,8 @@ class MLflowTracker:
             client.log_dict(run, {"rejected": refused}, "rejected.json")
         if record.rows:
             client.log_table(run, values.example_table(record.rows), "examples.json")
-        curves = {key: v for key, v in values.iteration_metrics(record).items() if key in _CURVES}
+        own = set() if record.scores is None else {values.metric_key(key) for key in record.scores.measures}
+        curves = {key: v for key, v in values.iteration_metrics(record).items() if key in _CURVES | own}
         self._log(self._parent(), metrics=curves | values.best_metrics(best), step=number)
         client.set_tag(run, _RECORDED, "true")
         client.set_terminated(run, "FINISHED" if record.state == "complete" else "FAILED")
@@ -337,10 +338,10 @@ class MLflowTracker:
         metrics: dict[str, float] = {}
         for held in result.heldout:
             metrics |= values.heldout_metrics(held)
-        for pair, found in result.differences.items():
-            metrics |= values.difference_metrics(f"heldout.difference.{pair.replace(' - ', '-')}", found)
-        for pair, found in result.full_differences.items():
-            metrics |= values.difference_metrics(f"heldout.difference.full.{pair.replace(' - ', '-')}", found)
+        for found in result.differences:
+            pair = f"{found.name}-{found.other}"
+            metrics |= values.difference_metrics(f"heldout.difference.{pair}", found.metrics)
+            metrics |= values.difference_metrics(f"heldout.difference.full.{pair}", found.full)
         self._log(run, parameters={"objectives": ", ".join(r.objective for r in result.runs)}, metrics=metrics)
         client.log_table(run, values.heldout_table(result.heldout), "heldout.json")
         for held in result.heldout:

@@ -88,6 +88,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
 def _scores(scores: TemplateScores) -> dict[str, float | None]:
     """Returns a template's scores by name, and its precision and recall at each rank."""
     values: dict[str, float | None] = {key: getattr(scores, key) for key in METRICS | INFORMATION | SHARES}
+    values |= {metric_key(key): value for key, value in scores.measures.items()}
     for row in scores.ranks:
         values |= {f"precision.{metric_key(row.rank)}": row.precision, f"recall.{metric_key(row.rank)}": row.recall}
     return values
@@ -99,13 +100,10 @@ def metric_key(text: str) -> str:
 
 
 def _judged(record: IterationRecord) -> dict[str, float | None]:
-    """Returns what a judge said of an iteration's answers, and what it cost; nothing where none was asked."""
+    """Returns what a language model was asked about the answers, and what it cost; nothing where none was."""
     if record.judged is None:
         return {}
-    return {
-        "lave": None if record.scores is None else record.scores.lave,
-        **{f"judge_{key}": value for key, value in asdict(record.judged).items()},
-    }
+    return {f"judge_{key}": value for key, value in asdict(record.judged).items()}
 
 
 def best_metrics(best: IterationRecord | None) -> dict[str, float]:
@@ -122,7 +120,9 @@ def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
     """
     values: dict[str, float] = {f"heldout.{held.name}.images": float(held.scores.n)}
     for row in score_rows(held):
-        name = f"heldout.{held.name}.{'full.' if row.whole else ''}{row.key}"
+        name = f"heldout.{held.name}.{'full.' if row.whole else ''}{metric_key(row.key)}"
+        if row.value is None:
+            continue
         values[name] = row.value
         if row.ends is not None:
             values[f"{name}.low"], values[f"{name}.high"] = row.ends.low, row.ends.high
@@ -137,7 +137,8 @@ def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
 def difference_metrics(prefix: str, differences: Mapping[str, Any]) -> dict[str, float]:
     """Returns paired differences as `PREFIX.METRIC[.low|.high|.p]`."""
     values: dict[str, float] = {}
-    for key, found in differences.items():
+    for metric, found in differences.items():
+        key = metric_key(metric)
         values[f"{prefix}.{key}"] = found.difference
         values[f"{prefix}.{key}.low"] = found.low
         values[f"{prefix}.{key}.high"] = found.high
@@ -159,8 +160,10 @@ def result_metrics(result: TuneResult) -> dict[str, float]:
         values |= {f"tuning.winner.{key}": value for key, value in _scores(winner.scores).items() if value is not None}
     for held in result.heldout:
         values |= heldout_metrics(held)
-    values |= difference_metrics("heldout.difference", result.differences)
-    return values | difference_metrics("heldout.difference.full", result.full_differences)
+    for found in result.differences:
+        values |= difference_metrics("heldout.difference", found.metrics)
+        values |= difference_metrics("heldout.difference.full", found.full)
+    return values
 
 
 def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
@@ -181,7 +184,9 @@ def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
         "failure": "failure",
         "example": "example",
     }
-    return {name: [getattr(row, field) for row in rows] for name, field in columns.items()}
+    table = {name: [getattr(row, field) for row in rows] for name, field in columns.items()}
+    own = dict.fromkeys(key for row in rows for key in row.measures)
+    return table | {key: [row.measures.get(key) for row in rows] for key in own}
 
 
 def heldout_table(heldout: Sequence[HeldoutResult]) -> dict[str, list[Any]]:

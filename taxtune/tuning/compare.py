@@ -1,81 +1,147 @@
-"""One tuning run an objective from the same baseline, splits, seed and answers, and their winners side by side."""
+"""Runs with different objectives from the same baseline, splits, seed and answers, and templates side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from taxtune.data import Example
 from taxtune.errors import TaxtuneError
-from taxtune.tuning.heldout import OnHeldout, judge
-from taxtune.tuning.loop import Listener, Tuner
-from taxtune.tuning.objective import ObjectiveKind
+from taxtune.models import AnswerStore
+from taxtune.tuning.callbacks import Callbacks
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.files import describe, places, write_result
+from taxtune.tuning.heldout import compare_templates
+from taxtune.tuning.history import check_unused, study_name
+from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
-from taxtune.tuning.session import Session
-from taxtune.vlm.answers import AnswerStore
 
-__all__ = ["check_kinds", "compare_objectives"]
+__all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
 
-def check_kinds(kinds: Sequence[ObjectiveKind]) -> None:
+def check_objectives(names: Sequence[str]) -> None:
     """Checks that there is something to compare.
 
     Raises:
         TaxtuneError: If fewer than two different objectives are given.
     """
-    if len(set(kinds)) != len(kinds) or len(kinds) < 2:
+    if len(set(names)) != len(names) or len(names) < 2:
         raise TaxtuneError(
             "A comparison needs two or more different objectives.",
-            value=" ".join(kinds) or None,
+            value=" ".join(names) or None,
             remedy="For example: --objective hp --objective accuracy",
         )
 
 
 def compare_objectives(
-    session: Session,
-    kinds: Sequence[ObjectiveKind],
+    experiments: Sequence[Experiment],
+    folder: Path,
     *,
-    listeners: Callable[[ObjectiveKind, Path], Sequence[Listener]] = lambda kind, folder: (),
-    on_heldout: OnHeldout | None = None,
+    callbacks: Sequence[Any] = (),
     resume: bool = False,
+    command: str | None = None,
+    storage: str | None = None,
 ) -> ComparisonResult:
-    """Runs one tuning run an objective and compares the winners on the same held-out images.
+    """Runs one tuning run an experiment and compares the winners on the same held-out images.
 
-    The runs share the answer store `answers.db` in the session's folder, so that a template that both try, the baseline
-    above all, is asked once.
+    The runs share the answer store `answers.db` in the folder, so that a template that several try, the baseline above
+    all, is asked once.
 
     Args:
-        session: The recipe and what it asks for; each run is kept in a sub-folder that is named after its objective.
-        kinds: Two or more different objectives.
-        listeners: Returns who is told what happens in a run, given its objective and folder.
-        on_heldout: Called with (name, answers so far, images) while the winners are compared.
+        experiments: The same experiment with two or more different objectives.
+        folder: Where the comparison is kept; each run has a sub-folder that is named after its objective.
+        callbacks: Told what happens in every run; see `Tuner`.
         resume: Go on with runs that are already in the folder.
+        command: The command that runs it again, for the report.
+        storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
         TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
     """
-    check_kinds(kinds)
-    answers = session.folder / "answers.db"
+    names = [experiment.objective.name for experiment in experiments]
+    check_objectives(names)
+    if not resume:
+        for name in names:
+            check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
+    answers = folder / "answers.db"
+    first = experiments[0]
+    # What joins the runs in MLflow: the same for the same folder.
+    identity = f"{first.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
     runs = tuple(
         Tuner(
-            session,
-            session.folder / kind,
-            kind=kind,
+            experiment,
+            folder / experiment.objective.name,
             answers=answers,
-            listeners=listeners(kind, session.folder / kind),
+            callbacks=callbacks,
             resume=resume,
+            comparison=identity,
+            command=command,
+            storage=storage,
         ).run()
-        for kind in kinds
+        for experiment in experiments
     )
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout[1].template for run in runs}
+    told = Callbacks(callbacks)
+    every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
+    needs = tuple(dict.fromkeys(need for experiment in experiments for need in experiment.objective.needs))
     with AnswerStore(answers) as store:
-        judged = judge(session, session.evaluator(store, judged="lave" in kinds), templates, on_heldout)
-    return ComparisonResult(
-        name=session.recipe.name,
+        evaluator = first.evaluator(store)
+        evaluator.metrics, evaluator.needs = tuple(every.values()), needs
+        heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
+    result = ComparisonResult(
+        name=first.name,
         runs=runs,
-        heldout=judged.results,
-        differences=judged.differences,
-        full_differences=judged.full_differences,
-        folder=str(session.folder),
-        where={},
+        heldout=heldout,
+        differences=differences,
+        folder=str(folder),
+        where=places(folder) | told.where(),
+        provenance=describe(first, [record for run in runs for record in run.iterations], command),
+    )
+    write_result(result)
+    told.tell("on_comparison", result, identity)
+    return result
+
+
+def evaluate_templates(
+    experiment: Experiment,
+    templates: Mapping[str, str],
+    folder: Path,
+    *,
+    examples: Sequence[Example] | None = None,
+    callbacks: Sequence[Any] = (),
+) -> ComparisonResult:
+    """Scores templates on the same images and compares each later one with each earlier one.
+
+    Args:
+        experiment: The tree, the images and the model.
+        templates: Jinja sources by name, the baseline first.
+        folder: Where `answers.db` is kept.
+        examples: Other images than the held-out split.
+        callbacks: Told how many images are answered.
+
+    Raises:
+        TaxtuneError: If the model cannot be asked, or too many images have no answer.
+    """
+    answers = folder / "answers.db"
+    told = Callbacks(callbacks)
+    with AnswerStore(answers) as store:
+        heldout, differences = compare_templates(
+            experiment,
+            experiment.evaluator(store),
+            templates,
+            partial(told.tell, "on_heldout"),
+            examples=examples,
+        )
+    return ComparisonResult(
+        name=experiment.name,
+        runs=(),
+        heldout=heldout,
+        differences=differences,
+        folder=str(folder),
+        where={"answers": str(answers)},
+        provenance=describe(experiment, (), None),
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +12,15 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
+from taxtune.models import Answer, Failure, Model, Request, ask
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage
+from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
 from taxtune.tuning.template import render
-from taxtune.vlm import VLM, Answer, Failure, Question, ask
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
-    from taxtune.tuning.judged import AnswerJudge
-    from taxtune.vlm.answers import AnswerStore
+    from taxtune.models import AnswerStore
+    from taxtune.tuning.metrics import Metric, Taken
 
 __all__ = ["Evaluation", "Evaluator"]
 
@@ -35,10 +35,10 @@ class Evaluation:
 
     Attributes:
         rows: One row an image, in the order given.
-        scores: Scores over the images that were answered; None where none was, or the judge rated none.
+        scores: Scores over the images that were answered; None where none was, or what is tuned for has no value.
         usage: Tokens, cost and how many answers came from the store.
         retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down), the judge's too.
-        judged: What the judge was asked; None without one.
+        judged: What measures asked a language model; None where none did.
     """
 
     rows: tuple[ExampleRow, ...]
@@ -49,7 +49,7 @@ class Evaluation:
 
     @property
     def failures(self) -> list[str]:
-        """Why images have no answer or, where a judge is asked, no rating: one reason an image."""
+        """Why images have no answer, or no value of what the objective needs: one reason an image."""
         reasons = (row.failure or row.unrated for row in self.rows)
         return [reason for reason in reasons if reason is not None]
 
@@ -64,7 +64,8 @@ class Evaluator:
         store: Keeps the answers; None asks anew.
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
-        judge: Rates the answers, for the objective "lave"; None asks no judge.
+        metrics: What is taken of each answer besides.
+        needs: Names of the metrics without which an answer does not count, since the objective needs them.
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
         information: What the nodes weigh; by their share of leaves where left out.
     """
@@ -72,13 +73,14 @@ class Evaluator:
     def __init__(
         self,
         taxonomy: Taxonomy,
-        vlm: VLM,
+        vlm: Model,
         mapper: Mapper,
         *,
         store: AnswerStore | None,
         variables: Mapping[str, object],
         use_images: bool = False,
-        judge: AnswerJudge | None = None,
+        metrics: Sequence[Metric] = (),
+        needs: Sequence[str] = (),
         off_tree: str = "child",
         information: Information | None = None,
     ) -> None:
@@ -88,7 +90,8 @@ class Evaluator:
         self.store = store
         self.variables = variables
         self.use_images = use_images
-        self.judge = judge
+        self.metrics = tuple(metrics)
+        self.needs = tuple(needs)
         self.off_tree = off_tree
         self.information = information or leaf_information(taxonomy)
 
@@ -96,7 +99,7 @@ class Evaluator:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
-        answer without a rating left out of the mean rating.
+        answer that a metric gives no value left out of that metric's mean.
 
         Args:
             template: The Jinja source; rendered once, as its variables are the same for every image.
@@ -105,11 +108,11 @@ class Evaluator:
 
         Raises:
             TemplateError: If the template cannot be rendered.
-            VLMError: If the model cannot answer at all (no weights, no key).
-            ModelError: If the judge cannot.
+            ModelError: If the model cannot answer at all (no weights, no key).
+            TaxtuneError: If a metric cannot be taken.
         """
         prompt = render(template, self.variables)
-        questions = [Question(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
+        questions = [Request(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
         replies = ask(self.vlm, questions, self.store, on_progress=on_answers)
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
@@ -127,59 +130,39 @@ class Evaluator:
             ],
             axis=1,
         ).tolist()
-        rated = self.judge.rate(texts, target.tolist()) if self.judge is not None else None
-        place = {i: j for j, i in enumerate(answered)}
-
         rows = []
+        values = iter(measured)
         for i, (example, reply) in enumerate(zip(examples, replies, strict=True)):
             truth = "/".join(self.taxonomy.path(example.target))
-            if isinstance(reply, Answer):
-                placed = placements[i]
-                hp, hr, ihp, ihr = measured[place[i]]
-                rows.append(
-                    ExampleRow(
-                        example=example.id,
-                        image=example.image.name,
-                        target=example.target,
-                        truth=truth,
-                        answer=reply.text,
-                        node=placed.node,
-                        placed="/".join(self.taxonomy.path(placed.node)),
-                        stage=str(placed.stage),
-                        confidence=placed.confidence,
-                        hp=hp,
-                        hr=hr,
-                        abstained=placed.abstained,
-                        from_store=reply.cached,
-                        lave=None
-                        if rated is None or np.isnan(rated.scores[place[i]])
-                        else float(rated.scores[place[i]]),
-                        rationale=None if rated is None else rated.rationales[place[i]],
-                        unrated=None if rated is None else rated.unrated[place[i]],
-                        off_tree=placed.off_tree,
-                        ihp=ihp,
-                        ihr=ihr,
-                    )
+            known: dict[str, Any] = {
+                "example": example.id,
+                "image": example.image.name,
+                "target": example.target,
+                "truth": truth,
+            }
+            if not isinstance(reply, Answer):
+                rows.append(ExampleRow(**known, failure=reply.reason))
+                continue
+            placed = placements[i]
+            hp, hr, ihp, ihr = next(values)
+            rows.append(
+                ExampleRow(
+                    **known,
+                    answer=reply.text,
+                    node=placed.node,
+                    placed="/".join(self.taxonomy.path(placed.node)),
+                    stage=str(placed.stage),
+                    confidence=placed.confidence,
+                    hp=hp,
+                    hr=hr,
+                    abstained=placed.abstained,
+                    from_store=reply.cached,
+                    off_tree=placed.off_tree,
+                    ihp=ihp,
+                    ihr=ihr,
                 )
-            else:
-                rows.append(
-                    ExampleRow(
-                        example=example.id,
-                        image=example.image.name,
-                        target=example.target,
-                        truth=truth,
-                        answer=None,
-                        node=None,
-                        placed=None,
-                        stage=None,
-                        confidence=None,
-                        hp=None,
-                        hr=None,
-                        abstained=False,
-                        from_store=False,
-                        failure=reply.reason,
-                    )
-                )
+            )
+        rows, taken = self._take(rows, examples)
         new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
         costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
         usage = Usage(
@@ -189,19 +172,42 @@ class Evaluator:
             asked=len(new),
             from_store=sum(row.from_store for row in rows),
         )
+        means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
         scores = None
-        if answered and (rated is None or rated.account.rated):
+        if answered and all(name in means for name in self.needs):
             scores = TemplateScores(
                 **score(self.taxonomy, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
                 **information_scores(self.information, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
                 ranks=tuple(rank_scores(self.taxonomy, predicted, target, off_tree=as_child)),
-                lave=None if rated is None else float(np.nanmean(rated.scores)),
                 abstained=float(np.mean([placements[i].abstained for i in answered])),
                 off_tree=float(off.mean()),
+                measures=means,
             )
         retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
-        retryable += 0 if rated is None else rated.retryable
-        return Evaluation(tuple(rows), scores, usage, retryable, None if rated is None else rated.account)
+        retryable += sum(t.retryable for t in taken.values())
+        accounts = [t.account for t in taken.values() if t.account is not None]
+        return Evaluation(tuple(rows), scores, usage, retryable, sum_judged(accounts))
+
+    def _take(
+        self, rows: Sequence[ExampleRow], examples: Sequence[Example]
+    ) -> tuple[list[ExampleRow], dict[str, Taken]]:
+        """Returns the rows with the metrics' values, and what the metrics said."""
+        rows = list(rows)
+        answered = [i for i, row in enumerate(rows) if row.answer is not None]
+        taken = {
+            metric.name: metric.take([rows[i] for i in answered], [examples[i] for i in answered])
+            for metric in self.metrics
+        }
+        for place, i in enumerate(answered):
+            values = {name: None if np.isnan(t.values[place]) else float(t.values[place]) for name, t in taken.items()}
+            remarks = {name: text for name, t in taken.items() if t.remarks and (text := t.remarks[place]) is not None}
+            reasons = [
+                (taken[name].reasons[place] if taken[name].reasons else None) or f"{name} gives this answer no value"
+                for name in self.needs
+                if values.get(name) is None
+            ]
+            rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
+        return rows, taken
 
     def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:
         if not self.use_images:

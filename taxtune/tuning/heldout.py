@@ -2,68 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.data import Example
-from taxtune.errors import VLMError
+from taxtune.errors import ModelError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import (
-    PairedDifference,
-    bootstrap_information,
-    bootstrap_mean,
-    bootstrap_scores,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
     paired_bootstrap,
-    paired_information,
-    paired_mean,
 )
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
-from taxtune.tuning.records import ExampleRow, FullTreeScores, HeldoutResult, TemplateScores
-from taxtune.tuning.session import Session
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.records import Difference, ExampleRow, FullTreeScores, HeldoutResult, TemplateScores
 
-__all__ = ["Judgement", "OnHeldout", "judge"]
+__all__ = ["OnHeldout", "compare_templates"]
 
 OnHeldout = Callable[[str, int, int], None]
-Differences = dict[str, dict[str, PairedDifference]]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Templates compared on the same images.
-
-    Attributes:
-        results: One result a template, in the order given.
-        differences: Paired differences keyed "later - earlier", then by metric.
-        full_differences: The same on the whole taxonomy; empty unless the recipe restricts it to a part.
-    """
-
-    results: tuple[HeldoutResult, ...]
-    differences: Differences
-    full_differences: Differences
-
-
-def judge(
-    session: Session,
+def compare_templates(
+    experiment: Experiment,
     evaluator: Evaluator,
     templates: Mapping[str, str],
     on_heldout: OnHeldout | None = None,
     *,
     examples: Sequence[Example] | None = None,
-) -> Judgement:
+) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
 
     Scores, intervals and differences are over the images that were answered for *all* templates, so that the templates
     are compared on the same images; the rows keep every image, with the reason where a call failed.
 
     Args:
-        session: The recipe's tree and splits.
+        experiment: The tree and the splits.
         evaluator: Asks and scores.
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
@@ -73,10 +55,10 @@ def judge(
         The results in the order of `templates`, and their paired differences.
 
     Raises:
-        VLMError: If more calls failed than the recipe's `max_missing` allows.
-        ModelError: If the judge cannot be asked at all.
+        ModelError: If more calls failed than `max_missing` allows.
+        TaxtuneError: If a metric cannot be taken at all.
     """
-    examples = session.splits.heldout if examples is None else examples
+    examples = experiment.splits.heldout if examples is None else examples
     evaluations: dict[str, Evaluation] = {}
     for name, template in templates.items():
 
@@ -89,50 +71,55 @@ def judge(
     usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]
     answered = np.array(usable).all(axis=0)
     missing = len(examples) - int(answered.sum())
-    if missing > session.recipe.max_missing * len(examples):
+    if missing > experiment.max_missing * len(examples):
         first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
-        what = "an answer" if evaluator.judge is None else "an answer or its rating"
-        raise VLMError(
+        what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
+        raise ModelError(
             f"{missing} of the {len(examples)} images lack {what} to some template; first: {first}.",
             remedy="Give the same command again when the model answers; answers that were given are kept. If it will "
             "not answer for these images, raise max_missing (with --resume) or take them out.",
         )
     keep = np.flatnonzero(answered).tolist()
     target = np.array([examples[i].target for i in keep], dtype=np.int64)
+    names = [metric.name for metric in evaluator.metrics]
     placed = {
-        name: _Placed.of(
-            [e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", rated=evaluator.judge is not None
-        )
+        name: _Placed.of([e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", metrics=names)
         for name, e in evaluations.items()
     }
-    seed, part, information = session.recipe.seed, session.part, evaluator.information
+    tree, seed, part, information = experiment.taxonomy, experiment.seed, experiment.part, evaluator.information
     results = tuple(
         HeldoutResult(
             name=name,
             template=templates[name],
             scores=TemplateScores(
-                **score(session.taxonomy, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
+                **score(tree, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
                 **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                **{key: float(values.mean()) for key, values in found.means.items()},  # type: ignore[arg-type]
-                ranks=tuple(rank_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child)),
+                **{key: float(values.mean()) for key, values in found.shares.items()},  # type: ignore[arg-type]
+                ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
+                measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
             ),
-            intervals=bootstrap_scores(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | bootstrap_information(information, found.nodes, target, off_tree=found.as_child, seed=seed)
-            | {key: bootstrap_mean(values, seed=seed) for key, values in found.means.items()},
+            intervals={
+                key: ends
+                for key, ends in bootstrap(*found.samples(tree, target, information), seed=seed).items()
+                if not np.isnan(ends.estimate)  # a metric that gives no answer a value
+            },
             rows=evaluations[name].rows,
             full=None if part is None else _on_full(part, found, target, seed),
             off_tree_as=evaluator.off_tree,
-            ranks=tuple(bootstrap_ranks(session.taxonomy, found.nodes, target, off_tree=found.as_child, seed=seed)),
+            ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
         )
         for name, found in placed.items()
     )
-    differences = _differences(session.taxonomy, placed, target, seed, information)
-    for pair, values in differences.items():
-        later, earlier = (placed[name].means for name in pair.split(" - "))
-        values |= {key: paired_mean(later[key], earlier[key], seed=seed) for key in later}
-    full = {name: replace(found, nodes=part.on_full(found.nodes)) for name, found in placed.items()} if part else {}
-    return Judgement(
-        results, differences, {} if part is None else _differences(part.full, full, part.on_full(target), seed)
+    samples = {name: found.samples(tree, target, information) for name, found in placed.items()}
+    whole = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
+    return results, tuple(
+        Difference(
+            later,
+            earlier,
+            paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
+            paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
+        )
+        for earlier, later in itertools.combinations(placed, 2)
     )
 
 
@@ -145,49 +132,58 @@ class _Placed:
         as_child: Which count as a child of the root that is never right, shape (n,). On the whole taxonomy it is a
             child of *its* root: what a part lacks may be anywhere outside of it, or nowhere, so that nothing on the way
             from the root to the part is said.
-        means: By score, values whose mean it is, each of shape (n,).
+        shares: Which answers say nothing, and which are off the tree, each of shape (n,).
+        measures: The values of each metric, NaN where there is none, each of shape (n,).
     """
 
     nodes: NDArray[np.int64]
     as_child: NDArray[np.bool_]
-    means: dict[str, NDArray[np.float64]]
+    shares: dict[str, NDArray[np.float64]]
+    measures: dict[str, NDArray[np.float64]]
 
     @classmethod
-    def of(cls, rows: Sequence[ExampleRow], *, as_child: bool, rated: bool) -> _Placed:
-        keys = ("abstained", "off_tree", *(("lave",) if rated else ()))
+    def of(cls, rows: Sequence[ExampleRow], *, as_child: bool, metrics: Sequence[str]) -> _Placed:
         return cls(
             np.array([row.node for row in rows], dtype=np.int64),
             np.array([row.off_tree and as_child for row in rows], dtype=bool),
-            {key: np.array([getattr(row, key) for row in rows], dtype=np.float64) for key in keys},
+            {key: np.array([getattr(row, key) for row in rows], dtype=np.float64) for key in ("abstained", "off_tree")},
+            {name: np.array([row.measures.get(name) for row in rows], dtype=np.float64) for name in metrics},
         )
+
+    def samples(self, taxonomy: Taxonomy, target: NDArray[np.int64], information: Information) -> list[Sample]:
+        """Returns what the scores on the tree, in bits, and the other means are made of."""
+        return [
+            hierarchical_sample(taxonomy, self.nodes, target, off_tree=self.as_child),
+            information_sample(information, self.nodes, target, off_tree=self.as_child),
+            *(Sample.mean(key, values) for key, values in {**self.shares, **self.measures}.items()),
+        ]
+
+
+def _full_sample(part: Domain, found: _Placed, target: NDArray[np.int64]) -> Sample:
+    return hierarchical_sample(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child)
 
 
 def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int) -> FullTreeScores:
     """Returns the scores of the placements on the whole taxonomy."""
-    nodes, target = part.on_full(found.nodes), part.on_full(target)
     return FullTreeScores(
         domain=part.label,
         root=part.full_label,
-        scores=score(part.full, nodes, target, off_tree=found.as_child),
-        intervals=bootstrap_scores(part.full, nodes, target, off_tree=found.as_child, seed=seed),
+        scores=score(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child),
+        intervals=bootstrap(_full_sample(part, found, target), seed=seed),
     )
 
 
-def _differences(
-    taxonomy: Taxonomy,
-    placed: Mapping[str, _Placed],
-    target: NDArray[np.int64],
-    seed: int,
-    information: Information | None = None,
-) -> Differences:
-    found: Differences = {}
-    names = list(placed)
-    for i, earlier in enumerate(names):
-        for later in names[i + 1 :]:
-            a, b = placed[later], placed[earlier]
-            changes: dict[str, Any] = {"off_tree_a": a.as_child, "off_tree_b": b.as_child, "seed": seed}
-            pair = f"{later} - {earlier}"
-            found[pair] = paired_bootstrap(taxonomy, a.nodes, b.nodes, target, **changes)
-            if information is not None:
-                found[pair] |= paired_information(information, a.nodes, b.nodes, target, **changes)
-    return found
+def _pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """Returns samples in pairs; of a metric that lacks a value on either side the examples that have both."""
+    pairs = []
+    for one, other in zip(a, b, strict=True):
+        names = list(one.parts)
+        if len(names) == 1:
+            (name,) = names
+            both = ~np.isnan(one.parts[name]) & ~np.isnan(other.parts[name])
+            if not both.any():
+                continue
+            if not both.all():
+                one, other = (Sample.mean(name, each.parts[name][both]) for each in (one, other))
+        pairs.append((one, other))
+    return pairs

@@ -1,9 +1,11 @@
 """The history of a tuning run: an Optuna study in a database, one trial an iteration.
 
-Optuna brings the storage, the Pareto front and room for several workers. What taxtune adds is that nothing is done
-twice: a trial's number is the iteration's number, its template is stored before the first question is asked, and a
-trial whose worker died is taken over, template and all, by the next process that opens the history. Whether a worker
-lives is told by a file lock that the operating system drops when the process ends, however it ends.
+Optuna brings the storage, the Pareto front and a dashboard (`optuna-dashboard sqlite:///RUN/history.db`). What taxtune
+adds is that nothing is done twice: a trial's number is the iteration's number, its template is stored before the first
+question is asked, and a trial whose worker died is taken over, template and all. `leases.py` tells who lives.
+
+Optuna's own heartbeat is not used: `optuna.storages.fail_stale_trials` closes a trial for good, so that its iteration
+would begin anew under another number, and the resumed run would not be the run that would have been.
 """
 
 from __future__ import annotations
@@ -11,31 +13,35 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import uuid
+import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from pydantic import TypeAdapter
 
-from taxtune.atomic import write_text
-from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.atomic import write_json, write_text
+from taxtune.errors import MissingExtraError, ResumeError, TaxtuneError
 from taxtune.tuning.databases import database_problem
-from taxtune.tuning.objective import Objective
-from taxtune.tuning.proposers.base import Proposal, Trial
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.leases import Leases, make_table
+from taxtune.tuning.proposers.base import Proposal
+from taxtune.tuning.records import IterationRecord, upgraded
 
-__all__ = ["Claim", "History", "as_trials", "best", "check_unused", "read_attributes"]
+__all__ = ["Claim", "History", "best", "check_unused", "is_begun", "read_attributes", "read_records", "study_name"]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 _SHOWN = 5
+_POLL_SECONDS = 0.5
 # Of the identity of runs that were begun when it could not be raised.
 _FREED = frozenset({"recipe.max_missing"})
+# In the folder of a run whose history is on a server: what `read_attributes` returns.
+_ATTRIBUTES = "history.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +60,27 @@ class Claim:
 
 
 class History:
-    """Iterations of one tuning run, on disk.
+    """Iterations of one tuning run, in a database.
+
+    Any number of processes can work on one run: in one folder, or on several machines, each with a folder of its own
+    and a `storage` that all of them reach.
 
     Args:
-        folder: The run's folder; holds `history.db`, `history.jsonl` and the locks.
+        folder: The run's folder; gets `history.jsonl`, the workers' locks and, without a `storage`, `history.db`.
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by dotted key.
         resume: Whether to go on with what is there; otherwise an existing history is an error.
         details: What the hashes among the identity stand for, by the same key: a mapping from an item's name to what it
             is, so that a message can say which items changed.
+        storage: The database as SQLAlchemy writes it, such as "postgresql+psycopg://user@host/database"; `history.db`
+            in the folder where left out.
+        machine: What this machine is called, for the other workers; its network name where left out.
+        patience: Seconds without a sign of life after which a worker of another machine counts as dead.
 
     Raises:
         ResumeError: If there is a history and `resume` is false, or its identity differs (the message says in what).
         TaxtuneError: If the database cannot be opened.
+        MissingExtraError: If the database needs a package that is not installed.
     """
 
     def __init__(
@@ -77,52 +91,53 @@ class History:
         *,
         resume: bool,
         details: Mapping[str, Mapping[str, Any]] | None = None,
+        storage: str | None = None,
+        machine: str | None = None,
+        patience: float = 60.0,
     ) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.folder = folder
-        self._database = folder / "history.db"
+        self.folder, self.name = folder, name
+        self._server = storage is not None
         self._locks = folder / ".locks"
-        self._worker = uuid.uuid4().hex
         self._made_folder = not folder.exists()
-        if not resume:
-            check_unused(folder)
+        self._held: set[int] = set()
+        # Before anything is made: a database out of reach leaves no folder behind.
+        (is_begun if resume else check_unused)(folder, name, storage)
         made = False
-        try:
-            self._locks.mkdir(parents=True, exist_ok=True)
-            self._alive = FileLock(self._worker_lock(self._worker))
-            with FileLock(self._locks / "create.lock"):
-                made = not self._database.exists()
-                storage = f"sqlite:///{self._database.resolve()}"
-                if not made:
-                    self._check_name(optuna.get_all_study_names(storage), name)
-                self._study = optuna.create_study(
-                    study_name=name, storage=storage, directions=["maximize", "maximize"], load_if_exists=True
-                )
-                self._check_identity(_plain(identity), _plain(details or {}))
-                self._alive.acquire()
-        except BaseException as error:
-            if made:
-                self._remove()
-            if not isinstance(error, Exception):
+        with _opened(_url(folder, storage)):
+            try:
+                self._locks.mkdir(parents=True, exist_ok=True)
+                with FileLock(self._locks / "create.lock"):
+                    made = not is_begun(folder, name, storage)
+                    self._storage = _open(_url(folder, storage))
+                    if not (made or self._server):
+                        self._check_name(optuna.get_all_study_names(self._storage))
+                    self._leases = Leases(self._storage.engine, name, self._locks, machine=machine, patience=patience)
+                    with self.alone("create"):
+                        self._study = optuna.create_study(
+                            study_name=name, storage=self._storage, directions=["maximize"] * 2, load_if_exists=True
+                        )
+                        self._study_id = self._storage.get_study_id_from_name(name)
+                        self._check_identity(_plain(identity), _plain(details or {}))
+            except BaseException:
+                if hasattr(self, "_leases"):
+                    self.close()
+                if made:
+                    self._remove()
                 raise
-            problem = error.strerror if isinstance(error, OSError) else database_problem(error)
-            if problem is None:
-                raise
-            raise TaxtuneError(
-                f"The history cannot be opened: {problem}.",
-                file=self._database,
-                remedy="Is the disk full or read-only, or the file no database? Choose another folder with --out.",
-            ) from error
 
-    def _check_name(self, known: Sequence[str], name: str) -> None:
-        if known and name not in known:
-            raise _changed(self.folder, [f"  recipe.name: was {_show(known[0])}, is {_show(name)}"])
+    def _check_name(self, known: Sequence[str]) -> None:
+        if known and self.name not in known:
+            raise _changed(self.folder, [f"  recipe.name: was {_show(known[0])}, is {_show(self.name)}"])
 
     def _check_identity(self, identity: dict[str, Any], details: dict[str, Any]) -> None:
         known = self._study.user_attrs.get("identity")
         if known is None:
+            with warnings.catch_warnings():  # Optuna calls names of values experimental
+                warnings.simplefilter("ignore")
+                self._study.set_metric_names(["hP", "hR"])
             self._study.set_user_attr("identity", identity)
             self._study.set_user_attr("details", details)
             return
@@ -144,8 +159,9 @@ class History:
 
     def close(self) -> None:
         """Gives up the iterations that this process holds; the next process to open the history takes them over."""
-        self._alive.release()
-        self._worker_lock(self._worker).unlink(missing_ok=True)
+        self._leases.close()
+        self._storage.remove_session()
+        self._storage.engine.dispose()
 
     def discard(self) -> None:
         """Removes a history that nothing was gained in, so that the same command can simply be given again.
@@ -154,20 +170,24 @@ class History:
         """
         # Whatever goes wrong here, what led here is to be told.
         with contextlib.suppress(Exception), FileLock(self._locks / "create.lock"):
-            others = (path.stem.removeprefix("worker-") for path in self._locks.glob("worker-*.lock"))
-            if self.records() or any(other != self._worker and self._lives(other) for other in others):
-                return
-            self._study._storage.remove_session()
-            self._alive.release()
-            self._remove()
+            if not self.records() and not self._leases.others():
+                self._remove()
 
     def claimed(self) -> bool:
         """Tells whether any iteration was begun."""
         return bool(self._study.get_trials(deepcopy=False))
 
     def _remove(self) -> None:
-        files = [self._database, *self.folder.glob("history.db-*"), *self._locks.glob("*.lock")]
-        for path in files:
+        import optuna
+
+        if self._server:
+            with contextlib.suppress(Exception):
+                self._leases.clear()
+                optuna.delete_study(study_name=self.name, storage=self._storage)
+        if hasattr(self, "_leases"):
+            self.close()
+        names = (_ATTRIBUTES,) if self._server else ("history.db", "history.db-*")
+        for path in (*(file for name in names for file in self.folder.glob(name)), *self._locks.glob("*.lock")):
             with contextlib.suppress(OSError):
                 path.unlink()
         with contextlib.suppress(OSError):
@@ -184,51 +204,83 @@ class History:
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
         self._study.set_user_attr(f"note:{key}", value)
+        if self._server:
+            write_json(self.folder / _ATTRIBUTES, _attributes(self._study.user_attrs))
 
     # -- iterations ----------------------------------------------------------------------------------------------------
 
-    def claim(self, total: int) -> Claim | None:
-        """Returns an iteration to work on, or None where all of 0..total are done or held by living workers.
+    def claim(self, total: int, *, new: bool = True) -> Claim | None:
+        """Returns an iteration to work on, or None where all of 0..`total` are done.
 
-        An iteration that a dead worker left behind comes first, with whatever it had stored.
+        An iteration that a dead worker left behind comes first, with whatever it had stored. Where there is none left
+        but those that living workers hold, this waits, since one of them may die.
+
+        Args:
+            total: The last iteration.
+            new: Whether to begin new iterations, too.
         """
-        from optuna.trial import TrialState
+        while True:
+            with self.alone("claim"):
+                trials = self._study.get_trials(deepcopy=False)
+                running = [t.number for t in trials if not t.state.is_finished() and t.number not in self._held]
+                found = next(filter(None, map(self._take, running)), None)
+                if found is None and new and len(trials) <= total:
+                    found = self._take(self._study.ask().number)
+            if found is not None or not running:
+                return found
+            time.sleep(_POLL_SECONDS)
 
-        with FileLock(self._locks / "claim.lock"):
-            trials = self._study.get_trials(deepcopy=False)
-            for trial in trials:
-                if trial.state == TrialState.RUNNING and not self._lives(trial.user_attrs.get("worker")):
-                    self._set(trial.number, "worker", self._worker)
-                    attributes = trial.user_attrs
-                    return Claim(
-                        trial.number,
-                        _PROPOSAL.validate_python(attributes["proposal"]) if "proposal" in attributes else None,
-                        _RECORD.validate_python(attributes["record"]) if "record" in attributes else None,
-                    )
-            if len(trials) > total:
-                return None
-            number = self._study.ask().number
-            self._set(number, "worker", self._worker)
-            return Claim(number)
+    def _take(self, number: int) -> Claim | None:
+        if not self._leases.take(f"iteration {number}"):
+            return None
+        trial = self._storage.get_trial(self._id(number))
+        if trial.state.is_finished():  # a moment ago
+            self._leases.release(f"iteration {number}")
+            return None
+        self._held.add(number)
+        self._set(number, machine=self._leases.machine)
+        stored = trial.user_attrs
+        return Claim(
+            number,
+            _PROPOSAL.validate_python(stored["proposal"]) if "proposal" in stored else None,
+            _RECORD.validate_python(upgraded(stored["record"])) if "record" in stored else None,
+        )
 
     def propose(self, claim: Claim, proposal: Proposal) -> None:
         """Stores what is about to be asked, so that a crash does not lose it."""
-        self._set(claim.iteration, "proposal", _PROPOSAL.dump_python(proposal, mode="json"))
+        proposed = _PROPOSAL.dump_python(proposal, mode="json")
+        self._set(claim.iteration, template=proposal.template, proposal=proposed)
 
     def finish(self, record: IterationRecord) -> None:
-        """Stores a finished iteration and closes its trial."""
+        """Stores a finished iteration and closes its trial.
+
+        Raises:
+            TaxtuneError: If another worker took the iteration over, since this one gave no sign of life for so long.
+        """
         from optuna.trial import TrialState
 
-        self._set(record.iteration, "record", _RECORD.dump_python(record, mode="json"))
-        if record.scores is None:
-            self._study.tell(record.iteration, state=TrialState.FAIL)
+        number, scores = record.iteration, record.scores
+        if not self._leases.renew(f"iteration {number}"):
+            raise TaxtuneError(
+                f"Another worker has taken iteration {number} over, since this one gave no sign of life for a while.",
+                file=self.folder,
+                remedy="Was this machine asleep, or the database out of reach? Go on with --resume.",
+            )
+        shown: dict[str, Any] = {"state": record.state, "reason": record.reason}
+        if scores is not None:
+            shown = {"hP": scores.hp, "hR": scores.hr, "value": record.value, "feasible": record.feasible}
+        self._set(number, **shown, record=_RECORD.dump_python(record, mode="json"))
+        if scores is None:
+            self._study.tell(number, state=TrialState.FAIL)
         else:
-            self._study.tell(record.iteration, [record.scores.hp, record.scores.hr])
+            self._study.tell(number, [scores.hp, scores.hr])
+        self._leases.release(f"iteration {number}")
+        self._held.discard(number)
         self.write()
 
     def write(self) -> None:
         """Writes `history.jsonl`, which a process that died may have left behind the database."""
-        with FileLock(self._locks / "jsonl.lock"):
+        with self.alone("jsonl"):
             lines = [json.dumps(_RECORD.dump_python(r, mode="json"), ensure_ascii=False) for r in self.records()]
             write_text(self.folder / "history.jsonl", "".join(line + "\n" for line in lines))
 
@@ -236,7 +288,7 @@ class History:
         """Returns the finished iterations in their order."""
         trials = self._study.get_trials(deepcopy=False)
         return [
-            _RECORD.validate_python(trial.user_attrs["record"])
+            _RECORD.validate_python(upgraded(trial.user_attrs["record"]))
             for trial in trials
             if trial.state.is_finished() and "record" in trial.user_attrs
         ]
@@ -247,78 +299,148 @@ class History:
         proposals = (trial.user_attrs["proposal"] for trial in trials if "proposal" in trial.user_attrs)
         return tuple(_PROPOSAL.validate_python(proposal).template for proposal in proposals)
 
-    def others_at_work(self) -> bool:
-        """Tells whether a living worker of another process holds an unfinished iteration."""
-        from optuna.trial import TrialState
-
-        running = (t for t in self._study.get_trials(deepcopy=False) if t.state == TrialState.RUNNING)
-        return any(t.user_attrs.get("worker") != self._worker for t in running)
-
     def pareto(self) -> tuple[int, ...]:
         """Returns the iterations that no other beats in both hP and hR, ascending."""
         return tuple(sorted(trial.number for trial in self._study.best_trials))
 
-    @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
+    def alone(self, what: str) -> AbstractContextManager[None]:
         """Holds off other processes of this run that want to do the same, until the block ends."""
-        with FileLock(self._locks / f"{what}.lock"):
-            yield
+        return self._leases.held(what)
 
-    def _set(self, number: int, key: str, value: Any) -> None:
-        from optuna.trial import Trial as OptunaTrial
+    def _id(self, number: int) -> int:
+        return int(self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number))
 
-        trial_id = self._study._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
-        OptunaTrial(self._study, trial_id).set_user_attr(key, value)
-
-    def _worker_lock(self, worker: str) -> Path:
-        return self._locks / f"worker-{worker}.lock"
-
-    def _lives(self, worker: str | None) -> bool:
-        if worker == self._worker:
-            return True
-        # A trial without a worker's name was asked for by a process that died while it held the claim lock.
-        if worker is None or not self._worker_lock(worker).exists():
-            return False
-        try:
-            with FileLock(self._worker_lock(worker), timeout=0):
-                return False
-        except Timeout:
-            return True
+    def _set(self, number: int, **attributes: Any) -> None:
+        for key, value in attributes.items():
+            self._storage.set_trial_user_attr(self._id(number), key, value)
 
 
-def check_unused(folder: Path) -> None:
-    """Checks that a folder holds no tuning run yet.
+def is_begun(folder: Path, name: str, storage: str | None = None) -> bool:
+    """Tells whether a run has a history already; arguments as for `History`.
 
     Raises:
-        ResumeError: If it does.
+        TaxtuneError: If the database of the storage cannot be opened.
     """
-    if (folder / "history.db").exists():
+    import optuna
+
+    if storage is None:
+        return (folder / "history.db").exists()
+    with _opened(storage):
+        database = _open(storage)
+        try:
+            return name in optuna.get_all_study_names(database)
+        finally:
+            database.engine.dispose()
+
+
+def check_unused(folder: Path, name: str, storage: str | None = None) -> None:
+    """Checks that there is no such tuning run yet; arguments as for `History`.
+
+    Raises:
+        ResumeError: If there is.
+        TaxtuneError: If the database of the storage cannot be opened.
+    """
+    if not is_begun(folder, name, storage):
+        return
+    if storage is None:
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",
             remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
         )
+    raise ResumeError(
+        f"The database {_shown(storage)} already holds a tuning run called {name!r}.",
+        remedy="Go on with it (--resume) or call this one something else (--set name=NAME).",
+    )
 
 
 def read_attributes(folder: Path) -> dict[str, Any]:
     """Returns the identity of a run by dotted key, and beside it its notes as "note:KEY"; nothing is changed.
 
     Args:
-        folder: The run's folder, which holds a history.
+        folder: The run's folder. Empty where it holds nothing of a history.
 
     Raises:
         TaxtuneError: If the history cannot be read.
     """
     import optuna
 
+    if (folder / _ATTRIBUTES).exists():
+        return dict(json.loads((folder / _ATTRIBUTES).read_text(encoding="utf-8")))
+    if not (folder / "history.db").exists():
+        return {}
+    with _opened(_url(folder), "read"):
+        studies = optuna.get_all_study_summaries(_url(folder), include_best_trial=False)
+        if not studies:
+            raise TaxtuneError("The history cannot be read: it holds no run.", file=folder / "history.db")
+        return _attributes(studies[0].user_attrs)
+
+
+def _attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {**stored.get("identity", {}), **{key: value for key, value in stored.items() if key.startswith("note:")}}
+
+
+def _url(folder: Path, storage: str | None = None) -> str:
+    return storage or f"sqlite:///{(folder / 'history.db').resolve()}"
+
+
+def _shown(url: str) -> str:
+    from sqlalchemy.engine import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _open(url: str) -> Any:
+    """Returns Optuna's storage, with all tables made."""
+    from optuna.storages import RDBStorage
+    from sqlalchemy.engine import make_url
+
+    local = make_url(url).get_backend_name() == "sqlite"
+    # Another worker may be writing to the file; a connection to a server may have been idle for too long.
+    options = {"connect_args": {"timeout": 60}} if local else {"pool_pre_ping": True}
+    for again in (True, True, False):
+        try:
+            storage = RDBStorage(url, engine_kwargs=options)
+            make_table(storage.engine)
+            return storage
+        except Exception as error:
+            # Where several workers make the tables in the same moment, all but one are told that they are there.
+            if not again or database_problem(error) is None:
+                raise
+    return None
+
+
+@contextmanager
+def _opened(url: str, what: str = "opened") -> Iterator[None]:
+    """Tells what is wrong with a database in words for people."""
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
     try:
-        storage = f"sqlite:///{(folder / 'history.db').resolve()}"
-        attributes = dict(optuna.get_all_study_summaries(storage, include_best_trial=False)[0].user_attrs)
+        yield
+    except TaxtuneError:
+        raise
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise TaxtuneError(
+            f"The storage of the history is no database that SQLAlchemy knows: {error}.",
+            remedy="Write it as postgresql+psycopg://USER@HOST/DATABASE; left out, it is a file in the run's folder.",
+        ) from error
+    except ImportError as error:
+        if not url.startswith("postgresql"):
+            raise
+        raise MissingExtraError("psycopg", "postgresql", "A history in PostgreSQL") from error
     except Exception as error:
-        problem = database_problem(error) or ("it holds no run" if isinstance(error, IndexError) else None)
+        problem = error.strerror if isinstance(error, OSError) else database_problem(error)
         if problem is None:
             raise
-        raise TaxtuneError(f"The history cannot be read: {problem}.", file=folder / "history.db") from error
-    return {**attributes.pop("identity", {}), **{k: v for k, v in attributes.items() if k.startswith("note:")}}
+        if url.startswith("sqlite"):
+            raise TaxtuneError(
+                f"The history cannot be {what}: {problem}.",
+                file=url.removeprefix("sqlite:///"),
+                remedy="Is the disk full or read-only, or the file no database? Choose another folder with --out.",
+            ) from error
+        raise TaxtuneError(
+            f"The history in {_shown(url)} cannot be {what}: {problem}.",
+            remedy="Is the server running and within reach, and are user, password and database right?",
+        ) from error
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
@@ -330,31 +452,26 @@ def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
     return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
 
 
-def as_trials(records: Sequence[IterationRecord], objective: Objective) -> list[Trial]:
-    """Returns the history as the proposers see it."""
-    return [
-        Trial(
-            iteration=record.iteration,
-            template=record.template,
-            state="complete" if record.scores is not None else "failed",
-            hp=None if record.scores is None else record.scores.hp,
-            hr=None if record.scores is None else record.scores.hr,
-            hf=None if record.scores is None else record.scores.hf,
-            accuracy=None if record.scores is None else record.scores.accuracy,
-            ihp=None if record.scores is None else record.scores.ihp,
-            ihr=None if record.scores is None else record.scores.ihr,
-            ihf=None if record.scores is None else record.scores.ihf,
-            lave=None if record.scores is None else record.scores.lave,
-            abstained=None if record.scores is None else record.scores.abstained,
-            off_tree=None if record.scores is None else record.scores.off_tree,
-            value=None if record.scores is None else objective.value(record.scores),
-            feasible=record.feasible,
-            reason=record.reason,
-            parameters=dict(record.parameters),
-            rejected=record.rejected,
-        )
-        for record in records
-    ]
+def read_records(folder: Path) -> list[IterationRecord]:
+    """Returns the finished iterations of a run as `history.jsonl` has them; nothing is changed.
+
+    Args:
+        folder: The run's folder.
+
+    Raises:
+        TaxtuneError: If there is no such file, or it cannot be read.
+    """
+    file = folder / "history.jsonl"
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        return [_RECORD.validate_python(upgraded(json.loads(line))) for line in lines]
+    except (OSError, ValueError) as error:
+        raise TaxtuneError(f"The history cannot be read: {str(error).splitlines()[0]}.", file=file) from error
+
+
+def study_name(name: str, objective: str, storage: str | None) -> str:
+    """Returns the name of a run's study: a server's database holds many runs, those of a comparison among them."""
+    return name if storage is None else f"{name}-{objective}"
 
 
 def _changed(folder: Path, lines: Sequence[str]) -> ResumeError:

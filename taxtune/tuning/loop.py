@@ -5,77 +5,61 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from taxtune.errors import TaxonomyError, TaxtuneError, VLMError
+from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
+from taxtune.models import AnswerStore
+from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.heldout import judge
-from taxtune.tuning.history import Claim, History, as_trials, best, check_unused
-from taxtune.tuning.objective import Objective, ObjectiveKind
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.files import describe, places, write_result
+from taxtune.tuning.heldout import compare_templates
+from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
-from taxtune.tuning.session import Session
-from taxtune.vlm.answers import AnswerStore
 
-__all__ = ["Listener", "Tuner"]
+__all__ = ["Tuner"]
 
-_POLL_SECONDS = 0.5
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
-
-
-class Listener(Protocol):
-    """Hears what the loop does as it happens: the terminal's progress display is one, the MLflow tracker another."""
-
-    def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
-        """The loop begins, with the iterations that are already done."""
-
-    def on_answers(self, done: int, from_store: int) -> None:
-        """So many of the tuning images are answered, so many of them from the store."""
-
-    def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
-        """An iteration is finished."""
-
-    def on_heldout(self, name: str, done: int, total: int) -> None:
-        """So many of the held-out images are answered for the template called `name`."""
-
-    def on_result(self, tuner: Tuner, result: TuneResult) -> None:
-        """The run is complete."""
-
-    def on_stop(self, status: str) -> None:
-        """The run ends: "finished", "failed" or "killed"."""
 
 
 class Tuner:
     """One tuning run.
 
     Args:
-        session: The recipe and what it asks for.
+        experiment: What is tuned.
         folder: Where the run is kept.
-        kind: The objective; the recipe's where left out.
         answers: The answer store's file; `answers.db` in the folder where left out.
-        listeners: Told what happens.
+        callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
+        comparison: What joins the run to others that it is compared with, for the record.
+        command: The command that runs it again, for the report.
+        storage: Address of the history's database; a file in the folder where left out.
     """
 
     def __init__(
         self,
-        session: Session,
+        experiment: Experiment,
         folder: Path,
         *,
-        kind: ObjectiveKind | None = None,
         answers: Path | None = None,
-        listeners: Sequence[Listener] = (),
+        callbacks: Sequence[Any] = (),
         resume: bool = False,
+        comparison: str | None = None,
+        command: str | None = None,
+        storage: str | None = None,
     ) -> None:
-        self.session = session
+        self.experiment = experiment
         self.folder = folder
-        self.kind: ObjectiveKind = kind or session.recipe.objective.kind
         self.answers = answers or folder / "answers.db"
-        self.listeners = tuple(listeners)
+        self.callbacks = Callbacks(callbacks)
         self.resume = resume
+        self.comparison = comparison
+        self.command = command
+        self.storage = storage
         self.history: History
-        self.objective: Objective
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -87,26 +71,28 @@ class Tuner:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
-        session = self.session
+        experiment = self.experiment
+        name = study_name(experiment.name, experiment.objective.name, self.storage)
+        place = (self.folder, name, self.storage)
         if not self.resume:
-            check_unused(self.folder)  # before images are read, which may take minutes
-        session.check_baseline()
-        self.objective = session.objective(self.kind)
-        if not (self.folder / "history.db").exists():
-            session.check_models(judged=self.kind == "lave")
+            check_unused(*place)
+        experiment.check_baseline()
+        if not is_begun(*place):
+            experiment.check_models()
         self.history = History(
             self.folder,
-            session.recipe.name,
-            session.identity(self.objective),
+            name,
+            experiment.identity(),
             resume=self.resume,
-            details=session.details(),
+            details=experiment.details(),
+            storage=self.storage,
         )
         # A recipe's paths start at its own folder, which whoever reads the run later does not know.
-        self.history.set_note("taxonomy", session.full_taxonomy.source)
+        self.history.set_note("taxonomy", experiment.full_taxonomy.source)
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
-                result = self._run(session.evaluator(store, judged=self.kind == "lave"))
+                result = self._run(experiment.evaluator(store))
             status = "finished"
             return result
         except KeyboardInterrupt:
@@ -114,28 +100,24 @@ class Tuner:
             raise
         finally:
             try:
-                for listener in self.listeners:
-                    listener.on_stop(status)
+                self.callbacks.tell("on_stop", status)
             finally:
                 if status == "failed" or (status == "killed" and not self.history.claimed()):
                     self.history.discard()
                 self.history.close()
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
-        total = self.session.recipe.iterations
+        experiment = self.experiment
         done = self.history.records()
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        for listener in self.listeners:
-            listener.on_start(self, done)
+        self.callbacks.tell("on_start", self, done)
         exhausted = False
-        while not exhausted and (claim := self.history.claim(total)) is not None:
-            record, exhausted = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+        while (claim := self.history.claim(experiment.iterations, new=not exhausted)) is not None:
+            record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
+            exhausted |= ends
             self.history.finish(record)
-            for listener in self.listeners:
-                listener.on_iteration(record, best(self.history.records()))
-        while self.history.others_at_work():
-            time.sleep(_POLL_SECONDS)
+            self.callbacks.tell("on_iteration", record, best(self.history.records()))
         self.history.write()
 
         records = self.history.records()
@@ -145,39 +127,31 @@ class Tuner:
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
         with self.history.alone("final"):
-            judged = judge(
-                self.session,
+            heldout, differences = compare_templates(
+                experiment,
                 evaluator,
                 {"baseline": records[0].template, "winner": winner.template},
-                self._on_heldout,
+                partial(self.callbacks.tell, "on_heldout"),
             )
-        trivial_hp, trivial_hr = self.session.trivial
+        trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
-            name=self.session.recipe.name,
-            objective=self.kind,
-            hr_floor=self.objective.hr_floor,
+            name=experiment.name,
+            objective=experiment.objective.name,
+            hr_floor=experiment.objective.hr_floor,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
             winner=winner.iteration,
             iterations=tuple(records),
             pareto=self.history.pareto(),
-            heldout=judged.results,
-            differences=judged.differences["winner - baseline"],
-            full_differences=judged.full_differences.get("winner - baseline", {}),
+            heldout=heldout,
+            differences=differences,
             folder=str(self.folder),
-            where={},
+            where=places(self.folder) | self.callbacks.where(),
+            provenance=describe(experiment, records, self.command),
         )
-        for listener in self.listeners:
-            listener.on_result(self, result)
+        write_result(result)
+        self.callbacks.tell("on_result", self, result)
         return result
-
-    def _on_heldout(self, name: str, done: int, total: int) -> None:
-        for listener in self.listeners:
-            listener.on_heldout(name, done, total)
-
-    def _on_answers(self, done: int, from_store: int) -> None:
-        for listener in self.listeners:
-            listener.on_answers(done, from_store)
 
     # -- one iteration -------------------------------------------------------------------------------------------------
 
@@ -198,8 +172,8 @@ class Tuner:
             )
             return record, failure.final
 
-        examples = self.session.splits.tuning
-        evaluation = evaluator.evaluate(proposal.template, examples, self._on_answers)
+        examples = self.experiment.splits.tuning
+        evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",
@@ -217,13 +191,13 @@ class Tuner:
             ),
         )
         failures = evaluation.failures
-        if len(failures) > self.session.recipe.max_missing * len(examples) or evaluation.scores is None:
-            what = "answer" if evaluation.judged is None else "answer or no rating"
+        if len(failures) > self.experiment.max_missing * len(examples) or evaluation.scores is None:
+            what = "answer" if not evaluator.needs else "answer or no rating"
             reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
             if evaluation.retryable or claim.iteration == 0:
                 # Not the template's fault: going on would waste the budget on a model that is out of reach, and a
                 # baseline without answers leaves nothing to compare with.
-                raise VLMError(
+                raise ModelError(
                     f"Iteration {claim.iteration} stopped: {reason}.",
                     remedy="Go on with --resume when the model answers again; answers that were given are kept."
                     if evaluation.retryable
@@ -237,8 +211,8 @@ class Tuner:
             replace(
                 record,
                 scores=evaluation.scores,
-                value=self.objective.value(evaluation.scores),
-                feasible=self.objective.feasible(evaluation.scores),
+                value=self.experiment.objective.value(evaluation.scores),
+                feasible=self.experiment.objective.feasible(evaluation.scores),
             ),
             False,
         )
@@ -251,7 +225,7 @@ class Tuner:
         """
         answers = [row for row in rows if row.answer is not None]
         off = [row for row in answers if row.off_tree]
-        most = self.session.recipe.max_off_tree
+        most = self.experiment.max_off_tree
         if len(off) <= most * len(answers):
             return
         examples: dict[str, str] = {}
@@ -261,7 +235,7 @@ class Tuner:
         raise TaxonomyError(
             f"{len(off)} of the baseline's {len(answers)} answers to the tuning images assert something that the "
             f"taxonomy does not have, more than max_off_tree ({most:g}) allows: {'; '.join(shown)}.",
-            file=self.session.recipe.source,
+            file=self.experiment.source,
             remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root leaves nothing out "
             "that they show, and that taxonomy.domain and prompt.domain name it. Names that the tree lacks can be "
             "added to it as aliases. If the answers are as they should be, raise max_off_tree: answers that were given "
@@ -270,15 +244,15 @@ class Tuner:
 
     def _propose(self, claim: Claim) -> Proposal:
         if claim.iteration == 0:
-            proposal = Proposal(self.session.recipe.prompt.baseline)
+            proposal = Proposal(self.experiment.prompt.baseline)
         else:
             earlier = self.history.templates()
-            proposal = self.session.proposer.propose(
-                as_trials(self.history.records(), self.objective),
-                self.session.goal(self.objective),
+            proposal = self.experiment.proposer.propose(
+                self.history.records(),
+                self.experiment.goal(),
                 iteration=claim.iteration,
-                seed=self.session.recipe.seed,
-                check=lambda template: self.session.check(template, earlier),
+                seed=self.experiment.seed,
+                check=lambda template: self.experiment.check(template, earlier),
             )
         self.history.propose(claim, proposal)
         return proposal

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import LLMProposerSettings
 from taxtune.tracking.store import check_store
-from taxtune.tuning.history import check_unused
-from taxtune.tuning.objective import ObjectiveKind
-from taxtune.tuning.session import Session
+from taxtune.tuning.experiment import check_baseline, label_names, trivial_scores
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.metrics import MeasureMetric
+from taxtune.tuning.objective import asks_a_model
 
 __all__ = ["Plan", "make_plan"]
 
@@ -64,16 +66,17 @@ class Plan:
         return asdict(self)
 
 
-def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: bool = False) -> Plan:
+def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = False) -> Plan:
     """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything.
 
     Args:
-        session: The recipe and the folder of the run.
-        kinds: The objectives of a comparison; empty for a tuning run.
+        parts: The recipe and the folder of the run.
+        objectives: The objectives of a comparison; empty for a tuning run.
         resume: Whether the run may go on with one that is in the folder.
     """
-    recipe = session.recipe
-    objectives = tuple(kinds) or (recipe.objective.kind,)
+    recipe = parts.recipe
+    compared = tuple(objectives)
+    objectives = compared or (recipe.objective.kind,)
     problems: list[str] = []
 
     def attempt(step: Callable[[], Any]) -> Any:
@@ -85,38 +88,40 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
                 problems.append(str(error))
             return None
 
-    taxonomy = attempt(lambda: session.taxonomy)
+    taxonomy = attempt(lambda: parts.taxonomy)
     # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
-    examples = attempt(lambda: session.examples) if taxonomy is not None else None
-    splits = attempt(lambda: session.splits) if examples is not None else None
-    trivial = attempt(lambda: session.trivial) if splits is not None else None
+    examples = attempt(lambda: parts.examples) if taxonomy is not None else None
+    splits = attempt(lambda: parts.splits) if examples is not None else None
+    trivial = (
+        attempt(lambda: trivial_scores(parts.taxonomy, parts.domain, parts.splits)) if splits is not None else None
+    )
     if splits is not None:
-        attempt(lambda: session.information)
-        attempt(session.check_baseline)
+        attempt(lambda: parts.information)
+        attempt(lambda: _check_baseline(parts))
     if taxonomy is not None:
-        attempt(lambda: session.mapper)
-    vlm = attempt(lambda: session.vlm)
-    notes = () if vlm is None else tuple(attempt(vlm.check) or ())
-    proposer = attempt(lambda: session.proposer)
+        attempt(lambda: parts.mapper)
+    vlm = attempt(lambda: parts.model)
+    notes = () if vlm is None else tuple(attempt(getattr(vlm, "check", tuple)) or ())
+    proposer = attempt(lambda: parts.proposer)
     if proposer is not None:
         attempt(proposer.check)
-    judged = "lave" in objectives
+    rated = [name for name in objectives if asks_a_model(name)]
     judge = None
-    if judged:
-        # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
-        lave = attempt(lambda: session.lave)
-        notes += () if lave is None else tuple(attempt(lave.check) or ())
-    attempt(lambda: _check_output(session, kinds, resume=resume))
+    # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
+    judges = [metric for name in rated if (metric := attempt(partial(parts.metric, name))) is not None]
+    for metric in judges:
+        notes += tuple(attempt(metric.check) or ())
+    attempt(lambda: _check_output(parts, compared, resume=resume))
     tracking = recipe.tracking
     if tracking.mlflow:
-        attempt(lambda: check_store(session.folder, tracking.uri))
+        attempt(lambda: check_store(parts.folder, tracking.uri))
 
     tuning, heldout = recipe.data.tuning, recipe.data.heldout
     proposals = recipe.iterations * len(objectives)
-    # The run that is tuned for LAVE, and every template on the held-out images.
-    judge_calls = tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives))
-    if judged and splits is not None and lave is not None:
-        judge = attempt(lambda: _judge_price(session, judge_calls))
+    # The runs that are tuned for a rating, and every template on the held-out images.
+    judge_calls = len(rated) * (tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives)))
+    if splits is not None and judges:
+        judge = attempt(lambda: _judge_price(parts, judges[0], judge_calls))
     asks_llm = isinstance(recipe.proposer, LLMProposerSettings)
     return Plan(
         name=recipe.name,
@@ -133,30 +138,37 @@ def make_plan(session: Session, kinds: Sequence[ObjectiveKind] = (), *, resume: 
         # The baseline is asked once for all objectives.
         vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
         judge=judge,
-        judge_calls=judge_calls if judged else 0,
+        judge_calls=judge_calls,
         llm_calls=proposals if asks_llm else 0,
         llm_calls_at_most=3 * proposals if asks_llm else 0,
         max_off_tree=recipe.max_off_tree,
     )
 
 
-def _check_output(session: Session, kinds: Sequence[ObjectiveKind], *, resume: bool) -> None:
-    check_folder(session.folder)
-    folders = [session.folder / kind for kind in kinds] or [session.folder]
-    for folder in folders:
-        if not resume:
-            check_unused(folder)
+def _check_baseline(parts: Parts) -> None:
+    names = label_names(parts.taxonomy, parts.domain, parts.splits)
+    check_baseline(parts.recipe.prompt, names, parts.recipe.source)
 
 
-def _judge_price(session: Session, calls: int) -> str:
+def _check_output(parts: Parts, objectives: Sequence[str], *, resume: bool) -> None:
+    check_folder(parts.folder)
+    if not resume:
+        parts.check_unused(objectives)
+
+
+def _judge_price(parts: Parts, metric: MeasureMetric, calls: int) -> str:
     """Returns the judge's name with what a call and all of them come to; no price where litellm knows none."""
-    from taxtune.vlm.api_errors import load_litellm
+    from taxtune.models.api_errors import load_litellm
 
-    settings = session.recipe.judge
+    settings = parts.recipe.judge
     assert settings is not None
-    example = session.splits.tuning[0]
+    example = parts.splits.tuning[0]
+    render = getattr(metric.measure, "prompt", None)
+    if render is None:
+        return settings.model
+    question = parts.recipe.prompt.question
     # Four characters a token is near enough for English, and so are sixty tokens for a reason and a rating.
-    tokens = len(session.answer_judge.prompt("an answer of some words", example.target)) // 4
+    tokens = len(render(question, metric.references(example.target), "an answer of some words")) // 4
     told = f"{settings.model}, about {tokens:,} tokens a call"
     if settings.model.partition(":")[0] == "local":
         return told

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 __all__ = [
     "ComparisonResult",
+    "Difference",
     "ExampleRow",
     "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
     "Judged",
+    "Provenance",
     "TemplateScores",
     "TuneResult",
     "Usage",
+    "sum_judged",
+    "upgraded",
 ]
 
 State = Literal["complete", "failed", "void"]
@@ -29,8 +39,8 @@ class TemplateScores(HierarchicalScores):
     """The scores of a template.
 
     Attributes:
-        lave: Mean LAVE score of the answers that the judge rated, in [0, 1]; None where no judge was asked, or none was
-            rated.
+        measures: Means of the run's own metrics and of the measures that it takes, over the answers that have a value,
+            by name.
         abstained: Share of the answers that decline, deny or say nothing, in [0, 1]; they are on the root.
         off_tree: Share of the answers that assert something the tree lacks, in [0, 1], however they are scored.
         ihp: Information-weighted hP, in [0, 1]; this and those below are None in records of versions that lacked them.
@@ -42,7 +52,6 @@ class TemplateScores(HierarchicalScores):
         ranks: What is said at each rank and how much of it is right, the broadest rank first.
     """
 
-    lave: float | None = None
     abstained: float = 0.0
     off_tree: float = 0.0
     ihp: float | None = None
@@ -52,11 +61,28 @@ class TemplateScores(HierarchicalScores):
     misinformation: float | None = None
     target_bits: float | None = None
     ranks: tuple[RankScores, ...] = ()
+    measures: dict[str, float] = field(default_factory=dict, hash=False)
+
+    def get(self, key: str) -> float:
+        """Returns a score by name: "hp", "ihr", or one of `measures`.
+
+        Raises:
+            ValueError: If there is no such score.
+        """
+        value = self.measures.get(key, getattr(self, key, None))
+        if value is None:
+            raise ValueError(f"the scores hold no {key!r}")
+        return float(value)
+
+    def keys(self) -> tuple[str, ...]:
+        """Returns the names of the scores that there are."""
+        plain = (f.name for f in fields(self) if f.name not in ("n", "ranks", "measures"))
+        return (*(name for name in plain if getattr(self, name) is not None), *self.measures)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a judge was asked about a template's answers, and what of it has no score.
+    """What a language model was asked about a template's answers by the measures that ask one.
 
     Attributes:
         rated: Answers that have a rating.
@@ -79,6 +105,31 @@ class Judged:
     cost_usd: float | None = None
 
 
+def upgraded(data: Any) -> Any:
+    """Returns records as this version has them: earlier ones kept a judge's rating under a key of its own."""
+    if isinstance(data, list):
+        return [upgraded(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    data = {key: upgraded(value) for key, value in data.items()}
+    if "lave" in data and "measures" not in data and "hp" in data:
+        rating, rationale = data.pop("lave"), data.pop("rationale", None)
+        row = "example" in data
+        data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
+        if row:
+            data["remarks"] = {} if rationale is None else {"lave": rationale}
+    return data
+
+
+def sum_judged(accounts: Sequence[Judged]) -> Judged | None:
+    """Returns the sum of what several measures asked, or None where none asked anything."""
+    if not accounts:
+        return None
+    counts = {f.name: sum(getattr(each, f.name) for each in accounts) for f in fields(Judged) if f.name != "cost_usd"}
+    costs = [each.cost_usd for each in accounts if each.cost_usd is not None]
+    return Judged(**counts, cost_usd=sum(costs) if costs else None)
+
+
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
     """One image asked with one prompt.
@@ -98,9 +149,9 @@ class ExampleRow:
         abstained: Whether the answer declines, denies or says nothing; it was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
-        lave: The judge's score in {0, 0.5, 1}; None where it was not asked or gave no rating, never 0.
-        rationale: What the judge wrote, or None.
-        unrated: Why there is no rating where a judge was asked, or None.
+        measures: The value of each metric and measure by name; None where there is none, never 0.
+        remarks: What a measure says of its value, by name: a judge's rationale.
+        unrated: Why a measure gives no value, or None.
         off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
             of a child of the root that is never right, unless the run scores such answers as the root.
         ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
@@ -111,22 +162,22 @@ class ExampleRow:
     image: str
     target: int
     truth: str
-    answer: str | None
-    node: int | None
-    placed: str | None
-    stage: str | None
-    confidence: float | None
-    hp: float | None
-    hr: float | None
-    abstained: bool
-    from_store: bool
+    answer: str | None = None
+    node: int | None = None
+    placed: str | None = None
+    stage: str | None = None
+    confidence: float | None = None
+    hp: float | None = None
+    hr: float | None = None
+    abstained: bool = False
+    from_store: bool = False
     failure: str | None = None
-    lave: float | None = None
-    rationale: str | None = None
     unrated: str | None = None
     off_tree: bool = False
     ihp: float | None = None
     ihr: float | None = None
+    measures: dict[str, float | None] = field(default_factory=dict, hash=False)
+    remarks: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +223,7 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
-        judged: What the judge was asked, for the objective "lave".
+        judged: What measures that ask a language model asked it; None where there are none.
     """
 
     iteration: int
@@ -244,23 +295,124 @@ class HeldoutResult:
 
 
 @dataclass(frozen=True, slots=True)
-class TuneResult:
-    """A finished tuning run.
+class Difference:
+    """One template against another on the same held-out images.
 
     Attributes:
-        name: The recipe's name.
-        objective: "hp", "hf", "ihp", "ihf", "accuracy" or "lave".
-        hr_floor: Smallest mean hR on the tuning split that "hp" and "ihp" allow; None for other objectives.
+        name: The template that is compared.
+        other: The template that it is compared with.
+        metrics: Paired differences `name` minus `other`, by metric.
+        full: The same on the whole taxonomy; empty unless the run is restricted to a part of it.
+    """
+
+    name: str
+    other: str
+    metrics: dict[str, PairedDifference]
+    full: dict[str, PairedDifference] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The pair as files and tables name it: "hp - baseline"."""
+        return f"{self.name} - {self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What was run: the facts that somebody needs to judge a result or to run it again.
+
+    Attributes:
+        facts: Groups of facts ("Model", "Data", ...), each by name.
+        recipe: The settings in full, with every default, as YAML; None where they are not known.
+        command: The command that runs it again, given that recipe; None where none does.
+        images: Image files by example id.
+    """
+
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    recipe: str | None = None
+    command: str | None = None
+    images: dict[str, str] = field(default_factory=dict)
+
+
+class _Result:
+    """What the results of a tuning run and of a comparison share."""
+
+    name: str
+    heldout: tuple[HeldoutResult, ...]
+    differences: tuple[Difference, ...]
+    folder: str
+    provenance: Provenance
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Writes the report as one HTML file that needs no network and no other file.
+
+        Args:
+            path: The file; `report.html` in the run's folder where left out.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            TaxtuneError: If it cannot be written.
+        """
+        from taxtune.atomic import write_text
+        from taxtune.report.html import render_report
+
+        file = Path(self.folder) / "report.html" if path is None else Path(path)
+        return write_text(file, render_report(cast("Any", self)))
+
+    def against(self, name: str, other: str) -> Difference | None:
+        """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
+        return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
+
+    def _held(self, name: str) -> HeldoutResult:
+        for held in self.heldout:
+            if held.name == name:
+                return held
+        raise DataError(
+            "There are no held-out answers of this name.",
+            file=self.folder,
+            value=name,
+            remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
+        )
+
+    def heldout_frame(self) -> DataFrame:
+        """Returns the held-out scores: a row a template, a column a score, and `SCORE_low` and `SCORE_high` beside."""
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for held in self.heldout:
+            row: dict[str, Any] = {"name": held.name, "images": held.scores.n}
+            for key in held.scores.keys():  # noqa: SIM118 - not a mapping
+                row[key] = held.scores.get(key)
+                if (ends := held.intervals.get(key)) is not None:
+                    row |= {f"{key}_low": ends.low, f"{key}_high": ends.high}
+            rows.append({**row, "template": held.template})
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        from taxtune.report.notebook import result_html
+
+        return result_html(cast("Any", self))
+
+
+@dataclass(frozen=True)
+class TuneResult(_Result):
+    """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
+
+    Attributes:
+        name: The run's name.
+        objective: The objective's name, such as "hp".
+        hr_floor: Smallest mean hR on the tuning split that the objective accepts; None where it has no floor.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
         heldout: Baseline and winner on the held-out split.
-        differences: Paired differences winner minus baseline on the held-out split, by metric.
+        differences: The paired differences winner minus baseline on the held-out split.
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
-        full_differences: The paired differences on the whole taxonomy; empty unless the run is restricted to a part.
+        provenance: What was run.
     """
 
     name: str
@@ -272,30 +424,141 @@ class TuneResult:
     iterations: tuple[IterationRecord, ...]
     pareto: tuple[int, ...]
     heldout: tuple[HeldoutResult, ...]
-    differences: dict[str, PairedDifference]
+    differences: tuple[Difference, ...]
     folder: str
-    where: dict[str, str]
-    full_differences: dict[str, PairedDifference] = field(default_factory=dict)
+    where: dict[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance, repr=False)
+
+    @property
+    def best(self) -> IterationRecord:
+        """The winning iteration, with its template, scores and rows on the tuning split."""
+        return next(record for record in self.iterations if record.iteration == self.winner)
+
+    @property
+    def baseline(self) -> IterationRecord:
+        """The iteration of the baseline."""
+        return self.iterations[0]
+
+    def to_frame(self) -> DataFrame:
+        """Returns the iterations: a row each, with state, value, scores on the tuning split, tokens and template."""
+        import pandas as pd
+
+        rows = []
+        for record in self.iterations:
+            scores = record.scores
+            rows.append(
+                {
+                    "iteration": record.iteration,
+                    "state": record.state,
+                    "winner": record.iteration == self.winner,
+                    "value": record.value,
+                    "feasible": record.feasible,
+                    **({} if scores is None else {key: scores.get(key) for key in scores.keys()}),  # noqa: SIM118
+                    "missing": record.missing,
+                    "reason": record.reason,
+                    "seconds": record.usage.seconds,
+                    "template": record.template,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def answers(self, which: str | int = "winner") -> DataFrame:
+        """Returns what was said about each image, with its placement and scores.
+
+        Args:
+            which: "winner" or "baseline" for the held-out images, or an iteration's number for the tuning images.
+
+        Returns:
+            One row an image: example, image, answer, placed (path), truth (path), hp, hr, stage, confidence, abstained,
+            off_tree, failure, and a column a metric. What a failed call has not is missing, never 0.
+
+        Raises:
+            DataError: If there are no such answers.
+        """
+        if isinstance(which, str):
+            return _frame(self._held(which).rows)
+        for record in self.iterations:
+            if record.iteration == which:
+                return _frame(record.rows)
+        raise DataError(
+            "There is no such iteration.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the result as plain values, as `result.json` has it."""
+        data = _plain_fields(self)
+        found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
+        data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
+        data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
+        return data
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonResult:
-    """Tuning runs with different objectives from the same baseline, splits and seed.
+@dataclass(frozen=True)
+class ComparisonResult(_Result):
+    """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
     Attributes:
-        name: The recipe's name.
-        runs: One tuning run an objective, in the order asked for.
+        name: The runs' name.
+        runs: One tuning run an objective, in the order asked for; none where given templates are evaluated.
         heldout: The baseline and each run's winner on the same held-out images.
-        differences: Paired differences of held-out scores, keyed "a - b" by name, then by metric.
+        differences: Paired differences of held-out scores, each later template against each earlier one.
         folder: The comparison's folder.
         where: Where to look: commands and files, by what they show.
-        full_differences: The paired differences on the whole taxonomy; empty unless the runs are restricted to a part.
+        provenance: What was run.
     """
 
     name: str
     runs: tuple[TuneResult, ...]
     heldout: tuple[HeldoutResult, ...]
-    differences: dict[str, dict[str, PairedDifference]]
+    differences: tuple[Difference, ...]
     folder: str
-    where: dict[str, str]
-    full_differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)
+    where: dict[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance, repr=False)
+
+    def to_frame(self) -> DataFrame:
+        """Returns the held-out scores with their intervals: a row a template."""
+        return self.heldout_frame()
+
+    def answers(self, which: str) -> DataFrame:
+        """Returns what was said about each held-out image: see `TuneResult.answers`.
+
+        Args:
+            which: "baseline", or the name of a run's objective.
+
+        Raises:
+            DataError: If there are no such answers.
+        """
+        return _frame(self._held(which).rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the result as plain values, as `result.json` has it."""
+        data = _plain_fields(self)
+        data["runs"] = [run.as_dict() for run in self.runs]
+        data["differences"] = {d.key: {k: asdict(v) for k, v in d.metrics.items()} for d in self.differences}
+        data["full_differences"] = {
+            d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
+        }
+        return data
+
+
+def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:
+    left_out = ("provenance", "differences", "runs")
+    return {f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _frame(rows: Sequence[ExampleRow]) -> DataFrame:
+    import pandas as pd
+
+    data = []
+    for row in rows:
+        plain = asdict(row)
+        measures, remarks = plain.pop("measures"), plain.pop("remarks")
+        data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
+    columns = [f.name for f in fields(ExampleRow) if f.name not in ("measures", "remarks")]
+    return pd.DataFrame(data, columns=None if data else columns)

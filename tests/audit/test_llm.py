@@ -10,8 +10,8 @@ import pytest
 from taxtune.audit.llm import JudgedByModel, judge_placements, read_finding
 from taxtune.audit.population import Item
 from taxtune.audit.verdicts import Finding, Verdict
-from taxtune.llm import LLMSettings, make_llm
-from taxtune.metrics.judging import MAX_TEXT, Judge
+from taxtune.metrics.judging import MAX_TEXT
+from taxtune.models import make_model
 from tests import servers
 from tests.audit.samples import TREE, item, population
 from tests.servers import OpenAIServer
@@ -20,8 +20,8 @@ CAKE = item("It is a Sachertorte, a cake.", 1, "list", evidence="cake")
 
 
 def ask(server: OpenAIServer, folder: Path, *items: Item) -> JudgedByModel:
-    settings = LLMSettings(api_base=server.api_base, first_wait=0.01, max_retries=1)
-    return judge_placements(population(*items), items, Judge(make_llm("openai/judge", settings), cache_dir=folder))
+    settings = servers.model_settings(server, task="text-generation", max_retries=1)
+    return judge_placements(population(*items), items, make_model("openai/judge", settings), cache_dir=folder)
 
 
 def test_replies_are_kept_and_the_unread_and_failed_are_no_verdicts(tmp_path: Path) -> None:

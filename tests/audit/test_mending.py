@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from taxtune.audit.mending import Alias, Mender, new_proposals, with_aliases, write_proposals
+from taxtune.audit.mending import Alias, Mender, mend, with_aliases, write_proposals
 from taxtune.audit.population import Item
+from taxtune.audit.result import Audited
+from taxtune.audit.sampling import Drawn
 from taxtune.audit.verdicts import Finding, Verdict
+from taxtune.authoring.proposals import apply_proposals, read_proposals
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy
-from tests.audit.samples import TREE, item
+from tests.audit.samples import TREE, item, population
 
 
 def mender(*judged: tuple[Item, Finding], tree: Taxonomy = TREE) -> Mender:
@@ -95,12 +99,37 @@ def test_proposals_are_added_once(tmp_path: Path) -> None:
     assert write_proposals(file, TREE, [], "audit") == 0
     assert not file.exists()
     assert write_proposals(file, TREE, [one], "audit") == 1
-    assert new_proposals(file, TREE, [one, two]) == [two]
     assert write_proposals(file, TREE, [one, two], "audit") == 1
     assert file.read_text() == ('node,alias,source\nfood/dessert/cake,torte,audit\nfood/soup/pho,"a ""b"", c",audit\n')
     slashes = Taxonomy(["food", "surf/turf"], [-1, 0])
     write_proposals(tmp_path / "other.csv", slashes, [Alias("mixed grill", 1, "x")], "audit")
-    assert (tmp_path / "other.csv").read_text().splitlines()[1] == '"[""food"", ""surf/turf""]",mixed grill,audit'
+    assert (tmp_path / "other.csv").read_text().splitlines()[1] == r"food/surf\/turf,mixed grill,audit"
     file.write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match=r"aliases.csv:1: The file holds no proposed aliases"):
+    with pytest.raises(DataError, match=r"aliases.csv:1: The proposals file has no column node and no column alias"):
         write_proposals(file, TREE, [one], "audit")
+
+
+def test_what_an_audit_proposes_goes_onto_the_tree(tmp_path: Path) -> None:
+    tree = Taxonomy(["food", "surf/turf", "cake"], [-1, 0, 0])
+    people = population(item("Sachertorte", 0, "abstained"), item("mixed grill", 0, "abstained"), tree=tree)
+    found = (Finding(Verdict.TOO_GENERAL, 2), Finding(Verdict.TOO_GENERAL, 1))
+    audited = Audited(people, [Drawn(i, 0, 1.0) for i in range(2)], found, "openai/judge", 2, 0)
+    file = tmp_path / "aliases.csv"
+    asked: list[str] = []
+
+    def choose(aliases: Sequence[Alias], mender: Mender) -> Sequence[Alias]:
+        asked.extend(alias.text for alias in aliases)
+        return aliases[:1]
+
+    def make(tree: Taxonomy, cache_dir: Path | None = None) -> Mapper:
+        return Mapper(tree, cache_dir=cache_dir)
+
+    assert mend(make, audited, file, choose=choose) == 1
+    assert mend(make, audited, file) == 1  # what is in the file already is not proposed again
+    assert asked == ["Sachertorte", "mixed grill"]
+    assert file.read_text().splitlines()[1:] == [
+        "food/cake,Sachertorte,audit",
+        r'food/surf\/turf,mixed grill,"audit, openai/judge"',
+    ]
+    better, counts = apply_proposals(tree, read_proposals(file, tree))
+    assert (better.aliases, counts["alias"]) == (((), ("mixed grill",), ("Sachertorte",)), 2)

@@ -85,7 +85,7 @@ def test_choices_are_written_edited_and_read(small: WordNet, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("label\ncrane\n", r"synsets\.csv:1: A file of synsets needs the columns label and synset"),
+        ("label\ncrane\n", r"synsets\.csv:1: The synsets file has no column synset"),
         ("label,synset\ncrain,crane.n.01\n", r"synsets\.csv:2: This is none of the labels\. \(got 'crain'\)"),
         ("label,synset\ncrane,crane.n.01\nCrane,\n", r"synsets\.csv:3: The label has a row already"),
         (

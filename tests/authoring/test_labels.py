@@ -44,7 +44,11 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
     [
         ("nothing.txt", None, r"nothing\.txt: There is no such labels file"),
         ("empty.txt", " \n", r"empty\.txt: The labels file is empty"),
-        ("photos.csv", "image,class\na,dog\n", r"photos\.csv:1: The table has no column label\. \(got 'image,class'\)"),
+        (
+            "photos.csv",
+            "image,class\na,dog\n",
+            r"photos\.csv:1: The labels file has no column label\. \(got 'image,class'\)",
+        ),
         ("photos.csv", "image,label\na,dog\nb,\n", r"photos\.csv:3: The row has no label"),
         ("photos.csv", "label\n", r"a header and no rows"),
     ],

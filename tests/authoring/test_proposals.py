@@ -43,7 +43,7 @@ def test_marked_names_and_names_that_are_there_are_not_added() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node,names\nfood,x\n", r"p\.csv:1: The proposals have no column alias\. \(got 'node,names'\).*enrich"),
+        ("node,names\nfood,x\n", r"p\.csv:1: The proposals file has no column alias\. \(got 'node,names'\).*enrich"),
         ("alias\nx\n", r"no column node"),
         ("node,alias\nfood/pizza,x\n", r"p\.csv:2: The node is not on the tree: .*'food/pizza'"),
         ("node,alias\nsoup,a\nfood\\/cake,b\n", r"p\.csv:3: The node is not on the tree"),

@@ -20,11 +20,9 @@ from taxtune.audit.population import place_answers
 from taxtune.audit.verdicts import Finding, Verdict, VerdictLog
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.listeners import FilesListener
-from taxtune.tuning.loop import Tuner
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, status
-from tests.tuning.toy import make_session
+from tests.tuning.toy import make_parts, tuned
 
 TREE = """path,aliases
 food/dessert/cake,gateau
@@ -50,8 +48,8 @@ def answers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    session = make_session(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
-    Tuner(session, tmp_path / "run", listeners=[FilesListener()]).run()
+    session = make_parts(tmp_path / "recipe", tmp_path / "run", overrides=("iterations=1",))
+    tuned(session, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -183,8 +181,9 @@ def test_a_run_is_audited_on_record_and_its_report_says_so(
     # Another evaluation has files of its own, and the same verdicts.
     rows = json.loads((run / "history.jsonl").read_text().splitlines()[0])["rows"]
     judge_all(run, tmp_path / "recipe" / "tree.csv", [row["answer"] for row in rows])
-    assert run_command(monkeypatch, "audit", run, "--evaluation", "0", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["answers"] == 8
+    for named in ((run, "--evaluation", "0"), (f"{run}:0",)):
+        assert run_command(monkeypatch, "audit", *named, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["answers"] == 8
     assert json.loads((run / "audit-iteration-0.json").read_text())["answers"] == 8
     assert (run / "report.html").read_text("utf-8") == page
 
@@ -213,6 +212,7 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
         (["answers.txt", "-t", "gone.csv"], "There is no such taxonomy file."),
         (["nothing.txt", "-t", "dishes.csv"], "The file holds no answers."),
         (["answers.txt", "-t", "dishes.csv", "--evaluation", "winner"], "Only a run has evaluations."),
+        (["empty:0", "--evaluation", "1"], "The run and --evaluation both name an evaluation."),
         (["answers.txt", "-t", "dishes.csv", "--preset", "best"], "The mapper has no such preset."),
         (["answers.txt", "-t", "dishes.csv", "--similarity", "magic"], "magic"),
         (["answers.txt", "-t", "dishes.csv", "--input", "xml"], "There is no such input."),

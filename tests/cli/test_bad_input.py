@@ -561,6 +561,7 @@ def test_a_read_only_output(taxtune: Run, inputs: Path, template: Path, mount: M
         refused(taxtune(*command, "--out", folder / "out"), "read-only", "choose another folder with --out")
 
 
+@pytest.mark.heavy
 def test_a_disk_that_is_full_from_the_start(taxtune: Run, inputs: Path, template: Path, mount: Mount) -> None:
     with OpenAIServer(answer) as server:
         for command in commands(inputs, template):
@@ -572,8 +573,9 @@ def test_a_disk_that_is_full_from_the_start(taxtune: Run, inputs: Path, template
             assert list(folder.iterdir()) == [], "nothing half-written"
 
 
+@pytest.mark.heavy
 def test_a_disk_that_fills_up_keeps_what_is_done_and_the_run_goes_on(taxtune: Run, inputs: Path, mount: Mount) -> None:
-    folder = mount("size=200k")
+    folder = mount("size=232k")
     with OpenAIServer(answer) as server:
         given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
         command = ["tune", inputs / "recipe.yaml", *given]

@@ -1,11 +1,11 @@
 import pytest
 from typer.testing import CliRunner
 
-from taxtune.cli import app
+from taxtune.cli.app import app
 from taxtune.errors import RecipeError
 from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
-from taxtune.tuning.session import Session
 from tests.tuning.toy import ToyVLM, make_files
 
 runner = CliRunner()
@@ -26,8 +26,8 @@ def test_a_new_recipe_is_valid_and_can_be_planned(tmp_path):
         "What colour is this?",
     )
     assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
-    session = Session(recipe, tmp_path / "out")
-    session.__dict__["vlm"] = ToyVLM()
+    session = Parts(recipe, tmp_path / "out")
+    session.vlm = ToyVLM()
     assert make_plan(session).problems == ()
 
 

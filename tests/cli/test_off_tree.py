@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from taxtune.tuning.listeners import FilesListener
-from taxtune.tuning.loop import Tuner
 from tests.cli.commands import run_command
 from tests.cli.test_score import TAXONOMY
 from tests.tuning.test_off_tree import cyclist
-from tests.tuning.toy import BicycleMapper, make_files
+from tests.tuning.toy import BicycleMapper, make_files, tuned
 
 Run = Callable[..., Any]
 
@@ -143,7 +141,7 @@ def test_prompts(run: Run, way: str) -> None:
 @pytest.mark.parametrize("way", ["child", "root"])
 def test_prompts_of_a_run_are_scored_as_the_run_did(tmp_path: Path, run: Run, way: str) -> None:
     session = cyclist(tmp_path / "in", tmp_path / "out", "iterations=2", f"mapper.off_tree={way}")
-    result = Tuner(session, tmp_path / "out", listeners=[FilesListener()]).run()
+    result = tuned(session, tmp_path / "out")
     for tree in ((), ("-t", "in/tree.csv")):
         rows = run("study", "prompts", "out", *tree, "--resamples", "20")["tables"]["prompts"]
         for row, held in zip(rows, result.heldout, strict=True):

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from taxtune.cli.interrupts import interrupts, keep_work, stoppable
-from taxtune.vlm.api_errors import load_litellm
+from taxtune.models.api_errors import load_litellm
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, Reply, slow
 
@@ -106,6 +106,7 @@ def test_ctrl_c_keeps_the_replies_and_the_same_command_goes_on(
         assert len(server.chats) == 3 + 2, "the two replies that are kept are not asked for again"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", ["judge", "measure"])
 def test_ctrl_c_ends_a_process(command: str, folder: Path) -> None:
     third = threading.Event()

@@ -36,8 +36,8 @@ def test_build_prints_what_became_of_everything(
     assert run_command(monkeypatch, "taxonomy", "build", edges, "--out", out, "--report", report) == 0
     said = capsys.readouterr()
     assert "root     root: the node from which most nodes are reached; it reaches 5 nodes" in said.out
-    assert "cycles   1 knots, broken by dropping 1 edges" in said.out
-    assert "proven to be the fewest for 1 knots" in said.out
+    assert "cycles   1 strongly connected component with cycles, broken by dropping 1 edge" in said.out
+    assert "proven to be the fewest for 1 of them" in said.out
     assert "edges: 1 duplicate edge, 1 self loop, 1 unreachable edge, 1 cycle edge, 1 extra parent" in said.out
     assert "nodes: 3 unreachable node" in said.out
     assert "2 labels with the id in them" in said.out
@@ -157,7 +157,7 @@ def test_link_says_which_entities_are_on_the_tree_and_writes_targets(
 def test_targets_of_link_are_targets_of_answer_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from taxtune.studies.answer_files import read_answer_file
+    from taxtune.answers import AnswerSchema, read_answers
 
     tree, oven, out = tmp_path / "tree.csv", tmp_path / "oven.jsonl", tmp_path / "targets.jsonl"
     tree.write_text("child,parent,label\nQ1,,entity\nQ2,Q1,a/b\n", encoding="utf-8")
@@ -165,7 +165,7 @@ def test_targets_of_link_are_targets_of_answer_files(
     assert run_command(monkeypatch, "taxonomy", "link", tree, "--oven", oven, "--out", out) == 0
     row = json.loads(out.read_text("utf-8"))
     out.write_text(json.dumps(row | {"answer": "a thing"}) + "\n", encoding="utf-8")
-    (answer,) = read_answer_file(out, read_taxonomy(tree)).rows
+    (answer,) = read_answers(out, AnswerSchema(taxonomy=read_taxonomy(tree))).rows
     assert (answer.id, answer.target, answer.answer) == ("o", 1, "a thing")
 
 

@@ -166,6 +166,7 @@ POINTS: list[Callable[[Path], bool]] = [
 ]
 
 
+@pytest.mark.heavy
 def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     compared: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     assert {run.info.status for run in parents + nested} == {"FINISHED"}
 
 
+@pytest.mark.heavy
 def test_two_processes_share_a_run(compared: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     out = tmp_path / "out"
     workers = [begin("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path) for _ in range(2)]
@@ -263,6 +265,7 @@ def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
     assert nested[1].data.metrics["proposer_prompt_tokens"] == 33
 
 
+@pytest.mark.heavy
 def test_a_stored_proposal_is_not_asked_for_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with OpenAIServer(f"```\n{CAREFUL}\n```") as server:

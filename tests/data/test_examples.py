@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -8,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from PIL import Image
 
-from taxtune.data import Example, content_hash, load_examples
+from taxtune.data import Example, content_hash, load_examples, load_image
 from taxtune.errors import DataError, ImageError
 from taxtune.taxonomy import read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
@@ -62,7 +65,7 @@ def table(
 
 
 def load(kind: str, path: Path, **options: Any) -> list[Example]:
-    return load_examples(kind, path, TREE, on_note=lambda note: pytest.fail(f"unexpected note: {note}"), **options)
+    return load_examples(path, TREE, kind=kind, on_note=lambda note: pytest.fail(f"unexpected note: {note}"), **options)
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ def test_labels_by_the_thousand_do_not_take_minutes(tmp_path: Path) -> None:
     big = Taxonomy(["root", *(f"species number {i}" for i in range(5_000))], [-1, *[0] * 5_000])
     path = table(tmp_path / "m.csv", [["a.png", f"nothing {i}"] for i in range(5_000)])
     with pytest.raises(DataError, match="5000 labels") as caught:
-        load_examples("manifest", path, big)
+        load_examples(path, big)
     assert str(caught.value).count("(row ") == 5_000
 
 
@@ -157,10 +160,10 @@ def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp
     shutil.copy(paint("a.png"), tmp_path / "copy.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "Turdus merula"], ["a.png", "blackbird"]])
     notes: list[str] = []
-    assert [e.id for e in load_examples("manifest", path, TREE, on_note=notes.append)] == ["a.png"]
+    assert [e.id for e in load_examples(path, TREE, on_note=notes.append)] == ["a.png"]
     assert notes == ["2 images are listed before under the same label: copy.png, a.png. Each is used once."]
     with pytest.warns(UserWarning, match="2 images are listed before"):
-        load_examples("manifest", path, TREE)
+        load_examples(path, TREE)
 
 
 def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         paint(f"{name}.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]])
     notes: list[str] = []
-    kept = load_examples("manifest", path, TREE, domain=1, on_note=notes.append)
+    kept = load_examples(path, TREE, domain=1, on_note=notes.append)
     assert [e.id for e in kept] == ["a.png", "c.png"]
     assert notes == ["1 of 3 images lie outside the domain 'Aves' and are left out."]
     with pytest.raises(DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"):
@@ -224,6 +227,167 @@ def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
 def test_an_unknown_kind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such kind of data"):
         load("parquet", tmp_path)
+    with pytest.raises(DataError, match="Only a path has a kind"):
+        load_examples([], TREE, kind="folder")
+
+
+# -- lists, frames and data sets ---------------------------------------------------------------------------------------
+
+Rows = list[tuple[Any, Any]]
+Wrap = Callable[[Rows], Any]
+
+
+def as_frame(rows: Rows) -> pd.DataFrame:
+    return pd.DataFrame({"image": [image for image, _ in rows], "label": [label for _, label in rows]})
+
+
+def as_dataset(rows: Rows) -> Any:
+    datasets = pytest.importorskip("datasets")
+    pictures = any(not isinstance(image, (str, Path)) for image, _ in rows)
+    images = [str(image) if isinstance(image, Path) else image for image, _ in rows]
+    features = {
+        "image": datasets.Image() if pictures else datasets.Value("string"),
+        "label": datasets.Value("string"),
+    }
+    columns = {"image": images, "label": [label for _, label in rows]}
+    return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+
+in_memory = pytest.mark.parametrize("wrap", [list, as_frame, as_dataset], ids=["list", "frame", "dataset"])
+
+
+def picture(number: int) -> Image.Image:
+    return Image.new("RGB", (16, 16), (number, 0, 0))
+
+
+@in_memory
+def test_paths_in_memory_are_read_as_from_a_manifest(wrap: Wrap, paint: Paint, tmp_path: Path) -> None:
+    rows: Rows = [(str(paint("a.png")), "Turdus merula"), ("b.png", " american ROBIN ")]
+    paint("b.png")
+    examples = load_examples(wrap(rows), TREE, images=tmp_path)
+    assert [(e.id, e.image, e.label, e.target) for e in examples] == [
+        (str(tmp_path / "a.png"), tmp_path / "a.png", "Turdus merula", MERULA),
+        ("b.png", tmp_path / "b.png", "american ROBIN", MIGRATORIUS),
+    ]
+    assert [e.sha256 for e in examples] == [content_hash(e.image) for e in examples]
+
+
+@in_memory
+def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_path: Path) -> None:
+    rows: Rows = [(picture(1), "blackbird"), (picture(2), "American robin"), (picture(1), "Turdus merula")]
+    notes: list[str] = []
+    examples = load_examples(wrap(rows), TREE, folder=tmp_path / "images", on_note=notes.append)
+    assert [e.target for e in examples] == [MERULA, MIGRATORIUS]
+    assert [load_image(e.image).getpixel((0, 0)) for e in examples] == [(1, 0, 0), (2, 0, 0)]
+    assert len(notes) == 1
+    assert "1 image is listed before under the same label" in notes[0]
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")}
+    assert set(written) == {e.image for e in examples}
+    assert load_examples(wrap(rows[1::-1]), TREE, folder=tmp_path / "images") == examples[::-1]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")} == written
+    with pytest.raises(DataError, match=r"images that are in no file\. Say with `folder` where"):
+        load_examples(wrap(rows), TREE)
+
+
+@in_memory
+def test_bytes_of_image_files_are_written_as_they_are(wrap: Wrap, tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    picture(9).save(stream, "JPEG")
+    stored = {"bytes": stream.getvalue(), "path": None}
+    (example,) = load_examples(wrap([(stored, "bird")]), TREE, folder=tmp_path)
+    assert example.image.read_bytes() == stream.getvalue()
+    assert example.image.suffix == ".jpeg"
+    assert example.sha256 == hashlib.sha256(stream.getvalue()).hexdigest() == example.image.stem
+
+
+def test_an_image_of_any_mode_is_written_upright_and_in_rgb(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    turned = Image.new("CMYK", (32, 16), (0, 255, 255, 0))
+    path = tmp_path / "turned.jpg"
+    turned.save(path, exif=exif)
+    with Image.open(path) as opened:
+        (example,) = load_examples([(opened, "bird")], TREE, folder=tmp_path / "images")
+    image = load_image(example.image)
+    assert image.size == (16, 32)
+    assert image.tobytes() == load_image(path).tobytes()
+
+
+@in_memory
+def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, tmp_path: Path) -> None:
+    rows: Rows = [(str(paint(f"{i}.png")), label) for i, label in enumerate(["bird", "blackbrid", "blackbrid"])]
+    with pytest.raises(DataError, match=r"'blackbrid' \((row|item) 1, (row|item) 2\): did you mean 'blackbird'\?"):
+        load_examples(wrap(rows), TREE)
+    with pytest.raises(DataError, match=r"(?s)2 rows lack a value.* 0: no label.* 2: no label\n"):
+        load_examples(wrap([(rows[0][0], None), rows[0], (rows[1][0], "")]), TREE)
+    with pytest.raises((DataError, ImageError), match=r"(row|item) 1: no image"):
+        load_examples(wrap([rows[0], (None, "bird")]), TREE)
+    with pytest.raises(ImageError, match=r"gone\.png: The image file does not exist \(\w+, (row|item) 1\)"):
+        load_examples(wrap([rows[0], (str(tmp_path / "gone.png"), "bird")]), TREE)
+    with pytest.raises(DataError, match="no images in the data"):
+        load_examples(wrap([]), TREE)
+
+
+@in_memory
+def test_bytes_that_are_no_image_are_named_with_their_row(wrap: Wrap, tmp_path: Path) -> None:
+    rows: Rows = [({"bytes": b"no image at all", "path": None}, "bird")]
+    with pytest.raises(ImageError, match=r"This is no image.* \(\w+, (row|item) 0\)"):
+        load_examples(wrap(rows), TREE, folder=tmp_path)
+
+
+def test_only_images_of_the_domain_are_written(tmp_path: Path) -> None:
+    rows = [(picture(1), "blackbird"), (picture(2), "Plantae")]
+    load_examples(rows, TREE, domain=1, folder=tmp_path, on_note=lambda _: None)
+    assert len(list(tmp_path.rglob("*.png"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ([("a.png", "bird", 3)], r"list: Item 0 is no pair of an image and a label\. \(got|list: Item 0"),
+        (["a.png"], "Item 0 is no pair"),
+        ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
+        ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
+        (7, "A int is no source of images"),
+        ({"train": [], "test": []}, r"Choose one of its parts: 'train', 'test'\."),
+        (
+            pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),
+            r"DataFrame: There is no column 'image'\. There are 'file', 'label'\.",
+        ),
+        (pd.DataFrame({"image": ["a.png"], "label": [float("nan")]}, index=["x7"]), r"row x7: no label"),
+    ],
+)
+def test_sources_in_memory_that_do_not_do(source: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load_examples(source, TREE)
+
+
+def test_columns_of_a_frame_can_be_named_and_labels_be_numbers(paint: Paint, tmp_path: Path) -> None:
+    tree = Taxonomy(["life", "1", "2"], [-1, 0, 0])
+    frame = pd.DataFrame({"file": [paint("a.png"), paint("b.png")], "class": [2, 1]}, index=[5, 3])
+    examples = load_examples(frame, tree, image_column="file", label_column="class")
+    assert [(e.image.name, e.label, e.target) for e in examples] == [("a.png", "2", 2), ("b.png", "1", 1)]
+
+
+def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = datasets.ClassLabel(names=["thrush", "blackbird"])
+    features = datasets.Features({"image": datasets.Image(), "label": names})
+    columns = {"image": [str(paint("a.png")), str(paint("b.png"))], "label": [1, 0]}
+    dataset = datasets.Dataset.from_dict(columns, features=features).with_format("numpy")
+    examples = load_examples(dataset, TREE)
+    # The images lie on the disk: they are read there.
+    assert [(e.id, str(e.image), e.label) for e in examples] == [
+        (columns["image"][0], columns["image"][0], "blackbird"),
+        (columns["image"][1], columns["image"][1], "thrush"),
+    ]
+    unlabelled = datasets.Dataset.from_dict(columns | {"label": [1, -1]}, features=features)
+    with pytest.raises(DataError, match="row 1: no label"):
+        load_examples(unlabelled, TREE)
+    with pytest.raises(DataError, match="streamed data set"):
+        load_examples(dataset.to_iterable_dataset(), TREE)
+    with pytest.raises(DataError, match=r"Choose one of its parts: 'train'"):
+        load_examples(datasets.DatasetDict(train=dataset), TREE)
 
 
 # -- a folder a class --------------------------------------------------------------------------------------------------
@@ -250,7 +414,7 @@ def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path) -> N
     (tmp_path / "birds/bird/README").write_text("")
     (tmp_path / "birds/bird/.DS_Store").write_text("")
     notes: list[str] = []
-    assert len(load_examples("folder", tmp_path / "birds", TREE, on_note=notes.append)) == 1
+    assert len(load_examples(tmp_path / "birds", TREE, on_note=notes.append)) == 1
     assert notes == ["2 files are left out because they are no images: 1 × .txt, 1 × no ending."]
 
 
@@ -261,7 +425,7 @@ def test_folders_may_be_ids_filled_up_with_zeros(paint: Paint, tmp_path: Path) -
     tree = read_taxonomy(tmp_path, names=False)
     for name in ("0817/a.png", "0818/b.png", "0001/c.png", "0000/d.png"):
         paint(f"images/{name}")
-    examples = load_examples("folder", tmp_path / "images", tree)
+    examples = load_examples(tmp_path / "images", tree)
     shown = {example.id: tree.labels[example.target] for example in examples}
     assert shown == {
         "0817/a.png": "Mallard (Female)", "0818/b.png": "Mallard", "0001/c.png": "Ducks", "0000/d.png": "Birds"
@@ -269,7 +433,7 @@ def test_folders_may_be_ids_filled_up_with_zeros(paint: Paint, tmp_path: Path) -
     # Only ids: a number in front of a name is no id.
     paint("numbered/0817.Wood_Duck/a.png")
     with pytest.raises(DataError, match=r"'0817\.Wood_Duck'"):
-        load_examples("folder", tmp_path / "numbered", tree)
+        load_examples(tmp_path / "numbered", tree)
 
 
 def test_images_without_a_class_folder_are_refused(paint: Paint, tmp_path: Path) -> None:
@@ -331,7 +495,7 @@ def inat(tmp_path: Path, **changes: Any) -> Path:
 
 
 def test_inat21(tmp_path: Path) -> None:
-    examples = load_examples("inat21", inat(tmp_path), INAT, images=tmp_path)
+    examples = load_examples(inat(tmp_path), INAT, images=tmp_path)
     assert [(e.id, e.image, e.target, e.sha256) for e in examples] == [
         ("val/b.png", tmp_path / "val/b.png", 14, ""),
         ("val/a.png", tmp_path / "val/a.png", 7, ""),
@@ -341,31 +505,31 @@ def test_inat21(tmp_path: Path) -> None:
 
 def test_inat21_reads_its_images_at_once_where_asked_to(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="2 of 2 images"):
-        load_examples("inat21", inat(tmp_path), INAT, check="all")
+        load_examples(inat(tmp_path), INAT, check="all")
 
 
 def test_inat21_keeps_the_domain(tmp_path: Path) -> None:
     notes: list[str] = []
-    examples = load_examples("inat21", inat(tmp_path), INAT, domain=3, on_note=notes.append)
+    examples = load_examples(inat(tmp_path), INAT, domain=3, on_note=notes.append)
     assert [e.id for e in examples] == ["val/a.png"]
     assert len(notes) == 1
 
 
 def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
     path = inat(tmp_path, categories=[{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}])
-    assert [e.target for e in load_examples("inat21", path, INAT)] == [14, 7]
+    assert [e.target for e in load_examples(path, INAT)] == [14, 7]
 
 
 def test_images_without_an_annotation_are_counted(tmp_path: Path) -> None:
     notes: list[str] = []
     path = inat(tmp_path, annotations=[{"image_id": 7, "category_id": 1}])
-    assert len(load_examples("inat21", path, INAT, on_note=notes.append)) == 1
+    assert len(load_examples(path, INAT, on_note=notes.append)) == 1
     assert notes == ["1 of 2 images have no annotation and are left out."]
 
 
 def test_categories_that_are_not_on_the_tree_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)2 labels name no single node.*\(annotation 1\)"):
-        load_examples("inat21", inat(tmp_path), TREE.subtree(8))
+        load_examples(inat(tmp_path), TREE.subtree(8))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +547,7 @@ def test_categories_that_are_not_on_the_tree_are_named(tmp_path: Path) -> None:
 )
 def test_malformed_json_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        load_examples("inat21", inat(tmp_path, **changes), INAT)
+        load_examples(inat(tmp_path, **changes), INAT)
 
 
 def test_json_that_is_none(tmp_path: Path) -> None:
@@ -391,9 +555,9 @@ def test_json_that_is_none(tmp_path: Path) -> None:
     for text, message in (("{", "not valid JSON"), ("[]", "no JSON object"), ("{}", "lacks 'images'")):
         path.write_text(text)
         with pytest.raises(DataError, match=message):
-            load_examples("inat21", path, INAT)
+            load_examples(path, INAT)
     with pytest.raises(DataError, match="does not exist"):
-        load_examples("inat21", tmp_path / "gone.json", INAT)
+        load_examples(tmp_path / "gone.json", INAT)
 
 
 def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: Path, tmp_path: Path) -> None:
@@ -407,6 +571,6 @@ def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: 
     }
     path = tmp_path / "train.json"
     path.write_text(json.dumps(data))
-    examples = load_examples("inat21", path, inat21)
+    examples = load_examples(path, inat21)
     assert len({e.target for e in examples}) == 10_000
     assert {int(inat21.depth[e.target]) for e in examples} == {7}

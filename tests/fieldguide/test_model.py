@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.fieldguide import MODEL_FOLDER, make_dataset
-from taxtune.fieldguide.measure import PROMPTS, Row, measure
-from taxtune.fieldguide.phrasing import held_out_prompts, load_phrasings
+from fieldguide.draw import make_dataset
+from fieldguide.measure import PROMPTS, Row, measure
+from fieldguide.phrasing import held_out_prompts, load_phrasings
+from taxtune.fieldguide import MODEL_FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +115,12 @@ def test_the_size_of_a_batch_changes_no_answer(tmp_path: Path) -> None:
 
 
 def test_questions_of_different_length_in_one_batch(birds: Path) -> None:
-    from taxtune.vlm import Answer, Question
-    from taxtune.vlm.local import LocalVLM
+    from taxtune.models import Answer, ModelSettings, Request, make_model
 
     images = sorted((birds / "images").iterdir())[:6]
-    questions = [Question(prompt, image, "") for image, prompt in zip(images, [*PROMPTS.values()][:6], strict=True)]
-    batch = LocalVLM("builtin:fieldguide", batch_size=6).answer(questions)
-    alone = LocalVLM("builtin:fieldguide", batch_size=1).answer(questions)
+    questions = [Request(prompt, image) for image, prompt in zip(images, [*PROMPTS.values()][:6], strict=True)]
+    batch = make_model("local:builtin:fieldguide", ModelSettings(batch_size=6)).answer(questions)
+    alone = make_model("local:builtin:fieldguide", ModelSettings(batch_size=1)).answer(questions)
     texts = [[reply.text for reply in replies if isinstance(reply, Answer)] for replies in (batch, alone)]
     assert len(texts[0]) == 6
     assert texts[0] == texts[1]

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from jinja2 import Environment
 
-from taxtune.fieldguide.phrasing import (
+from fieldguide.phrasing import (
     BASELINE,
     RANKS,
     Intent,
@@ -17,7 +17,7 @@ from taxtune.fieldguide.phrasing import (
     load_phrasings,
     sample_prompt,
 )
-from taxtune.fieldguide.species import all_species
+from fieldguide.species import all_species
 from taxtune.mapping import Mapper
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import read_taxonomy

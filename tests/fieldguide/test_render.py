@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taxtune.fieldguide.render import Sight, draw_sight, render
-from taxtune.fieldguide.scene import CONDITIONS
-from taxtune.fieldguide.species import all_species, families
+from fieldguide.render import Sight, draw_sight, render
+from fieldguide.scene import CONDITIONS
+from fieldguide.species import all_species, families
 
 
 def _pixels(bird, seed: int, **more) -> np.ndarray:

@@ -4,8 +4,9 @@ import csv
 
 import pytest
 
-from taxtune.fieldguide.silhouettes import SHAPES
-from taxtune.fieldguide.species import TAXONOMY_FILE, all_species, families, orders, taxonomy_rows
+from fieldguide.silhouettes import SHAPES
+from fieldguide.species import all_species, families, orders, taxonomy_rows
+from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.taxonomy import check_taxonomy, read_taxonomy
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fieldguide.phrasing import BASELINE
+from fieldguide.train import Settings, main, train
 from taxtune.errors import TaxtuneError
-from taxtune.fieldguide.phrasing import BASELINE
-from taxtune.fieldguide.train import Settings, main, train
 
 _TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=1500, vocabulary=600, workers=1, threads=1)
 
@@ -18,17 +18,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[
 
 
 def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
-    from taxtune.fieldguide import make_dataset
-    from taxtune.vlm import Answer, Question
-    from taxtune.vlm.local import LocalVLM
+    from fieldguide.draw import make_dataset
+    from taxtune.models import Answer, ModelSettings, Request, make_model
 
     out, _, said = trained
     assert any("listening: step 2/2" in line for line in said)
     images = sorted((make_dataset(tmp_path / "birds", n=2, seed=1, size=64) / "images").iterdir())
-    replies = LocalVLM(str(out), max_new_tokens=3).answer([Question(BASELINE, image, "") for image in images])
+    replies = make_model(f"local:{out}", ModelSettings(max_tokens=3)).answer(
+        [Request(BASELINE, image) for image in images]
+    )
     assert all(isinstance(reply, Answer) for reply in replies)
 
 
+@pytest.mark.heavy
 def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
     out, work, _ = trained
     notes: list[str] = []
@@ -53,7 +55,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("taxtune.fieldguide.train._train", fail)
+    monkeypatch.setattr("fieldguide.train._train", fail)
     with pytest.raises(TaxtuneError, match="No space left"):
         train(tmp_path / "model", _TINY)
     assert list(tmp_path.iterdir()) == []

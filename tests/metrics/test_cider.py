@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from taxtune.answers import AnswerSchema, read_answers
 from taxtune.errors import DataError
 from taxtune.metrics import cider
 from taxtune.metrics.cider import Cider
-from taxtune.metrics.measured import measure_answers, read_answers
+from taxtune.metrics.measured import measure_answers
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.metrics.words import stems, tokens
 
@@ -87,7 +88,7 @@ def test_several_references_are_averaged(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     rows = [{"answer": "seal", "references": ["seal", "walrus", "a seal", "seal"]}, {"answer": "", "reference": "x"}]
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    answers = read_answers(file)
+    answers = read_answers(file, AnswerSchema(reference="reference"))
     scores = measure_answers(measure(), answers)
     # All n-grams stand in one of two documents and weigh the same; the best reference alone would give 1/4.
     assert scores.tolist() == [pytest.approx((1 + 0 + 1 / math.sqrt(2) + 1) / 4 / 4), 0.0]
@@ -187,9 +188,9 @@ def test_texts_of_any_kind(kind: str) -> None:
 
 
 def test_what_is_no_list_of_texts() -> None:
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(DataError, match="as many"):
         measure().scores(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(DataError, match="as many"):
         measure().scores_many(["a"], [["a"], ["b"]])
     with pytest.raises(TypeError, match="not one text"):
         measure().scores_many(["a"], ["ab"])

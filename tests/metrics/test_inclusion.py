@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError, ModelError, TaxtuneError
-from taxtune.llm import LLMSettings, make_llm
 from taxtune.metrics.inclusion import LlamaInclusion
 from taxtune.metrics.judging import Judge
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.models import make_model
+from taxtune.models.api_errors import load_litellm
 from taxtune.studies.judge.human_ratings import RatedAnswer
 from taxtune.studies.judge.study import Rater, score_answers
-from taxtune.vlm.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
 
@@ -27,8 +27,8 @@ def _litellm_is_loaded() -> None:
 def inclusion(
     server: OpenAIServer, tmp_path: Path, *, without_question: bool = False, **settings: Any
 ) -> LlamaInclusion:
-    given = {"api_base": server.api_base, "first_wait": 0.01, "max_retries": 1, **settings}
-    judge = Judge(make_llm("openai/llama", LLMSettings(**given)), cache_dir=tmp_path)
+    given = servers.model_settings(server, task="text-generation", **{"max_retries": 1, **settings})
+    judge = Judge(make_model("openai/llama", given), cache_dir=tmp_path)
     return LlamaInclusion("llama-inclusion:openai/llama", judge, without_question=without_question)
 
 

@@ -290,8 +290,8 @@ def test_targets_in_the_place_of_a_file(birds: Taxonomy) -> None:
     ("text", "message"),
     [
         ("node,number\nAves,1\n", "needs the columns node and count"),
-        ("node,count\nAvis,1\n", r"row 2: 'Avis' is not on the taxonomy. Did you mean 'Aves'"),
-        ("node,count\n,1\n", "row 2: node is empty"),
+        ("node,count\nAvis,1\n", r"row 2: node: 'Avis' is not on the taxonomy. Did you mean 'Aves'"),
+        ("node,count\n,1\n", "row 2: node is missing"),
         ("node,count\nAves,many\n", "row 2: count must be a number of at least 0, not 'many'"),
         ("node,count\nAves,\n", "row 2: count must be a number of at least 0, not ''"),
         ("node,count\nAves,-1\n", "row 2: count must be a number of at least 0, not '-1'"),

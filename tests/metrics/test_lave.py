@@ -9,16 +9,16 @@ import pytest
 import yaml
 
 from taxtune.errors import DataError, ModelError
-from taxtune.llm import LLMSettings, make_llm
 from taxtune.metrics.demonstrations import read_demonstrations
 from taxtune.metrics.judging import Judge
 from taxtune.metrics.lave import Lave, LaveOptions, filter_references, is_yes_no
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.models import make_model
+from taxtune.models.api_errors import load_litellm
 from taxtune.resources import prompts_dir
-from taxtune.vlm.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
-from tests.tiny_models import make_text_checkpoint
+from tests.tiny_models import make_checkpoint
 
 QUESTION = "What bird is it?"
 
@@ -30,8 +30,8 @@ def _litellm_is_loaded() -> None:
 
 def lave(server: OpenAIServer | None, tmp_path: Path, options: LaveOptions | None = None, **settings: Any) -> Lave:
     base = "http://127.0.0.1:9/v1" if server is None else server.api_base
-    given = {"api_base": base, "first_wait": 0.01, "max_retries": 1, "concurrency": 2, **settings}
-    judge = Judge(make_llm("openai/gpt-4o-mini", LLMSettings(**given)), cache_dir=tmp_path)
+    given = servers.model_settings(base, task="text-generation", **{"max_retries": 1, "concurrency": 2, **settings})
+    judge = Judge(make_model("openai/gpt-4o-mini", given), cache_dir=tmp_path)
     return Lave("lave:openai/gpt-4o-mini", judge, options)
 
 
@@ -234,7 +234,7 @@ class TestOwnDemonstrations:
 
 
 def test_from_the_registry_with_a_model_on_this_machine(tmp_path: Path) -> None:
-    folder = make_text_checkpoint("llama", tmp_path)
+    folder = make_checkpoint("llama", tmp_path)
     measure = make_measure(f"lave:local:{folder}", MeasureSettings(device="cpu", cache_dir=tmp_path, batch_size=2))
     assert isinstance(measure, Measure)
     assert measure.needs_questions

@@ -1,104 +1,85 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
-import nltk
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import single_meteor_score
 
-from taxtune.metrics.meteor import IndexedAnswer, Meteor, NoSynonyms, WordNetSynonyms, find_wordnet, meteor
-from taxtune.metrics.registry import MeasureSettings
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.metrics.words import tokens
+from taxtune.wordnet import ENVIRONMENT, find_wordnet
 
-# Synonyms in sets that overlap, an inflected word and a phrase, which METEOR leaves out.
-_SETS = (("car", "automobile", "motor_car"), ("automobile", "machine"), ("cars", "autos"), ("bird", "fowl"))
-_WORDS = ("car", "cars", "automobile", "machine", "autos", "bird", "birds", "fowl", "red", "on")
-
-
-class _FewSynonyms:
-    source = "a few words"
-
-    def synsets(self, word: str) -> list[SimpleNamespace]:
-        return [
-            SimpleNamespace(lemmas=lambda names=names: [SimpleNamespace(name=lambda name=name: name) for name in names])
-            for names in _SETS
-            if word in names
-        ]
+TEXTS = st.lists(
+    st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")), min_size=1, max_size=6
+).map(" ".join)
 
 
-def ours(answer: list[str] | tuple[str, ...], reference: list[str] | tuple[str, ...], synonyms: object) -> float:
-    return meteor(IndexedAnswer.of(answer, synonyms), reference, synonyms)  # type: ignore[arg-type]
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """METEOR without synonyms."""
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    return make_measure("meteor")
 
 
-@settings(max_examples=400, deadline=None)
-@given(
-    st.lists(st.sampled_from(_WORDS), max_size=14),
-    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=6),
-    st.sampled_from([NoSynonyms(), _FewSynonyms()]),
-)
-def test_meteor_is_nltks(answer: list[str], reference: list[str], synonyms: object) -> None:
-    assert ours(answer, reference, synonyms) == single_meteor_score(reference, answer, wordnet=synonyms)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answers=st.lists(TEXTS, min_size=1, max_size=4), references=st.lists(TEXTS, min_size=1, max_size=4))
+def test_the_matrix_leaves_out_no_pair_that_matches(
+    answers: list[str], references: list[str], tiny_wordnet: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENVIRONMENT, str(tiny_wordnet))
+        measure, found = make_measure("meteor"), find_wordnet()
+    assert found is not None
+    table = measure.matrix(answers, references)
+    for row, answer in zip(table, answers, strict=True):
+        for score, reference in zip(row, references, strict=True):
+            assert score == single_meteor_score(reference.split(), answer.split(), wordnet=found.reader)
 
 
-def test_meteor_of_nltks_own_example() -> None:
-    answer = tokens("It is a guide to action which ensures that the military always obeys the commands of the party")
-    reference = tokens("It is a guide to action that ensures that the military will forever heed Party commands")
+def test_meteor_of_nltks_own_example(plain: Measure) -> None:
+    answer = "It is a guide to action which ensures that the military always obeys the commands of the party"
+    reference = "It is a guide to action that ensures that the military will forever heed Party commands"
     # nltk documents 0.6944 with WordNet; no synonym plays a part in it.
-    assert ours(answer, reference, NoSynonyms()) == pytest.approx(0.6944, abs=5e-5)
-    assert ours(("non", "matching", "hypothesis"), ("this", "is", "a", "cat"), NoSynonyms()) == 0
+    assert plain.scores([answer], [reference]) == pytest.approx(0.6944, abs=5e-5)
+    assert plain.scores(["non matching hypothesis"], ["this is a cat"]).tolist() == [0]
+    assert len(tokens(answer)) == 18
 
 
-def test_meteor_by_hand() -> None:
+def test_meteor_by_hand(plain: Measure) -> None:
     # P = 1/2, R = 1/1; F = PR / (0.9 P + 0.1 R) = 0.5 / 0.55; one chunk of one match halves it.
-    assert ours(("gray", "seals"), ("seal",), NoSynonyms()) == pytest.approx(0.5 / 0.55 / 2)
     # All of two words in one chunk: 1 - 0.5 (1/2)^3. A single word never has more than one half.
-    assert ours(("gray", "seal"), ("gray", "seal"), NoSynonyms()) == pytest.approx(1 - 0.5 / 8)
-    assert ours(("seal",), ("seal",), NoSynonyms()) == pytest.approx(0.5)
-
-
-def test_an_answer_that_repeats_itself_is_aligned_as_in_full() -> None:
-    answer = ("a", "red", "car", "and", "a", "red", "automobile", "stands", "by", "the", "bird") * 50
-    for reference in (("red", "car"), ("machine", "red", "red"), ("a", "bird", "and", "cars")):
-        expected = single_meteor_score(reference, answer, wordnet=_FewSynonyms())
-        assert ours(answer, reference, _FewSynonyms()) == expected
-
-
-def test_of_a_repeated_word_the_last_are_aligned() -> None:
-    # nltk aligns from the end: two neighbours, one chunk. The first two would be two chunks.
-    answer, reference = ("car", "x", "car", "car"), ("car", "car")
-    assert ours(answer, reference, NoSynonyms()) == single_meteor_score(reference, answer, wordnet=NoSynonyms())
+    found = plain.scores(["gray seals", "gray seal", "seal"], ["seal", "gray seal", "seal"])
+    assert found == pytest.approx([0.5 / 0.55 / 2, 1 - 0.5 / 8, 0.5])
 
 
 def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nltk.data, "path", [])
-    assert find_wordnet() is None
-    measure = Meteor("meteor", "METEOR", MeasureSettings(), None)
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    measure = make_measure("meteor")
     assert "without synonyms" in measure.notes[0]
     assert measure.identity()["synonyms"] == "none"
     assert measure.scores(["an automobile"], ["car"]).tolist() == [0.0]
 
 
-def test_with_wordnet_in_nltks_folder_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nltk.data, "path", [str(tiny_wordnet)])
-    found = find_wordnet()
-    assert isinstance(found, WordNetSynonyms)
-    measure = Meteor("meteor", "METEOR", MeasureSettings(), found)
+def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(tiny_wordnet))
+    measure = make_measure("meteor")
     assert measure.notes == ()
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
     assert measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3).tolist() == [0.5, 0.0, 0.0]
-    assert single_meteor_score(["motorcar"], ["cars"], wordnet=found) == 0.5
+    found = find_wordnet()
+    assert found is not None
+    assert single_meteor_score(["motorcar"], ["cars"], wordnet=found.reader) == 0.5
     table = measure.matrix(["cars", "red"], ["motorcar", "red", "bird"])
     assert table.tolist() == [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0]]
 
 
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path) -> Path:
-    """A data folder of nltk with a WordNet of one noun, in the format of the WordNet database files."""
+    """A folder with a WordNet of one noun, in the format of the WordNet database files."""
     folder = tmp_path / "corpora" / "wordnet"
     folder.mkdir(parents=True)
     licence = "  1 WordNet 3.0 Copyright of a test.\n"
@@ -120,4 +101,4 @@ def tiny_wordnet(tmp_path: Path) -> Path:
         files[f"{name}.exc"] = ""
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    return folder

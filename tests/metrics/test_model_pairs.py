@@ -8,16 +8,18 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
-from taxtune.metrics.registry import FloatArray, Measure, MeasureSettings
+from taxtune.metrics.registry import MEASURES, FloatArray, Measure, MeasureSettings
 
 
 class Lengths(ModelMeasure):
+    kind = MEASURES["sentence"]
+
     """Scores a pair by the lengths of its texts, and remembers what it was asked."""
 
     block = 3
 
     def __init__(self, settings: MeasureSettings) -> None:
-        super().__init__("lengths", "Lengths", settings)
+        super().__init__("lengths", settings)
         self.asked: list[list[Pair]] = []
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:

@@ -1,55 +1,49 @@
 from __future__ import annotations
 
-import importlib
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from taxtune.errors import DataError, ModelError
+from taxtune.cli.app import app
+from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.metrics import base
-from taxtune.metrics.registry import MEASURES, Measure, MeasureSettings, PairwiseMeasure, make_measure, split_spec
-
-
-@pytest.mark.parametrize("kind", MEASURES)
-def test_every_factory_is_there(kind: str) -> None:
-    module, _, function = MEASURES[kind].factory.partition(":")
-    assert callable(getattr(importlib.import_module(module), function))
+from taxtune.metrics.registry import (
+    MEASURES,
+    Measure,
+    MeasureKind,
+    MeasureSettings,
+    PairwiseMeasure,
+    make_measure,
+    measure,
+    split_spec,
+)
 
 
 @pytest.mark.parametrize("kind", [name for name, kind in MEASURES.items() if kind.default_model is None])
 def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
-    measure = make_measure(kind)
-    assert isinstance(measure, Measure)
-    assert measure.name == kind
-    assert measure.label == MEASURES[kind].label
-    scores = measure.scores(["a red bird", "bird", ""], ["bird", "bird", "red tree"])
+    made = make_measure(kind)
+    assert isinstance(made, Measure)
+    assert made.name == kind
+    assert made.label == MEASURES[kind].label
+    scores = made.scores(["a red bird", "bird", ""], ["bird", "bird", "red tree"])
     assert scores.shape == (3,)
     assert scores.dtype == np.float64
     assert (scores >= 0).all()
     assert (scores <= 1 + 1e-9).all()
     assert scores[1] == scores.max()
     assert scores[2] == 0  # an answer that says nothing has nothing of the reference
-    table = measure.matrix(["a red bird", ""], ["bird", "tree"])
+    table = made.matrix(["a red bird", ""], ["bird", "tree"])
     assert table.shape == (2, 2)
-    assert table[0] == pytest.approx(measure.scores(["a red bird"] * 2, ["bird", "tree"]))
-    assert measure.scores([], []).shape == (0,)
-    assert measure.identity()["measure"] == kind
-
-
-@pytest.mark.parametrize("kind", MEASURES)
-def test_what_a_kind_is_said_to_need_is_what_its_measure_asks_for(kind: str) -> None:
-    entry = MEASURES[kind]
-    module = importlib.import_module(entry.factory.partition(":")[0])
-    classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-    asked = {
-        "image": any(getattr(one, "needs_images", False) is True for one in classes) and kind != "clip-t2t",
-        "question": any(getattr(one, "needs_questions", False) is True for one in classes),
-    }
-    assert set(entry.needs) == {name for name, needed in asked.items() if needed}
+    assert table[0] == pytest.approx(made.scores(["a red bird"] * 2, ["bird", "tree"]))
+    assert made.scores([], []).shape == (0,)
+    assert made.identity()["measure"] == kind
 
 
 def test_specifications() -> None:
@@ -85,8 +79,130 @@ def test_a_matrix_is_every_pair_even_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     assert table.tolist() == [[len(a) + 100 * n for n in (1, 2, 3)] for a in ("a", "bb", "ccc", "dddd", "e")]
 
 
-def test_the_registry_imports_light() -> None:
+def test_listing_the_measures_imports_light() -> None:
     heavy = {"torch", "transformers", "nltk", "rouge_score", "spacy", "scipy", "sklearn", "open_clip", "litellm"}
-    code = f"import sys, taxtune.metrics.registry\nprint(sorted(set(sys.modules) & {heavy!r}))"
+    code = (
+        "import sys\nfrom taxtune.metrics.registry import MEASURES\n"
+        "text = [name for name in sys.modules if name == 'taxtune.metrics.text']\n"
+        "assert not text and [kind.kind for kind in MEASURES.values()] == list(MEASURES)\n"
+        f"print(sorted(set(sys.modules) & {heavy!r}))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# -- measures of the user's own ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> MutableMapping[str, MeasureKind]:
+    """The registry, which forgets after the test what is registered in it."""
+    monkeypatch.setattr(MEASURES, "_kinds", dict(MEASURES))
+    return MEASURES
+
+
+def longer(answer: str, reference: str) -> float:
+    """How much longer the answer is."""
+    return len(answer) - len(reference)
+
+
+def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, MeasureKind]) -> None:
+    assert measure("longer", label="Longer", source="here")(longer) is longer
+    assert (own["longer"].label, own["longer"].summary) == ("Longer", "How much longer the answer is.")
+    assert list(own)[-1] == "longer"
+    told: list[tuple[int, int]] = []
+    made = make_measure("longer", MeasureSettings(on_progress=lambda *done: told.append(done)))
+    assert made.scores(["abc", "abc", ""], ["a", "a", "b"]).tolist() == [2, 2, -1]
+    assert told == [(1, 2), (2, 2)], "equal pairs are scored once"
+    assert made.matrix(["abc", "a"], ["a", "ab"]).tolist() == [[2, 1], [0, -1]]
+    assert made.identity() == {"measure": "longer", "function": f"{__name__}.longer"}
+    # Without a name of its own, too.
+    assert make_measure(longer).scores(["abc"], ["a"]).tolist() == [2]
+    assert make_measure(made) is made
+
+
+def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> None:
+    @measure("asked", batched=True, needs=("question",))
+    def asked(answers: list[str], references: list[str], questions: list[str]) -> list[float | None]:
+        return [None if not a else len(q) for a, q in zip(answers, questions, strict=True)]
+
+    made = make_measure("asked")
+    assert made.needs_questions
+    found = made.scores(["a", "", "a"], ["x", "y", "x"], questions=["What?", "", "Why?"])
+    np.testing.assert_array_equal(found, [5, np.nan, 4])
+    assert made.scores([], [], questions=[]).shape == (0,)
+    with pytest.raises(DataError, match="asked needs the question of every answer"):
+        made.scores(["a"], ["x"])
+
+
+def test_a_class_is_made_with_or_without_a_constructor(own: MutableMapping[str, MeasureKind]) -> None:
+    measure("bare", label="Bare", needs=("question",))(type("Bare", (Lengths,), {}))
+    made = make_measure("bare")
+    assert (made.name, made.label, made.needs_questions, made.needs_images) == ("bare", "Bare", True, False)
+    assert made.scores(["ab"], ["c"]).tolist() == [102]
+
+    @measure("with-model", default_model="small")
+    class WithModel(Lengths):
+        def __init__(self, model: str, settings: MeasureSettings) -> None:
+            super().__init__(f"with-model:{model}")
+            self.batch_size = settings.batch_size
+
+    assert make_measure("with-model").name == "with-model:small"
+    large = make_measure("with-model:large", MeasureSettings(batch_size=3))
+    assert (large.name, large.label, large.batch_size) == ("with-model:large", "with-model", 3)  # type: ignore[attr-defined]
+
+
+def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, MeasureKind], tmp_path: Path) -> None:
+    measure("longer")(longer)
+    file = tmp_path / "answers.csv"
+    file.write_text("answer,reference\nabc,a\nb,b\n")
+    done = CliRunner().invoke(app, ["measure", str(file), "-m", "longer", "--json"])
+    assert json.loads(done.stdout)["tables"]["measures"][0]["mean"] == 1
+    assert "longer" in CliRunner().invoke(app, ["measure", "--list"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "batched", "said"),
+    [
+        (lambda a, b: "good", False, r"other than a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
+        (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
+        (lambda a, b: [True], False, r"finite number.*\[True\]"),
+        (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),
+    ],
+)
+def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
+    made = base.FunctionMeasure("own", "Own", given, MeasureSettings(), batched=batched)
+    with pytest.raises(TaxtuneError, match=f"The measure own returned .*{said}"):
+        made.scores(["an answer"], ["a reference"])
+
+
+def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
+    for name, said in (("rouge-1", "of this name"), ("a:b", "without a colon"), ("", "without a colon")):
+        with pytest.raises(TaxtuneError, match=said):
+            measure(name)(longer)
+    measure("longer")(longer)
+    measure("longer", label="once more")(longer)  # as when a cell of a notebook is run again
+    assert own["longer"].label == "once more"
+    with pytest.raises(DataError, match="Did you mean 'longer'"):
+        make_measure("langer")
+
+
+def test_other_packages_add_measures_by_entry_points(
+    own: MutableMapping[str, MeasureKind], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_measures.py").write_text(
+        "import taxtune.metrics.registry as registry\n"
+        "def plain(answer, reference):\n    return 0.25\n"
+        "@registry.measure('theirs', label='Theirs')\n"
+        "def decorated(answer, reference):\n    return 0.5\n"
+    )
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[taxtune.measures]\ntheirs = their_measures:decorated\nplain = their_measures:plain\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert {"theirs", "plain"} <= set(own)
+    assert make_measure("theirs").label == "Theirs"
+    assert make_measure("plain").scores(["a"], ["b"]).tolist() == [0.25]

@@ -9,7 +9,7 @@ import pytest
 
 from taxtune.encoders import FloatMatrix
 from taxtune.errors import ModelError
-from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.registry import MEASURES, MeasureSettings, make_measure
 from taxtune.metrics.semantic import CosineMeasure, SentenceMeasure
 from tests.tiny_text_models import make_sentence_model
 
@@ -107,10 +107,14 @@ class FixedEncoder:
         return self.texts(texts)
 
 
+class Fixed(CosineMeasure):
+    kind = MEASURES["sentence"]
+
+
 def test_the_range_and_vectors_that_are_none(tmp_path: Path) -> None:
     encoder, told = FixedEncoder(), []
     settings = MeasureSettings("cpu", 2, tmp_path, on_progress=lambda done, total: told.append((done, total)))
-    measure = CosineMeasure("fixed", "F", encoder, settings)
+    measure = Fixed("model", encoder, settings)
     answers = ["east", "east", "east", "zero", "broken"]
     references = ["east", "west", "north", "east", "east"]
     np.testing.assert_array_equal(measure.scores(answers, references), [1, -1, 0, np.nan, np.nan])

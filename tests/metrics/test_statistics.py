@@ -4,19 +4,31 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
-from taxtune.metrics import METRICS, bootstrap_scores, paired_bootstrap, score
-from taxtune.metrics.information import information_scores, leaf_information
-from taxtune.metrics.statistics import (
+from taxtune.metrics import (
     INFORMATION_METRICS,
-    bootstrap_information,
-    bootstrap_ratios,
-    paired_information,
+    METRICS,
+    Interval,
+    PairedDifference,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    information_sample,
+    information_scores,
+    leaf_information,
+    paired_bootstrap,
+    score,
 )
+from taxtune.metrics.statistics import resample
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
+
+
+def pair(tree: Taxonomy, a: ArrayLike, b: ArrayLike, target: ArrayLike) -> tuple[Sample, Sample]:
+    return hierarchical_sample(tree, a, target), hierarchical_sample(tree, b, target)
 
 
 def row_bootstrap(tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -35,7 +47,7 @@ def row_bootstrap(tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, res
 def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
     tree, (predicted, target) = case
     scores = score(tree, predicted, target).as_dict()
-    intervals = bootstrap_scores(tree, predicted, target, resamples=50)
+    intervals = bootstrap(hierarchical_sample(tree, predicted, target), resamples=50)
     assert tuple(intervals) == METRICS
     for name, interval in intervals.items():
         assert interval.estimate == pytest.approx(scores[name])
@@ -54,11 +66,15 @@ def test_answers_off_the_tree_are_scored_and_resampled_as_such(case: Case, data:
     wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
     places = np.array([wider.resolve(list(tree.path(i))) for i in range(len(tree))])
     nowhere = wider.resolve(["root", "what the tree lacks"])
-    said = [np.where(off, nowhere, places[nodes]) for nodes, off in ((a, off_a), (b, off_b))]
-    intervals = bootstrap_scores(tree, a, target, off_tree=off_a, resamples=50)
-    assert intervals == bootstrap_scores(wider, said[0], places[target], resamples=50)
-    paired = paired_bootstrap(tree, a, b, target, off_tree_a=off_a, off_tree_b=off_b, resamples=50)
-    assert paired == paired_bootstrap(wider, *said, places[target], resamples=50)
+    samples = tuple(hierarchical_sample(tree, nodes, target, off_tree=off) for nodes, off in ((a, off_a), (b, off_b)))
+    wide = tuple(
+        hierarchical_sample(wider, np.where(off, nowhere, places[nodes]), places[target])
+        for nodes, off in ((a, off_a), (b, off_b))
+    )
+    intervals = bootstrap(samples[0], resamples=50)
+    assert intervals == bootstrap(wide[0], resamples=50)
+    paired = paired_bootstrap(samples, resamples=50)
+    assert paired == paired_bootstrap(wide, resamples=50)
     for name in METRICS:
         assert intervals[name].estimate == pytest.approx(scores[0][name])
         assert paired[name].difference == pytest.approx(scores[0][name] - scores[1][name])
@@ -69,7 +85,7 @@ def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
     predicted, target = rng.integers(0, len(birds), (2, 60))
     plain = row_bootstrap(birds, predicted, target, 3000, seed=1)
     low, high = np.quantile(plain, [0.025, 0.975], axis=0)
-    for i, interval in enumerate(bootstrap_scores(birds, predicted, target, resamples=20_000).values()):
+    for i, interval in enumerate(bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000).values()):
         spread = plain[:, i].std()
         assert interval.low == pytest.approx(low[i], abs=0.2 * spread)
         assert interval.high == pytest.approx(high[i], abs=0.2 * spread)
@@ -82,7 +98,7 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
     plain = row_bootstrap(birds, a, target, 3000, seed=1) - row_bootstrap(birds, b, target, 3000, seed=1)
     low, high = np.quantile(plain, [0.025, 0.975], axis=0)
     scores_a, scores_b = score(birds, a, target).as_dict(), score(birds, b, target).as_dict()
-    for i, (name, difference) in enumerate(paired_bootstrap(birds, a, b, target, resamples=20_000).items()):
+    for i, (name, difference) in enumerate(paired_bootstrap(pair(birds, a, b, target), resamples=20_000).items()):
         spread = plain[:, i].std()
         assert difference.difference == pytest.approx(scores_a[name] - scores_b[name])
         assert difference.low == pytest.approx(low[i], abs=0.2 * spread)
@@ -94,17 +110,20 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
 def test_the_seed_decides_and_the_order_of_the_rows_does_not(birds: Taxonomy) -> None:
     rng = np.random.default_rng(1)
     predicted, target = rng.integers(0, len(birds), (2, 40))
-    first = bootstrap_scores(birds, predicted, target, seed=7)
-    assert first == bootstrap_scores(birds, predicted, target, seed=7)
-    assert first == bootstrap_scores(birds, predicted[::-1], target[::-1], seed=7)
-    assert first != bootstrap_scores(birds, predicted, target, seed=8)
+    first = bootstrap(hierarchical_sample(birds, predicted, target), seed=7)
+    assert first == bootstrap(hierarchical_sample(birds, predicted, target), seed=7)
+    assert first == bootstrap(hierarchical_sample(birds, predicted[::-1], target[::-1]), seed=7)
+    assert first != bootstrap(hierarchical_sample(birds, predicted, target), seed=8)
 
 
 @settings(max_examples=40)
 @given(tree_and_nodes(rows=3))
 def test_swapping_the_two_sets_turns_the_difference_round(case: Case) -> None:
     tree, (a, b, target) = case
-    forth, back = paired_bootstrap(tree, a, b, target, resamples=50), paired_bootstrap(tree, b, a, target, resamples=50)
+    forth, back = (
+        paired_bootstrap(pair(tree, a, b, target), resamples=50),
+        paired_bootstrap(pair(tree, b, a, target), resamples=50),
+    )
     for name in METRICS:
         assert forth[name].difference == pytest.approx(-back[name].difference, abs=1e-12)
         assert 0 < forth[name].p_value <= 1
@@ -113,25 +132,25 @@ def test_swapping_the_two_sets_turns_the_difference_round(case: Case) -> None:
 @given(tree_and_nodes(rows=2))
 def test_a_set_does_not_differ_from_itself(case: Case) -> None:
     tree, (a, target) = case
-    for difference in paired_bootstrap(tree, a, a, target, resamples=20).values():
+    for difference in paired_bootstrap(pair(tree, a, a, target), resamples=20).values():
         assert (difference.difference, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
 
 
 def test_a_clear_difference_is_significant_and_one_example_is_not(birds: Taxonomy) -> None:
-    many = paired_bootstrap(birds, [4] * 40, [0] * 40, [4] * 40, resamples=999)
+    many = paired_bootstrap(pair(birds, [4] * 40, [0] * 40, [4] * 40), resamples=999)
     assert many["hr"].difference == pytest.approx(0.8)
     assert many["hr"].p_value == pytest.approx(2 / 1000)
     assert many["hp"].p_value == 1  # the root is right too
-    one = paired_bootstrap(birds, [4], [0], [4], resamples=999)
+    one = paired_bootstrap(pair(birds, [4], [0], [4]), resamples=999)
     assert one["hr"].difference == pytest.approx(0.8)
     assert one["hr"].p_value == 1
-    five = paired_bootstrap(birds, [4] * 50, [0] * 5 + [4] * 45, [4] * 50, resamples=9999)
+    five = paired_bootstrap(pair(birds, [4] * 50, [0] * 5 + [4] * 45, [4] * 50), resamples=9999)
     assert five["hr"].p_value >= 2**-4  # five examples differ: a sign test could not go below
 
 
 def test_one_example_and_constant_data(birds: Taxonomy) -> None:
     for predicted, target in (([1], [4]), ([1] * 9, [4] * 9)):
-        for interval in bootstrap_scores(birds, predicted, target, resamples=100).values():
+        for interval in bootstrap(hierarchical_sample(birds, predicted, target), resamples=100).values():
             assert interval.low == pytest.approx(interval.estimate)
             assert interval.high == pytest.approx(interval.estimate)
 
@@ -139,17 +158,17 @@ def test_one_example_and_constant_data(birds: Taxonomy) -> None:
 def test_wider_confidence_gives_wider_intervals(birds: Taxonomy) -> None:
     rng = np.random.default_rng(2)
     predicted, target = rng.integers(0, len(birds), (2, 40))
-    narrow = bootstrap_scores(birds, predicted, target, confidence=0.5)["hp"]
-    wide = bootstrap_scores(birds, predicted, target, confidence=0.99)["hp"]
+    narrow = bootstrap(hierarchical_sample(birds, predicted, target), confidence=0.5)["hp"]
+    wide = bootstrap(hierarchical_sample(birds, predicted, target), confidence=0.99)["hp"]
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
 def test_the_chunks_do_not_show(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     predicted, target = rng.integers(0, len(birds), (2, 40))
-    whole = bootstrap_scores(birds, predicted, target, resamples=101)
-    monkeypatch.setattr("taxtune.metrics.statistics._CHUNK", 30)
-    parts = bootstrap_scores(birds, predicted, target, resamples=101)
+    whole = bootstrap(hierarchical_sample(birds, predicted, target), resamples=101)
+    monkeypatch.setattr("taxtune.metrics.statistics._BLOCK", 30)
+    parts = bootstrap(hierarchical_sample(birds, predicted, target), resamples=101)
     for name in METRICS:
         assert parts[name].low == pytest.approx(whole[name].low)
         assert parts[name].high == pytest.approx(whole[name].high)
@@ -159,16 +178,16 @@ def test_the_chunks_do_not_show(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
     ("predicted", "settings", "message"),
     [
         ([], {}, "no examples"),
-        ([1], {"resamples": 0}, "at least 1"),
+        ([1], {"resamples": -1}, "at least [01], not -1"),
         ([1], {"confidence": 1.0}, "between 0 and 1"),
         ([-1], {}, "no node"),
     ],
 )
 def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        bootstrap_scores(birds, predicted, predicted, **settings)
+        bootstrap(hierarchical_sample(birds, predicted, predicted), **settings)
     with pytest.raises(ValueError, match=message):
-        paired_bootstrap(birds, predicted, predicted, predicted, **settings)
+        paired_bootstrap(pair(birds, predicted, predicted, predicted), **settings)
 
 
 @settings(max_examples=40)
@@ -181,8 +200,10 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
         information_scores(information, nodes, target, off_tree=off).as_dict()
         for nodes, off in ((a, off_a), (b, off_b))
     ]
-    intervals = bootstrap_information(information, a, target, off_tree=off_a, resamples=50)
-    paired = paired_information(information, a, b, target, off_tree_a=off_a, off_tree_b=off_b, resamples=50)
+    pair = tuple(
+        information_sample(information, nodes, target, off_tree=off) for nodes, off in ((a, off_a), (b, off_b))
+    )
+    intervals, paired = bootstrap(pair[0], resamples=50), paired_bootstrap(pair, resamples=50)
     assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
     for name in INFORMATION_METRICS:
         assert intervals[name].estimate == pytest.approx(scores[0][name])
@@ -195,7 +216,7 @@ def test_intervals_of_information_agree_with_drawing_rows(birds: Taxonomy) -> No
     rng = np.random.default_rng(6)
     predicted, target = rng.integers(0, 9, (2, 100))
     information = leaf_information(birds)
-    intervals = bootstrap_information(information, predicted, target, resamples=4000)
+    intervals = bootstrap(information_sample(information, predicted, target), resamples=4000)
     drawn = []
     for _ in range(2000):
         rows = rng.integers(0, 100, 100)
@@ -207,13 +228,81 @@ def test_intervals_of_information_agree_with_drawing_rows(birds: Taxonomy) -> No
 
 
 def test_quotients_of_sums() -> None:
-    parts, wholes = np.array([[1, 0], [0, 0], [2, 0]]), np.array([[1, 0], [1, 0], [2, 0]])
-    found, none = bootstrap_ratios(parts, wholes, resamples=500)
-    assert none is None
-    assert found is not None
-    assert found.estimate == 0.75
-    assert (found.low, found.high) == (0, 1)
-    with pytest.raises(ValueError, match="both must be"):
-        bootstrap_ratios(parts, wholes[:2])
+    parts = {"a": np.array([1.0, 0, 2]), "b": np.zeros(3)}
+    wholes = {"a": np.array([1.0, 1, 2]), "b": np.zeros(3)}
+    found = bootstrap(Sample(parts, wholes, keys=(*parts.values(), *wholes.values())), resamples=500)
+    assert found["a"] == Interval(0.75, 0, 1)
+    assert np.isnan([found["b"].estimate, found["b"].low, found["b"].high]).all()
+    changed = Sample(parts, wholes | {"a": np.array([1.0, 1, 4])})
+    different = paired_bootstrap((Sample(parts, wholes), changed))["a"]
+    assert different.difference == 0.75 - 0.5
+
+
+def test_means_with_their_intervals() -> None:
+    values = np.array([0.0, 0.5, 1.0, 1.0] * 10)
+    draws = np.random.default_rng(0).choice(values, size=(4000, 40)).mean(axis=1)
+    for sample in (Sample.mean("rating", values), Sample({"rating": values})):
+        found = bootstrap(sample, seed=1)["rating"]
+        assert found.estimate == pytest.approx(0.625)
+        assert (found.low, found.high) == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.02)
+
+    def paired(a: ArrayLike, b: ArrayLike) -> PairedDifference:
+        return paired_bootstrap((Sample.mean("rating", a), Sample.mean("rating", b)))["rating"]
+
+    assert paired(values, values) == PairedDifference(0, 0, 0, 1)
+    better = paired(values, values - 0.5)
+    assert better.difference == pytest.approx(0.5)
+    assert better.p_value == pytest.approx(2 / 10_001)
+    assert paired([1.0, 0.0], [0.0, 0.0]).p_value == 1, "one example that differs proves nothing"
     with pytest.raises(ValueError, match="no examples"):
-        bootstrap_ratios(np.zeros((0, 1)), np.zeros((0, 1)))
+        bootstrap(Sample.mean("rating", []))
+
+
+def test_what_is_unscored_is_left_out_of_a_mean() -> None:
+    values = np.array([1.0, 0.0, np.nan, 1.0] * 25)
+    columns = {"a": values, "none": np.full(100, np.nan)}
+    found = bootstrap(Sample(columns), resamples=200, seed=1)
+    assert found["a"].estimate == pytest.approx(2 / 3)
+    assert found["a"].low < 2 / 3 < found["a"].high
+    assert np.isnan([found["none"].estimate, found["none"].low]).all()
+    assert found["a"] == bootstrap(Sample({"a": values}), resamples=200, seed=1)["a"]
+    without = bootstrap(Sample({"a": values}), resamples=0)["a"]
+    assert without.estimate == found["a"].estimate
+    assert np.isnan([without.low, without.high]).all()
+
+
+def test_what_no_resample_holds_has_no_interval() -> None:
+    rare = np.array([1.0, np.nan, np.nan, np.nan])
+    ends = [bootstrap(Sample({"rare": rare}), resamples=1, seed=seed)["rare"] for seed in range(6)]
+    assert {found.estimate for found in ends} == {1}
+    assert {str(found.low) for found in ends} == {"1.0", "nan"}
+
+
+@pytest.mark.parametrize(("p_value", "significant"), [(0.06, False), (0.05, False), (0.049, True)])
+def test_the_p_value_decides_and_not_the_interval(p_value: float, significant: bool) -> None:
+    assert PairedDifference(0.1, 0.01, 0.2, p_value).significant is significant
+    assert (-PairedDifference(0.1, 0.0, 0.2, p_value)) == PairedDifference(-0.1, -0.2, 0.0, p_value)
+
+
+def test_any_statistic_of_the_draws_is_resampled() -> None:
+    told: list[int] = []
+    median = resample(
+        lambda counts: np.array([np.median(np.repeat(np.arange(7.0), row.astype(int))) for row in counts]),
+        7,
+        resamples=50,
+        seed=2,
+        on_progress=told.append,
+    )
+    drawn = np.random.default_rng(2).integers(7, size=(50, 7))
+    assert median.tolist() == np.median(drawn, axis=1).tolist()
+    assert sum(told) == 50
+    counts = resample(lambda counts: counts, np.array([5, 2]), resamples=2000, seed=0)
+    assert (counts.sum(axis=1) == 7).all()
+    assert counts.mean(axis=0) == pytest.approx([5, 2], abs=0.1)
+
+
+def test_samples_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 examples of a cannot be paired with 3 examples of a"):
+        paired_bootstrap((Sample.mean("a", [1, 2]), Sample.mean("a", [1, 2, 3])))
+    with pytest.raises(ValueError, match="no examples"):
+        resample(lambda counts: counts, 0, resamples=1, seed=0)

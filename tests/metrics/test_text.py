@@ -185,7 +185,7 @@ def test_nothing_compares_with_nothing(measures: dict[str, Measure]) -> None:
 
 def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[str, Measure]) -> None:
     for measure in measures.values():
-        with pytest.raises(ValueError, match="as many"):
+        with pytest.raises(DataError, match="as many"):
             measure.scores(["a", "b"], ["a"])
         with pytest.raises(TypeError, match="leave out what is missing"):
             measure.scores([None], ["a"])  # type: ignore[list-item]
@@ -199,8 +199,10 @@ def test_an_answer_of_a_megabyte_is_scored_like_any_other(measures: dict[str, Me
         f"common {colour} {animal}" for colour in ("red", "grey", "blue") for animal in ("fox", "seal", "owl")
     ]
     for name, measure in measures.items():
-        table = measure.matrix([long, "red fox"], references)
-        pairs = measure.scores([long] * len(references), references)
+        # nltk's METEOR takes a second for each pair that shares a word.
+        some = references[:1] if name == "meteor" else references
+        table = measure.matrix([long, "red fox"], some)
+        pairs = measure.scores([long] * len(some), some)
         np.testing.assert_allclose(table[0], pairs, atol=1e-12, err_msg=name)
     assert one(measures["text-inclusion"], long, "arctic seal") == 1
     assert one(measures["contained"], "can't " * 200_000, "can") == 0
@@ -211,7 +213,7 @@ def test_ten_thousand_identical_answers_are_compared_once() -> None:
     seen: list[tuple[int, int]] = []
     rouge = make_measure("rouge-1", MeasureSettings(on_progress=lambda done, total: seen.append((done, total))))
     assert rouge.scores(["a gray seal"] * 10_001, ["seals"] * 10_001).tolist() == [1.0] * 10_001
-    assert seen == [(10_000, 10_001), (10_001, 10_001)]
+    assert seen == [(0, 10_001), (10_001, 10_001)]
     assert rouge.matrix(["a gray seal"] * 10_000, ["seals", "fox"]).mean(axis=0).tolist() == [1.0, 0.0]
 
 

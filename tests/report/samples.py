@@ -9,6 +9,7 @@ from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.records import (
     ComparisonResult,
+    Difference,
     ExampleRow,
     HeldoutResult,
     IterationRecord,
@@ -161,7 +162,9 @@ def tune(
             heldout("baseline", BASELINE, 0.871, 0.738, 0.47, seed=1),
             heldout("winner", winner.template or "", *final, seed=2),
         ),
-        differences=differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47),
+        differences=(
+            Difference("winner", "baseline", differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47)),
+        ),
         folder=folder,
         where={
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
@@ -215,11 +218,11 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
             heldout("hp", runs[0].heldout[1].template, 0.962, 0.633, 0.31, seed=2),
             heldout("accuracy", runs[1].heldout[1].template, 0.847, 0.781, 0.535, seed=3),
         ),
-        differences={
-            "hp - baseline": differences(0.091, -0.105, -0.16),
-            "accuracy - baseline": differences(-0.024, 0.043, 0.065),
-            "accuracy - hp": differences(-0.115, 0.148, 0.225),
-        },
+        differences=(
+            Difference("hp", "baseline", differences(0.091, -0.105, -0.16)),
+            Difference("accuracy", "baseline", differences(-0.024, 0.043, 0.065)),
+            Difference("accuracy", "hp", differences(-0.115, 0.148, 0.225)),
+        ),
         folder=folder,
         where=dict(runs[0].where),
     )

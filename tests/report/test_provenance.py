@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,13 @@ from PIL import Image
 
 from taxtune.recipe import load_recipe
 from taxtune.report import write_report
-from taxtune.report.provenance import describe
-from taxtune.tuning.session import Session
+from taxtune.tuning.files import describe
+from taxtune.tuning.from_recipe import Parts
 from tests.report import samples
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
     monkeypatch.setenv("SOME_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
@@ -35,25 +36,27 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    return Session(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+    return Parts(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
 
 
-def test_it_names_model_data_and_software_and_no_secret(session: Session) -> None:
-    found = describe(samples.comparison(2), session)
+def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
+    command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
+    records = [record for run in samples.comparison(2).runs for record in run.iterations]
+    found = describe(session.experiment(), records, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
     assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
     assert found.facts["Data"]["domain"] == "bird"
     assert found.facts["Effort"]["from the answer store"] == "30"
     assert "numpy" in found.facts["Software"]
-    assert found.command == "taxtune compare recipe.yaml --objective hp --objective accuracy"
+    assert found.command == command
     assert len(found.images) == 6
     everything = str(found)
     assert "password" not in everything
     assert "the-secret-key" not in everything
 
 
-def test_the_recipe_can_be_read_back(session: Session, tmp_path: Path) -> None:
-    found = describe(samples.tune(n=1), session)
+def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
+    found = describe(session.experiment(), samples.tune(n=1).iterations, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")
@@ -62,8 +65,9 @@ def test_the_recipe_can_be_read_back(session: Session, tmp_path: Path) -> None:
     assert again.proposer == session.recipe.proposer
 
 
-def test_the_report_shows_it(session: Session, tmp_path: Path) -> None:
-    page = write_report(samples.tune(n=1), tmp_path / "out", session).read_text(encoding="utf-8")
+def test_the_report_shows_it(session: Parts, tmp_path: Path) -> None:
+    found = describe(session.experiment(), samples.tune(n=1).iterations, "taxtune tune recipe.yaml")
+    page = write_report(replace(samples.tune(n=1), provenance=found), tmp_path / "out").read_text(encoding="utf-8")
     assert "openai/some-model" in page
     assert "taxtune tune recipe.yaml" in page
     assert "password" not in page

@@ -36,9 +36,10 @@ def test_headline_says_what_was_found_with_intervals() -> None:
         (PairedDifference(0.0, 0.0, 0.0, 1.0), "no clear difference"),
         (PairedDifference(-0.05, -0.08, -0.02, 0.001), "lowered hierarchical precision"),
         (PairedDifference(0.05, 0.02, 0.08, 0.001), "raised hierarchical precision"),
+        (PairedDifference(0.05, 0.01, 0.08, 0.06), "no clear difference"),
     ],
 )
-def test_headline_claims_nothing_that_the_interval_does_not_show(difference: PairedDifference, words: str) -> None:
+def test_headline_claims_nothing_that_the_p_value_does_not_show(difference: PairedDifference, words: str) -> None:
     result = replace(samples.tune(n=3), differences={"hp": difference})
     assert words in wording.headline(result)
 

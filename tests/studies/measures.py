@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.registry import MeasureKind, MeasureSettings, PairwiseMeasure
 
-KIND = MeasureKind("words", "Words", "share of the reference's words in the answer", "made up", f"{__name__}:make")
 #: An answer that holds this word is left unscored.
 UNSCORED = "unscorable"
 
@@ -41,3 +40,6 @@ class Words(PairwiseMeasure):
 
 def make(model: str | None, settings: MeasureSettings) -> Words:
     return Words("words", "Words")
+
+
+KIND = MeasureKind("words", "Words", "share of the reference's words in the answer", "made up", make)

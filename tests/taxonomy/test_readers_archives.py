@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.taxonomy.graph import build_tree
+from taxtune.taxonomy.graph import assemble
 from taxtune.taxonomy.readers.usages import UsageCollector
 
 URL = "https://www.inaturalist.org/taxa/"
@@ -428,7 +428,7 @@ def test_a_checklist_keeps_exactly_the_taxa_that_lead_to_a_top(parents: list[int
     order = data.draw(st.permutations(range(n)))
     for i in order:
         collector.taxon(i + 2, f"t{i}", "" if parents[i] == -1 else f"t{parents[i]}", data.draw(st.sampled_from("ab")))
-    tree, defects = build_tree(collector.finish())
+    tree, defects = assemble(collector.finish())
 
     def top(i: int) -> str:
         seen: set[int] = set()

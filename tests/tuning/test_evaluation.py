@@ -8,10 +8,10 @@ from PIL import Image
 
 from taxtune.mapping import Mapper
 from taxtune.mapping.similarity import FloatMatrix
+from taxtune.models import Answer
 from taxtune.tuning import evaluation
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.vlm import Answer
-from tests.tuning.toy import COLOURS, ToyVLM, make_session
+from tests.tuning.toy import COLOURS, ToyVLM, make_parts
 
 
 class BySight:
@@ -48,7 +48,7 @@ class Mumbler(ToyVLM):
 
 def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(evaluation, "_IMAGES_AT_ONCE", 3)
-    session = make_session(tmp_path / "in", tmp_path / "out", Mumbler())
+    session = make_parts(tmp_path / "in", tmp_path / "out", Mumbler())
     splits = session.splits
     clear = [e for e in (*splits.tuning, *splits.heldout) if e.image.stem.endswith(("0", "1"))][:8]
     similarity = BySight()
@@ -57,7 +57,7 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: 
         session.vlm,
         Mapper(session.taxonomy, similarity),
         store=None,
-        variables=session.variables,
+        variables=session.experiment().variables,
         use_images=True,
     )
     result = evaluator.evaluate("What is this?", clear)

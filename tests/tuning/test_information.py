@@ -16,26 +16,24 @@ from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tracking.values import heldout_metrics, iteration_metrics, result_metrics
 from taxtune.tuning.history import History
-from taxtune.tuning.listeners import FilesListener
-from taxtune.tuning.loop import Tuner
-from taxtune.tuning.objective import Objective
+from taxtune.tuning.objective import make_objective
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TemplateScores, TuneResult
-from tests.tuning.toy import BicycleMapper, Cyclist, make_session
+from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
 def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
-    session = make_session(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
+    session = make_parts(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
     if cyclist:
-        session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
-    return Tuner(session, tmp_path / "out", listeners=[FilesListener()]).run()
+        session.own_mapper = BicycleMapper(session.taxonomy)
+    return tuned(session, tmp_path / "out")
 
 
 def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> None:
     result = tune(tmp_path, "objective.kind=ihp")
     assert result.objective == "ihp"
     assert result.hr_floor == pytest.approx(1 / 3 + 0.01)
-    session = make_session(tmp_path / "in", tmp_path / "other")
+    session = make_parts(tmp_path / "in", tmp_path / "other")
     for record in result.iterations:
         scores = record.scores
         assert scores is not None
@@ -62,8 +60,8 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert [line["scores"]["ihp"] for line in lines] == [r.scores.ihp for r in result.iterations if r.scores]
     assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "said": 8, "due": 8, "right": 8}
     assert lines[0]["rows"][0]["ihr"] is not None
-    resumed = make_session(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", resumed.identity(resumed.objective()), resume=True)
+    resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
+    history = History(tmp_path / "out", "toy", resumed.experiment().identity(), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -73,7 +71,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert held.intervals["ihp"].low <= held.scores.ihp <= held.intervals["ihp"].high
         assert [row.scores.rank for row in held.ranks] == ["level 1", "level 2"]
         assert heldout_metrics(held)[f"heldout.{held.name}.precision.level 1.low"] == held.ranks[0].precision.low
-    assert set(INFORMATION_METRICS) <= set(result.differences)
+    assert set(INFORMATION_METRICS) <= set(result.differences[0].metrics)
     assert result_metrics(result)["tuning.winner.ihp"] == winner.scores.ihp
 
 
@@ -99,23 +97,23 @@ def test_what_people_see_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     overrides = ("taxonomy.frequencies=counts.csv",)
-    session = make_session(tmp_path / "in", tmp_path / "out", overrides=overrides)
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts = tmp_path / "in" / "counts.csv"
     counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
     assert session.information.content[session.taxonomy.resolve("crimson")] == 3
-    assert session.evaluator(None).information is session.information
-    goal = session.goal(session.objective("ihp"))
+    assert session.experiment().evaluator(None).information is session.information
+    goal = session.experiment(["ihp"]).goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
-    identity = session.identity(session.objective())
+    identity = session.experiment().identity()
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    changed = make_session(tmp_path / "in", tmp_path / "out", overrides=overrides)
+    changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert changed.identity(changed.objective())["weights"] != identity["weights"]
-    plain = make_session(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in plain.identity(plain.objective())
-    by_targets = make_session(
+    assert changed.experiment().identity()["weights"] != identity["weights"]
+    plain = make_parts(tmp_path / "in", tmp_path / "out")
+    assert "weights" not in plain.experiment().identity()
+    by_targets = make_parts(
         tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
     )
     assert by_targets.information.as_dict()["p"] == "targets"
@@ -123,13 +121,13 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
 
 
 def test_frequencies_that_cannot_be_used_are_said_before_a_run(tmp_path: Path) -> None:
-    session = make_session(
+    session = make_parts(
         tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=counts.csv", "tracking.mlflow=false")
     )
     (tmp_path / "in" / "counts.csv").write_text("node,count\nscarlet,6\n")
     assert any("never occur" in problem for problem in make_plan(session).problems)
     with pytest.raises(DataError, match="never occur"):
-        Tuner(session, tmp_path / "out").run()
+        tuned(session, tmp_path / "out")
     assert not (tmp_path / "out" / "history.db").exists()
 
 
@@ -138,22 +136,23 @@ def scores(ihp: float | None, ihr: float, hr: float = 0.6) -> TemplateScores:
 
 
 def test_ihp_orders_by_floor_then_ihp_then_ihr() -> None:
-    objective = Objective.make("ihp", hr_floor=None, trivial_hr=0.5)
+    objective = make_objective("ihp", hr_floor=None, trivial_hr=0.5)
     assert objective.hr_floor == pytest.approx(0.51)
     trivial = scores(1.0, 0.0, hr=0.5)
     assert not objective.feasible(trivial)
     values = [objective.value(found) for found in (trivial, scores(0.7, 0.9), scores(0.8, 0.2), scores(0.8, 0.3))]
     assert values == sorted(values)
     assert values[0] < 0
-    assert Objective.make("ihf", hr_floor=0.7, trivial_hr=0.5) == Objective("ihf")
-    assert Objective("ihf").value(scores(0.8, 0.3)) == 0.5
+    without_a_floor = make_objective("ihf", hr_floor=0.7, trivial_hr=0.5)
+    assert without_a_floor.hr_floor is None
+    assert without_a_floor.value(scores(0.8, 0.3)) == 0.5
 
 
 def test_records_without_the_scores_are_not_ordered_by_them() -> None:
     old = TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20)
     for kind in ("ihp", "ihf"):
-        with pytest.raises(ValueError, match="information-weighted"):
-            Objective.make(kind, hr_floor=None, trivial_hr=0.5).value(old)
+        with pytest.raises(ValueError, match=f"no '{kind}'"):
+            make_objective(kind, hr_floor=None, trivial_hr=0.5).value(old)
 
 
 def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:

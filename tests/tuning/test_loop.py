@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import ResumeError, TemplateError, VLMError
+from taxtune.errors import ModelError, ResumeError, TemplateError
 from taxtune.recipe import load_recipe
-from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.listeners import SilentListener
-from taxtune.tuning.loop import Tuner
+from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.plan import make_plan
-from tests.tuning.toy import ToyVLM, make_session
+from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
 
 
 def history(folder: Path) -> list[dict]:
@@ -27,7 +25,7 @@ def history(folder: Path) -> list[dict]:
     return records
 
 
-class Events(SilentListener):
+class Events(Callback):
     def __init__(self):
         self.said = []
 
@@ -46,15 +44,15 @@ class Events(SilentListener):
 
 def test_a_run_tunes_and_judges(tmp_path):
     events = Events()
-    session = make_session(tmp_path / "in", tmp_path / "out")
-    result = Tuner(session, tmp_path / "out", listeners=[events]).run()
+    session = make_parts(tmp_path / "in", tmp_path / "out")
+    result = tuned(session, tmp_path / "out", callbacks=[events])
     assert [r.iteration for r in result.iterations] == [0, 1, 2, 3, 4, 5]
     assert len({r.template for r in result.iterations}) == 6, "no template twice"
     baseline, winner = result.heldout
     assert baseline.template == "What is this?"
     # The toy errs on murky images unless told to be careful: hP can rise, and rises.
     assert winner.scores.hp > baseline.scores.hp
-    assert result.differences["hp"].difference == pytest.approx(winner.scores.hp - baseline.scores.hp)
+    assert result.differences[0].metrics["hp"].difference == pytest.approx(winner.scores.hp - baseline.scores.hp)
     assert winner.scores.n == 12
     assert result.iterations[result.winner].scores.hr >= result.hr_floor
     assert result.hr_floor > result.trivial_hr
@@ -65,66 +63,64 @@ def test_a_run_tunes_and_judges(tmp_path):
 
 
 def test_the_splits_share_no_image_and_the_store_saves_questions(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out")
+    session = make_parts(tmp_path / "in", tmp_path / "out")
     tuning = {e.sha256 for e in session.splits.tuning}
     heldout = {e.sha256 for e in session.splits.heldout}
     assert not tuning & heldout
-    Tuner(session, tmp_path / "out").run()
-    again = make_session(tmp_path / "in", tmp_path / "again")
-    result = Tuner(again, tmp_path / "again", answers=tmp_path / "out/answers.db").run()
+    tuned(session, tmp_path / "out")
+    again = make_parts(tmp_path / "in", tmp_path / "again")
+    result = tuned(again, tmp_path / "again", answers=tmp_path / "out/answers.db")
     assert again.vlm.asked == 0
     assert all(r.usage.asked == 0 and r.usage.from_store == 8 for r in result.iterations)
 
 
 def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp_path):
-    first = Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
-    session = make_session(tmp_path / "in", tmp_path / "out")
-    again = Tuner(session, tmp_path / "out", resume=True).run()
+    first = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
+    session = make_parts(tmp_path / "in", tmp_path / "out")
+    again = tuned(session, tmp_path / "out", resume=True)
     assert again.iterations == first.iterations
     assert [h.scores for h in again.heldout] == [h.scores for h in first.heldout]
     assert session.vlm.asked == 0
-    longer = make_session(tmp_path / "in", tmp_path / "out", overrides=("iterations=8",))
-    result = Tuner(longer, tmp_path / "out", resume=True).run()
+    longer = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=8",))
+    result = tuned(longer, tmp_path / "out", resume=True)
     assert result.iterations[:6] == first.iterations
     assert len(result.iterations) == 9
 
 
 def test_a_history_that_fell_behind_is_written_again(tmp_path):
     # A process can die after the last iteration is in the database and before it is in the file.
-    Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
+    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     whole = (tmp_path / "out/history.jsonl").read_text()
     (tmp_path / "out/history.jsonl").write_text("".join(whole.splitlines(True)[:-1]))
-    Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True).run()
+    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
     assert (tmp_path / "out/history.jsonl").read_text() == whole
 
 
 def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path):
-    Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
+    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match="--resume"):
-        Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out").run()
+        tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
-        Tuner(
-            make_session(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)), tmp_path / "out", resume=True
-        ).run()
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)), tmp_path / "out", resume=True)
     manifest = tmp_path / "in/manifest.csv"
-    session = make_session(tmp_path / "in", tmp_path / "out")
+    session = make_parts(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
     with pytest.raises(ResumeError, match=r'navy0\.png: label was "colour/bluish/navy", is "colour/bluish/azure"'):
-        Tuner(session, tmp_path / "out", resume=True).run()
+        tuned(session, tmp_path / "out", resume=True)
 
 
 _RUN = """
 import sys
 from pathlib import Path
-from tests.tuning.toy import ToyVLM, make_session
-from taxtune.tuning.loop import Tuner
+from tests.tuning.toy import ToyVLM, make_parts, tuned
 files, out, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-session = make_session(files, out, ToyVLM(out / "asked.log", seconds), overrides=("iterations=4",))
+session = make_parts(files, out, ToyVLM(out / "asked.log", seconds), overrides=("iterations=4",))
 out.mkdir(exist_ok=True)
-Tuner(session, out, resume=True).run()
+tuned(session, out, resume=True)
 """
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
     """kill -9 in the middle, three times: the same history, and no answered question asked again."""
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -163,14 +159,12 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
 
     events = Events()
     with pytest.raises(KeyboardInterrupt):
-        Tuner(
-            make_session(tmp_path / "in", tmp_path / "out", Interrupted()), tmp_path / "out", listeners=[events]
-        ).run()
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()), tmp_path / "out", callbacks=[events])
     assert events.said[-1] == ("stop", "killed")
-    session = make_session(tmp_path / "in", tmp_path / "out")
-    Tuner(session, tmp_path / "out", resume=True).run()
-    whole = make_session(tmp_path / "in", tmp_path / "whole")
-    Tuner(whole, tmp_path / "whole").run()
+    session = make_parts(tmp_path / "in", tmp_path / "out")
+    tuned(session, tmp_path / "out", resume=True)
+    whole = make_parts(tmp_path / "in", tmp_path / "whole")
+    tuned(whole, tmp_path / "whole")
     assert history(tmp_path / "out") == history(tmp_path / "whole")
     assert session.vlm.asked == whole.vlm.asked - 8
 
@@ -178,7 +172,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
 def test_failed_calls_are_missing_not_wrong(tmp_path):
     class OneFails(ToyVLM):
         def answer(self, questions):
-            from taxtune.vlm import Failure
+            from taxtune.models import Failure
 
             replies = super().answer(questions)
             first = sorted(q.image.name for q in questions)[0]
@@ -187,8 +181,8 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
                 for q, r in zip(questions, replies, strict=True)
             ]
 
-    session = make_session(tmp_path / "in", tmp_path / "out", OneFails(), overrides=("max_missing=0.4",))
-    result = Tuner(session, tmp_path / "out").run()
+    session = make_parts(tmp_path / "in", tmp_path / "out", OneFails(), overrides=("max_missing=0.4",))
+    result = tuned(session, tmp_path / "out")
     record = result.iterations[0]
     unanswered = [row for row in record.rows if row.failure]
     if record.missing:
@@ -201,8 +195,8 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
 
 
 def test_a_template_that_the_model_refuses_is_void_and_the_run_goes_on(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out", ToyVLM(fail="Be careful."), overrides=("iterations=11",))
-    result = Tuner(session, tmp_path / "out").run()
+    session = make_parts(tmp_path / "in", tmp_path / "out", ToyVLM(fail="Be careful."), overrides=("iterations=11",))
+    result = tuned(session, tmp_path / "out")
     void = [r for r in result.iterations if r.state == "void"]
     assert void
     assert all(r.scores is None and r.value is None and "content filter" in r.reason for r in void)
@@ -212,22 +206,22 @@ def test_a_template_that_the_model_refuses_is_void_and_the_run_goes_on(tmp_path)
 def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path):
     class Down(ToyVLM):
         def answer(self, questions):
-            from taxtune.vlm import Failure
+            from taxtune.models import Failure
 
             if self.asked >= 8:
                 return [Failure("connection refused", retryable=True)] * len(questions)
             return super().answer(questions)
 
-    with pytest.raises(VLMError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
-        Tuner(make_session(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out").run()
-    result = Tuner(make_session(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True).run()
-    whole = Tuner(make_session(tmp_path / "in", tmp_path / "whole"), tmp_path / "whole").run()
+    with pytest.raises(ModelError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out")
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
+    whole = tuned(make_parts(tmp_path / "in", tmp_path / "whole"), tmp_path / "whole")
     assert [r.template for r in result.iterations] == [r.template for r in whole.iterations]
 
 
 def test_proposals_that_run_out_end_the_run_early(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("iterations=20",))
-    result = Tuner(session, tmp_path / "out").run()
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=20",))
+    result = tuned(session, tmp_path / "out")
     complete = [r for r in result.iterations if r.state == "complete"]
     assert len(complete) == 1 + 12, "the baseline and every composition of 3 x 4 fragments"
     assert result.iterations[-1].state == "failed"
@@ -235,28 +229,28 @@ def test_proposals_that_run_out_end_the_run_early(tmp_path):
 
 
 def test_a_baseline_that_gives_a_label_away_is_refused(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it scarlet or navy?",))
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it scarlet or navy?",))
     with pytest.raises(TemplateError, match=r"prompt\.baseline"):
-        Tuner(session, tmp_path / "out").run()
+        tuned(session, tmp_path / "out")
     assert not (tmp_path / "out/history.db").exists(), "nothing half-written"
 
 
 def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("iterations=12",))
-    result = compare_objectives(session, ("hp", "accuracy"))
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=12",))
+    result = compared(session, ("hp", "accuracy"))
     hp, accuracy = result.runs
     assert hp.iterations[0].rows[0].answer == accuracy.iterations[0].rows[0].answer
     assert accuracy.iterations[0].usage.asked == 0, "the baseline was asked once"
     assert [h.name for h in result.heldout] == ["baseline", "hp", "accuracy"]
-    assert set(result.differences) == {"hp - baseline", "accuracy - baseline", "accuracy - hp"}
+    assert {each.key for each in result.differences} == {"hp - baseline", "accuracy - baseline", "accuracy - hp"}
     scores = {h.name: h.scores for h in result.heldout}
     assert scores["hp"].hp > scores["accuracy"].hp
     assert scores["accuracy"].accuracy >= scores["hp"].accuracy
-    assert result.differences["hp - baseline"]["hp"].low > 0
+    assert result.against("hp", "baseline").metrics["hp"].low > 0
 
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
-    session = make_session(tmp_path / "in", tmp_path / "out")
+    session = make_parts(tmp_path / "in", tmp_path / "out")
     plan = make_plan(session, ("hp", "accuracy"))
     assert plan.problems == ()
     assert plan.vlm_calls == 8 * (1 + 10) + 12 * 3
@@ -264,10 +258,10 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    from taxtune.tuning.session import Session
+    from taxtune.tuning.from_recipe import Parts
 
-    broken = Session(recipe, tmp_path / "out2")
-    broken.__dict__["vlm"] = ToyVLM()
+    broken = Parts(recipe, tmp_path / "out2")
+    broken.vlm = ToyVLM()
     text = "\n".join(make_plan(broken).problems)
     assert "navy0.png" in text
     assert "navy1.png" in text

@@ -16,18 +16,16 @@ from taxtune.report.html import render_report
 from taxtune.report.progress import Progress
 from taxtune.report.tables import iterations_table, print_result
 from taxtune.tracking.values import example_table, heldout_table, iteration_metrics, result_metrics
-from taxtune.tuning.history import as_trials
-from taxtune.tuning.loop import Tuner
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
-from taxtune.tuning.session import Session
 from tests.tuning.test_domain_root import restricted
-from tests.tuning.toy import BicycleMapper, Cyclist, make_session
+from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
-def cyclist(folder: Path, out: Path, *overrides: str) -> Session:
-    session = make_session(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
-    session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
+def cyclist(folder: Path, out: Path, *overrides: str) -> Parts:
+    session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
+    session.own_mapper = BicycleMapper(session.taxonomy)
     return session
 
 
@@ -36,17 +34,17 @@ def shares(result: TuneResult) -> list[tuple[float, float]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Session, TuneResult]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Parts, TuneResult]]:
     base = tmp_path_factory.mktemp("off-tree")
     found = {}
     for way in ("child", "root"):
         session = cyclist(base / "in", base / way, "iterations=11", f"mapper.off_tree={way}")
-        found[way] = session, Tuner(session, base / way).run()
+        found[way] = session, tuned(session, base / way)
     return found
 
 
 @pytest.mark.parametrize("way", ["child", "root"])
-def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[Session, TuneResult]], way: str) -> None:
+def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[Parts, TuneResult]], way: str) -> None:
     session, result = runs[way]
     # Three of five images of each shade are murky.
     off = [row for row in result.heldout[0].rows if row.off_tree]
@@ -81,30 +79,30 @@ def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[S
             assert interval.estimate == pytest.approx(getattr(held.scores, name))
             assert interval.low <= interval.estimate <= interval.high
     before, after = (held.scores for held in result.heldout)
-    for name, difference in result.differences.items():
+    for name, difference in result.differences[0].metrics.items():
         assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
 
 
-def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Session, TuneResult]]) -> None:
+def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Parts, TuneResult]]) -> None:
     child, root = (runs[way][1] for way in ("child", "root"))
     assert shares(child)[0] == shares(root)[0]
     assert shares(child)[0][1] > 0
     assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
     assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
     assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
-    identities = [session.identity(session.objective()) for session, _ in runs.values()]
+    identities = [session.experiment().identity() for session, _ in runs.values()]
     assert [identity["recipe.mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
 def test_the_papers_listing_scores_as_the_paper_does(tmp_path: Path) -> None:
-    session = make_session(tmp_path / "in", tmp_path / "out", overrides=("mapper.preset=paper-listing",))
-    assert session.off_tree == session.goal(session.objective()).off_tree == "root"
-    assert session.identity(session.objective())["mapper.off_tree"] == "root"
-    assert session.evaluator(None).off_tree == "root"
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("mapper.preset=paper-listing",))
+    assert session.mapper_config.off_tree == session.experiment().goal().off_tree == "root"
+    assert session.experiment().identity()["mapper.off_tree"] == "root"
+    assert session.experiment().evaluator(None).off_tree == "root"
 
 
 def test_tuning_for_precision_rewards_declining_and_not_inventing(
-    runs: dict[str, tuple[Session, TuneResult]],
+    runs: dict[str, tuple[Parts, TuneResult]],
 ) -> None:
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():
@@ -121,7 +119,7 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
             assert result.heldout[1].scores.off_tree == 0
 
 
-def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Session, TuneResult]]) -> None:
+def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, TuneResult]]) -> None:
     session, result = runs["child"]
     for line in (session.folder / "history.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -162,15 +160,13 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Session
     progress.start(1, 8)
     progress.on_iteration(baseline, baseline)
     assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()
-    trial = as_trials(result.iterations, session.objective())[0]
-    assert (trial.abstained, trial.off_tree) == (0.0, baseline.scores.off_tree)
 
 
 def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:
     settings = ("max_off_tree=0.3", "iterations=2")
     session = cyclist(tmp_path / "in", tmp_path / "out", *settings)
     with pytest.raises(TaxonomyError) as caught:
-        Tuner(session, tmp_path / "out").run()
+        tuned(session, tmp_path / "out")
     said = str(caught.value)
     assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy does not have" in said
     assert "more than max_off_tree (0.3) allows" in said
@@ -182,40 +178,40 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     for resume in (False, True):
         again = cyclist(tmp_path / "in", tmp_path / "out", *settings)
         with pytest.raises(TaxonomyError, match="assert something"):
-            Tuner(again, tmp_path / "out", resume=resume).run()
+            tuned(again, tmp_path / "out", resume=resume)
         assert again.vlm.asked == 0  # type: ignore[attr-defined]
     raised = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
-    assert Tuner(raised, tmp_path / "out", resume=True).run().iterations[0].scores is not None
+    assert tuned(raised, tmp_path / "out", resume=True).iterations[0].scores is not None
 
 
 def test_the_bound_holds_for_a_run_that_is_gone_on_with_and_may_be_changed(tmp_path: Path) -> None:
-    Tuner(cyclist(tmp_path / "in", tmp_path / "out", "iterations=1"), tmp_path / "out").run()
+    tuned(cyclist(tmp_path / "in", tmp_path / "out", "iterations=1"), tmp_path / "out")
     lower = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.3", "iterations=2")
     with pytest.raises(TaxonomyError, match=r"max_off_tree \(0\.3\)"):
-        Tuner(lower, tmp_path / "out", resume=True).run()
+        tuned(lower, tmp_path / "out", resume=True)
     longer = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
-    assert len(Tuner(longer, tmp_path / "out", resume=True).run().iterations) == 3
+    assert len(tuned(longer, tmp_path / "out", resume=True).iterations) == 3
 
 
 def test_a_share_that_is_just_allowed_is_allowed(tmp_path: Path) -> None:
     session = cyclist(tmp_path / "in", tmp_path / "out", "iterations=1")
-    result = Tuner(session, tmp_path / "out").run()
+    result = tuned(session, tmp_path / "out")
     share = shares(result)[0][1]
     exact = cyclist(tmp_path / "in", tmp_path / "exact", "iterations=1", f"max_off_tree={share}")
-    assert shares(Tuner(exact, tmp_path / "exact").run())[0][1] == share
+    assert shares(tuned(exact, tmp_path / "exact"))[0][1] == share
 
 
 def test_the_plan_says_when_a_run_would_end(tmp_path: Path) -> None:
-    assert make_plan(make_session(tmp_path / "in", tmp_path / "out")).max_off_tree == 0.5
+    assert make_plan(make_parts(tmp_path / "in", tmp_path / "out")).max_off_tree == 0.5
     assert make_plan(cyclist(tmp_path / "in", tmp_path / "out")).max_off_tree == 1
 
 
 def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -> None:
     """What a part lacks may be anywhere outside of it: nothing between the two roots is said."""
     session = restricted(tmp_path / "in", tmp_path / "out", overrides=("iterations=2", "max_off_tree=1"))
-    session.__dict__["vlm"] = Cyclist()
-    session.__dict__["mapper"] = BicycleMapper(session.taxonomy)
-    result = Tuner(session, tmp_path / "out").run()
+    session.vlm = Cyclist()
+    session.own_mapper = BicycleMapper(session.taxonomy)
+    result = tuned(session, tmp_path / "out")
     assert result.heldout[0].scores.off_tree > 0
     for held in result.heldout:
         hp, hr, depth = [], [], []
@@ -231,4 +227,4 @@ def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -
         assert held.full.scores.depth == pytest.approx(np.mean(depth))
         assert held.full.intervals["hp"].estimate == pytest.approx(np.mean(hp))
     before, after = (held.full.scores for held in result.heldout if held.full is not None)
-    assert result.full_differences["hp"].difference == pytest.approx(after.hp - before.hp)
+    assert result.differences[0].full["hp"].difference == pytest.approx(after.hp - before.hp)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from taxtune.mapping import Mapper, Placement, Stage
+from taxtune.models import Answer, Failure
 from taxtune.recipe import load_recipe
-from taxtune.tuning.session import Session
-from taxtune.vlm import Answer, Failure
+from taxtune.tuning.compare import compare_objectives
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.records import ComparisonResult, TuneResult
 
 COLOURS = {"scarlet": (200, 0, 0), "crimson": (160, 0, 0), "navy": (0, 0, 120), "azure": (0, 0, 250)}
 PARENT = {"scarlet": "reddish", "crimson": "reddish", "navy": "bluish", "azure": "bluish"}
@@ -131,8 +135,17 @@ class BicycleMapper(Mapper):
         ]
 
 
-def make_session(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Session:
-    """Returns a session of the toy recipe with the toy model in place of a checkpoint."""
-    session = Session(load_recipe(make_files(folder), overrides), out)
-    session.__dict__["vlm"] = vlm or ToyVLM()
-    return session
+def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Parts:
+    """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
+    return Parts(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+
+
+def tuned(parts: Parts, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
+    """Runs what a recipe asks for."""
+    experiment = parts.experiment([objective] if objective else ())
+    return Tuner(experiment, folder or parts.folder, storage=parts.storage, **how).run()
+
+
+def compared(parts: Parts, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
+    """Runs a recipe with several objectives and compares them."""
+    return compare_objectives([parts.experiment([name]) for name in objectives], parts.folder, **how)

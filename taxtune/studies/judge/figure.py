@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from taxtune.metrics.statistics import percentiles
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
 from taxtune.studies.judge.bootstrap import Correlations
 
@@ -80,8 +81,6 @@ def _mark(
     marker: str,
     size: float,
 ) -> None:
-    from taxtune.studies.judge.tables import interval
-
-    low, high = interval(resamples)
+    low, high = percentiles(resamples)
     axes.plot([low, high], [height, height], color=colour, linewidth=1.6, solid_capstyle="butt")
     axes.plot([value], [height], color=colour, marker=marker, markersize=size)

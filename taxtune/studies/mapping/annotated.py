@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import DataError, TaxonomyError
-from taxtune.metrics.predictions import read_records
+from taxtune.answers.read import rows_error
+from taxtune.answers.records import read_records
+from taxtune.answers.targets import Target, target_finder
+from taxtune.errors import DataError
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -20,11 +21,8 @@ __all__ = ["NO_NODE", "AnnotatedAnswers", "AnnotatedColumns", "read_annotated"]
 #: or a row that nobody has placed yet.
 NO_NODE = ("root", "error", "leave-out")
 
-_LISTED = 20
 _MISSING = "answer is missing"
 _NO_ANSWER, _NO_NODE = "no answer", "no node"
-# No number of a node: what is named lies outside the part of the taxonomy that is studied.
-_OUTSIDE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +121,16 @@ def read_annotated(
             raise DataError(
                 f"The file has no column {name!r}.", file=file, value=sorted(there), remedy="Name one that it has."
             )
-    resolve = _resolver(taxonomy, part)
+    find = target_finder(taxonomy, part)
     found: list[tuple[int, str, int, frozenset[int], str | None, Path | None]] = []
     problems: list[tuple[int, str]] = []
     excluded: list[tuple[int, str]] = []
     outside = "" if part is None else f"node outside {part.label}"
-    beyond: list[int] = []
-    without_node = 0
+    beyond = without_node = moved = 0
     for line, record in records:
-        if part is not None and _is_outside(record.get(columns.node), resolve):
+        nowhere = _is_nothing(record.get(columns.node))
+        node = Target("") if nowhere else find(record[columns.node])
+        if node.outside:
             excluded.append((line, outside))
             continue
         answer = record.get(columns.answer)
@@ -139,20 +138,30 @@ def read_annotated(
             excluded.append((line, _NO_ANSWER))
             continue
         if not isinstance(answer, str):
-            problems.append((line, _MISSING if answer is None else f"answer is no text but {answer!r}"))
+            problems.append((line, _MISSING if answer is None else f"answer is not text: {answer!r}"))
             continue
-        if _is_nothing(record.get(columns.node)) and no_node == "leave-out":
+        if nowhere and no_node == "leave-out":
             excluded.append((line, _NO_NODE))
             continue
-        try:
-            target = _target(record, columns.node, no_node, resolve)
-            also = [_node(item, columns.also, resolve) for item in _items(record.get(columns.also), columns.also)]
-        except ValueError as problem:
-            problems.append((line, str(problem)))
+        items = _items(record.get(columns.also))
+        others = [find(item) for item in items or ()]
+        wrong = [f"{columns.also}{other.problem_after}" for other in others if other.problem]
+        if items is None:
+            wrong.append(f"{columns.also} is not a list of nodes: {record[columns.also]!r}")
+        if columns.node not in record:
+            wrong.append(f"{columns.node} is not there; null says that the answer names nothing")
+        elif nowhere and no_node == "error":
+            wrong.append(f"{columns.node} is missing; --no-node says what that may mean")
+        elif node.problem:
+            wrong.append(f"{columns.node}{node.problem_after}")
+        if wrong:
+            problems += [(line, what) for what in wrong]
             continue
-        if _OUTSIDE in also:
-            beyond.append(line)
-        without_node += _is_nothing(record.get(columns.node))
+        target = 0 if node.node is None else node.node
+        also = [other.node for other in others if other.node is not None]
+        beyond += len(also) < len(others)
+        without_node += nowhere
+        moved += node.moved
         style = record.get(columns.style)
         image = record.get(columns.image) if columns.image else None
         picture = None if _is_nothing(image) else Path(path).parent / str(image)
@@ -161,13 +170,15 @@ def read_annotated(
                 line,
                 answer,
                 target,
-                frozenset((target, *also)) - {_OUTSIDE},
+                frozenset((target, *also)),
                 None if _is_nothing(style) else str(style),
                 picture,
             )
         )
     if problems:
-        raise _error(problems, file, len(records))
+        unanswered = any(what == _MISSING for _, what in problems)
+        remedy = "Correct these rows" + (", or use --missing leave-out." if unanswered else ".")
+        raise rows_error(problems, file, len(records), remedy=remedy)
     reasons = Counter(reason for _, reason in excluded)
     if not found:
         raise DataError(
@@ -180,9 +191,11 @@ def read_annotated(
         root = "the root" if part is None else f"the root, {part.label}"
         notes.append(f"{without_node:,} of {len(found):,} answers name no node; their target is {root}")
     notes += [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
+    if moved:
+        notes.append(f"{moved:,} of {len(found):,} nodes are paths of another tree, found by their last name")
     if beyond and part is not None:
         notes.append(
-            f"{len(beyond):,} of {len(found):,} answers have acceptable nodes outside {part.label}, which do not count"
+            f"{beyond:,} of {len(found):,} answers have acceptable nodes outside {part.label}, which do not count"
         )
     rows, answers, targets, acceptable, styles, images = zip(*found, strict=True)
     return AnnotatedAnswers(file, rows, answers, targets, acceptable, styles, images, tuple(notes), tuple(excluded))
@@ -192,72 +205,10 @@ def _is_nothing(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip()) or value == []
 
 
-def _target(record: Mapping[str, Any], column: str, no_node: str, resolve: Callable[[object], int]) -> int:
-    if column not in record:
-        raise ValueError(f"{column} is not there; null says that the answer names nothing")
-    value = record[column]
-    if not _is_nothing(value):
-        return _node(value, column, resolve)
-    if no_node == "error":
-        raise ValueError(f"{column} is empty; --no-node says what that may mean")
-    return 0
-
-
-def _node(value: object, column: str, resolve: Callable[[object], int]) -> int:
-    try:
-        return resolve(value)
-    except TaxonomyError as error:
-        raise ValueError(f"{column}: {error.message} {error.remedy or ''}".strip()) from None
-
-
-def _items(value: object, column: str) -> Sequence[object]:
+def _items(value: object) -> Sequence[object] | None:
+    """Returns the nodes of a cell; None if it holds no list of them."""
     if _is_nothing(value):
         return []
     if isinstance(value, str):
         return [part.strip() for part in value.replace("|", ";").split(";") if part.strip()]
-    if isinstance(value, list):
-        return value
-    raise ValueError(f"{column} is no list of nodes but {value!r}")
-
-
-def _is_outside(value: object, resolve: Callable[[object], int]) -> bool:
-    """Tells whether a node lies outside the part; what is wrong with it is found where it is read."""
-    with suppress(TaxonomyError):
-        return not _is_nothing(value) and resolve(value) == _OUTSIDE
-    return False
-
-
-def _resolver(taxonomy: Taxonomy, part: Domain | None) -> Callable[[object], int]:
-    known: dict[str | tuple[str, ...], int | TaxonomyError] = {}
-
-    def resolve(value: object) -> int:
-        if isinstance(value, list) and value and all(isinstance(label, str) for label in value):
-            value = tuple(value)
-        if not isinstance(value, str | tuple):
-            raise TaxonomyError(f"{value!r} is no label or path.")
-        if value not in known:
-            try:
-                node = taxonomy.resolve(value) if part is None else part.locate(value)
-                known[value] = _OUTSIDE if node is None else node
-            except TaxonomyError as error:  # the nearest names, which it suggests, take long to find
-                known[value] = error
-        found = known[value]
-        if isinstance(found, TaxonomyError):
-            raise found
-        return found
-
-    return resolve
-
-
-def _error(problems: Sequence[tuple[int, str]], file: str, total: int) -> DataError:
-    lines = [f"\n  row {line}: {what}" for line, what in problems[:_LISTED]]
-    if len(problems) > _LISTED:
-        lines.append(f"\n  and {len(problems) - _LISTED:,} more")
-    rows = len({line for line, _ in problems})
-    unanswered = any(what == _MISSING for _, what in problems)
-    return DataError(
-        f"{rows:,} of {total:,} rows cannot be used:{''.join(lines)}",
-        file=file,
-        remedy="\nCorrect these rows"
-        + (", or leave those without an answer out with --missing leave-out." if unanswered else "."),
-    )
+    return value if isinstance(value, list) else None

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.metrics.statistics import percentiles, resample
+
 __all__ = ["MeasuredModels", "RankStatistics", "kendall_tau", "rank_models", "ranks_from_values"]
 
 FloatArray = NDArray[np.float64]
 
 # Values that differ by less are tied: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
-# Counts drawn at once, which bounds the memory at some tens of megabytes.
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +100,19 @@ def rank_models(
     """
     if not measures or not measures[0].scores.size:
         raise ValueError("there are no scores to rank")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, not {resamples}")
     shape = measures[0].scores.shape
     if any(m.scores.shape != shape or (m.other is not None and m.other.shape != shape) for m in measures):
         raise ValueError("all measures need the same models and examples")
-    models, n = shape
+    n = shape[1]
     whole = np.ones((1, n))
     ranks = np.stack([_ranks(measure, whole)[0] for measure in measures])
-    rng = np.random.default_rng(seed)
-    drawn = np.empty((resamples, len(measures), models))
-    step = max(1, _CHUNK // n)
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
-        picks = rng.integers(n, size=(stop - start, n)) + np.arange(stop - start)[:, np.newaxis] * n
-        counts = np.bincount(picks.ravel(), minlength=(stop - start) * n).reshape(-1, n).astype(np.float64)
-        for i, measure in enumerate(measures):
-            drawn[start:stop, i] = _ranks(measure, counts)
-        advance(stop - start)
+    drawn = resample(
+        lambda counts: np.stack([_ranks(measure, counts) for measure in measures], axis=1),
+        n,
+        resamples=resamples,
+        seed=seed,
+        on_progress=advance,
+    )
     # A quantile of ranks must be a rank that occurred, not a point between two.
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="inverted_cdf")
     best = drawn == np.nanmin(np.where(np.isnan(drawn), np.inf, drawn), axis=2, keepdims=True)
@@ -126,7 +121,7 @@ def rank_models(
     unscored = np.isnan(ranks)
     tau = np.array([kendall_tau(row, ranks[-1]) for row in ranks])
     taus = np.stack([_taus(drawn[:, i], drawn[:, -1]) for i in range(len(measures))], axis=1)
-    tau_low, tau_high = _known_quantiles(taus)
+    tau_low, tau_high = np.array([percentiles(column) for column in taus.T]).T
     return RankStatistics(
         ranks=ranks,
         low=np.where(unscored, np.nan, low),
@@ -196,12 +191,3 @@ def _taus(a: FloatArray, b: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         taus: FloatArray = (left * right).sum(axis=1) / np.sqrt((left**2).sum(axis=1) * (right**2).sum(axis=1))
     return taus
-
-
-def _known_quantiles(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    low, high = np.full(samples.shape[1], np.nan), np.full(samples.shape[1], np.nan)
-    for i, column in enumerate(samples.T):
-        known = column[~np.isnan(column)]
-        if known.size:
-            low[i], high[i] = np.quantile(known, [0.025, 0.975])
-    return low, high

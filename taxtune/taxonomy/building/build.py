@@ -90,7 +90,7 @@ class BuiltTree:
         edge_fate: What became of each edge.
         node_fate: What became of each node.
         parents: Depths, and the edge to the parent that each node keeps.
-        broken: How each knot of cycles was broken.
+        broken: How the cycles of each strongly connected component were broken.
         order: The tree's nodes depth first, siblings by id.
         lifted: How many edges lifting added.
         best_root: How the root was found, if it was not named.
@@ -287,8 +287,8 @@ class _Build:
             lose=self.options.cycles == "fewest-edges",
             on_progress=lambda done, total: self.tell("breaking cycles", done, total),
         )
-        for knot in self.broken:
-            self.edge_fate[list(knot.dropped)] = EdgeFate.CYCLE
+        for component in self.broken:
+            self.edge_fate[list(component.dropped)] = EdgeFate.CYCLE
 
     def _join(self) -> int:
         """Breaks the cycles of the whole graph and puts every node without a parent under a new root; returns it."""

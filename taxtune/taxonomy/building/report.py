@@ -108,19 +108,19 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
         "added_edges": {"lifted": built.lifted, "to the new root": len(built.child) - len(graph.edges) - built.lifted},
         "cycles": {
             "knots": len(built.broken),
-            "edges_dropped": sum(len(knot.dropped) for knot in built.broken),
-            "proven_minimal": sum(knot.proven for knot in built.broken),
-            "by_nodes": dict(sorted(Counter(knot.nodes for knot in built.broken).items())),
+            "edges_dropped": sum(len(component.dropped) for component in built.broken),
+            "proven_minimal": sum(component.proven for component in built.broken),
+            "by_nodes": dict(sorted(Counter(component.nodes for component in built.broken).items())),
             "not_proven": [
                 {
-                    "nodes": knot.nodes,
-                    "edges": knot.arcs,
-                    "dropped": len(knot.dropped),
-                    "at_least": knot.at_least,
-                    "method": knot.method,
+                    "nodes": component.nodes,
+                    "edges": component.arcs,
+                    "dropped": len(component.dropped),
+                    "at_least": component.at_least,
+                    "method": component.method,
                 }
-                for knot in built.broken
-                if not knot.proven
+                for component in built.broken
+                if not component.proven
             ],
         },
         "several_parents": {
@@ -176,10 +176,10 @@ def records(built: BuiltTree, names: Names) -> Iterator[dict[str, Any]]:
     yield from _statements(built, "self loop", graph.self_loops, "a class is no subclass of itself")
     cycles = {
         arc: [built.ids[node] for node in cycle]
-        for knot in built.broken
-        for arc, cycle in zip(knot.dropped, knot.cycles, strict=True)
+        for component in built.broken
+        for arc, cycle in zip(component.dropped, component.cycles, strict=True)
     }
-    proven = {arc: knot.proven for knot in built.broken for arc in knot.dropped}
+    proven = {arc: component.proven for component in built.broken for arc in component.dropped}
     fates, stated = built.edge_fate.tolist(), len(graph.edges)
     for edge in np.flatnonzero(built.edge_fate != EdgeFate.KEPT).tolist():
         fate = EdgeFate(fates[edge])

@@ -108,7 +108,7 @@ def best_root(source: IntArray, target: IntArray, live: BoolArray, alive: BoolAr
     counts = reached_each(Follows.of(source, target, nodes, live), tried.tolist(), _FEW)
     many = [i for i, count in enumerate(counts) if count < 0]
     if many:
-        # Those that reach much reach much in common: all at once, with each knot of cycles as one node.
+        # Those that reach much reach much in common: all at once, with each strongly connected component as one node.
         arcs = np.flatnonzero(live)
         arcs = arcs[group[source[arcs]] != group[target[arcs]]]
         size = np.bincount(group[alive], minlength=int(group.max()) + 1)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from taxtune.taxonomy.readers.formats import FORMATS
-from taxtune.taxonomy.readers.read import parse_taxonomy, read_taxonomy
+from taxtune.taxonomy.readers.read import Reader, parse_taxonomy, read_taxonomy
 
-__all__ = ["FORMATS", "parse_taxonomy", "read_taxonomy"]
+__all__ = ["FORMATS", "Reader", "parse_taxonomy", "read_taxonomy"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from taxtune.tables import clean
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy, add_root
 from taxtune.taxonomy.readers.nested_json import ROOT
 
@@ -47,17 +46,8 @@ def parse_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxon
         key, way = _split_id(line.strip())
         names = [clean(step) for step in _STEP.split(way)]
         if not all(names):
-            collector.raw.defects.append(
-                Defect(
-                    kind="empty name",
-                    message=f"Name {names.index('') + 1} of the way is empty.",
-                    file=name,
-                    row=row,
-                    breaks=True,
-                    value=line,
-                    remedy="Name the node, or remove the line.",
-                )
-            )
+            message = f"Name {names.index('') + 1} of the way is empty."
+            collector.raw.flaw("empty name", message, row, line, "Name the node, or remove the line.")
             continue
         collector.add(row, names, [None] * len(names), key=key)
     raw = collector.finish()

@@ -118,22 +118,20 @@ def _read_usages(table: _Table, collector: UsageCollector) -> None:
     if parent is None and not groups:
         raise _no_place(table, collector)
     for row in table.rows(collector):
-        key = row.cell(identity).strip()
-        state = row.cell(status).strip().lower()
-        above = row.cell(parent).strip()
-        if state == "bare name":
-            collector.leave_out("bare names, neither accepted nor synonyms,", row.line)
-        elif "misapplied" in state:
-            collector.leave_out("misapplied names", row.line)
-        elif "synonym" in state:
-            collector.synonym(row.line, key, above, tidy(row.cell(name)), tidy(row.cell(author)))
-        elif not key:
-            collector.leave_out("rows without an ID", row.line)
-        else:
-            label, level, by = tidy(row.cell(name)), row.cell(rank).strip(), tidy(row.cell(author))
-            named = [] if above else [(r, tidy(row.cell(c))) for r, c in groups]
-            doubtful = "provisional" in state
-            collector.taxon(row.line, key, above, label, level, by, groups=named, provisional=doubtful)
+        state, above = row.cell(status).strip().lower(), row.cell(parent).strip()
+        # The parent of a synonym is the name that it stands for.
+        is_synonym = "synonym" in state
+        collector.usage(
+            row.line,
+            row.cell(identity).strip(),
+            tidy(row.cell(name)),
+            parent=above,
+            accepted=above if is_synonym else "",
+            status=state,
+            rank=row.cell(rank).strip(),
+            author=tidy(row.cell(author)),
+            groups=[] if above else [(r, tidy(row.cell(c))) for r, c in groups],
+        )
 
 
 def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> None:
@@ -161,7 +159,7 @@ def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> No
     for row in table.rows(collector):
         key = row.cell(identity).strip()
         if not key:
-            collector.leave_out("rows without an ID", row.line)
+            collector.leave_out("rows without an id", row.line)
             continue
         label, level, by = known.get(row.cell(name_id).strip(), ("", "", ""))
         flag = row.cell(provisional).strip().lower() in {"true", "1", "yes", "t"}

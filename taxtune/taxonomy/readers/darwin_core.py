@@ -26,7 +26,6 @@ __all__ = ["find_core", "is_darwin_core_header", "is_english", "parse_darwin_cor
 _META = "meta.xml"
 _CORE = r"(taxa|taxon)\.(csv|tsv|txt|tab)"
 _NAMES = (r"vernacular_?names?-english\.(csv|tsv|txt|tab)", r"vernacular_?names?\.(csv|tsv|txt|tab)")
-_SYNONYMS = ("synonym", "misapplied", "unaccepted", "not accepted", "invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +142,20 @@ def _read_taxa(archive: Archive, file: _File, collector: UsageCollector) -> None
             collector.leave_out("rows without an id", row.line)
             continue
         other = row.cell(taxon_id).strip()
-        by = tidy(row.cell(author))
-        name = tidy(row.cell(canonical)) or tidy(row.cell(full))
-        state = row.cell(status).strip().lower()
         if other and other.rsplit("/", 1)[-1] != identity:
             collector.known_as(other, identity)
-        stands_for = row.cell(accepted).strip()
-        if (stands_for and stands_for not in (identity, other)) or any(word in state for word in _SYNONYMS):
-            if "misapplied" in state:
-                collector.leave_out("misapplied names", row.line)
-            else:
-                collector.synonym(row.line, identity, "" if stands_for in (identity, other) else stands_for, name, by)
-            continue
-        doubtful = "doubtful" in state or "provisional" in state
-        level = row.cell(rank).strip()
-        above = row.cell(parent).strip()
-        named = [] if above else [(r, tidy(row.cell(c))) for r, c in groups]
-        collector.taxon(row.line, identity, above, name, level, by, groups=named, provisional=doubtful)
+        stands_for, above = row.cell(accepted).strip(), row.cell(parent).strip()
+        collector.usage(
+            row.line,
+            identity,
+            tidy(row.cell(canonical)) or tidy(row.cell(full)),
+            parent=above,
+            accepted="" if stands_for in (identity, other) else stands_for,
+            status=row.cell(status).strip(),
+            rank=row.cell(rank).strip(),
+            author=tidy(row.cell(author)),
+            groups=[] if above else [(r, tidy(row.cell(c))) for r, c in groups],
+        )
     if empty:
         raise TaxonomyError("The core file has no rows.", file=archive.shown(file.name))
 

@@ -13,8 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, other_names
-from taxtune.taxonomy.defects import Defect
+from taxtune.tables import Table, other_names
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 __all__ = ["is_edge_table", "parse_edges"]
@@ -45,24 +44,21 @@ def parse_edges(table: Table) -> RawTaxonomy:
     ids: dict[str, str] = {}
     stated: dict[tuple[str, str], tuple[int, RawNode]] = {}
     for row in table.rows:
-        problem = _row_defect(table, row, child, parent)
-        if problem is not None:
-            raw.defects.append(problem)
+        if raw.ragged(row, table):
             continue
         key, above = row.cell(child), row.cell(parent)
+        if len(row.cells) <= max(child, parent):
+            message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
+            remedy = "Put a comma behind the child, and leave the parent of the root empty."
+            raw.flaw("ragged row", message, row.line, ",".join(row.cells), remedy)
+            continue
+        if not key:
+            remedy = "Fill in the child, or remove the row."
+            raw.flaw("empty name", "The row names no child.", row.line, ",".join(row.cells), remedy)
+            continue
         name = row.cell(label) if label is not None else key
         if not name:
-            raw.defects.append(
-                Defect(
-                    kind="empty name",
-                    message="The node has no label.",
-                    file=table.file,
-                    row=row.line,
-                    breaks=True,
-                    value=key,
-                    remedy="Fill in the label.",
-                )
-            )
+            raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
             name = key
         if identity := row.cell(table.column("node_id")):
             ids[key] = identity
@@ -74,17 +70,8 @@ def parse_edges(table: Table) -> RawTaxonomy:
             continue
         first, earlier = stated[key, above]
         same = replace(node, row=earlier.row) == earlier
-        raw.defects.append(
-            Defect(
-                kind="duplicate row" if same else "conflicting rows",
-                message=f"Row {first} states this edge already" + ("." if same else ", with other values."),
-                file=table.file,
-                row=row.line,
-                breaks=not same,
-                value=f"{key} under {above}" if above else key,
-                remedy="Remove one of the two rows.",
-            )
-        )
+        shown = f"{key} under {above}" if above else key
+        raw.repeated("edge", first, row.line, shown, same=same)
     _add_root(raw)
     if table.column("node_id") is not None:
         _name_by_ids(raw, ids)
@@ -99,37 +86,12 @@ def _name_by_ids(raw: RawTaxonomy, ids: Mapping[str, str]) -> None:
     for identity, keys in owners.items():
         if len(keys) > 1:
             message = f"{len(keys)} nodes have this id: {', '.join(keys[:5])}."
-            remedy = "Give every node an id of its own, or none."
-            raw.defects.append(Defect("conflicting rows", message, raw.file, None, True, identity, remedy))
+            raw.flaw("conflicting rows", message, None, identity, "Give every node an id of its own, or none.")
 
     def known_by(key: Hashable | None) -> Hashable | None:
         return None if key is None else ids.get(str(key), (key,))
 
     raw.nodes = [replace(node, key=known_by(node.key), parent=known_by(node.parent)) for node in raw.nodes]
-
-
-def _row_defect(table: Table, row: Row, child: int, parent: int) -> Defect | None:
-    if any(row.cells[len(table.header) :]) or len(row.cells) <= max(child, parent):
-        return Defect(
-            kind="ragged row",
-            message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-            file=table.file,
-            row=row.line,
-            breaks=True,
-            value=",".join(row.cells),
-            remedy="Put a name that holds a comma in double quotes, and leave the parent of the root empty.",
-        )
-    if not row.cell(child):
-        return Defect(
-            kind="empty name",
-            message="The row names no child.",
-            file=table.file,
-            row=row.line,
-            breaks=True,
-            value=",".join(row.cells),
-            remedy="Fill in the child, or remove the row.",
-        )
-    return None
 
 
 def _add_root(raw: RawTaxonomy) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 __all__ = ["is_group_list", "parse_groups"]
@@ -64,9 +63,7 @@ def parse_groups(text: str, path: Path, name: str, root: str | None = None) -> R
             raw.nodes.append(RawNode((group,), (), group, _spaced(group), row=row))
         first = classes.setdefault((group, child), row)
         if first != row:
-            message = f"Row {first} states this class already."
-            remedy = "Remove one of the two rows."
-            raw.defects.append(Defect("duplicate row", message, name, row, False, f"{group}/{child}", remedy))
+            raw.repeated("class", first, row, f"{group}/{child}")
             continue
         raw.nodes.append(RawNode((group, child), (group,), child, _spaced(child), row=row))
     return raw

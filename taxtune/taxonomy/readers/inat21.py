@@ -8,12 +8,11 @@ binomial is taken off, and a column `cls`, as those call it whose language reser
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, split_aliases
-from taxtune.taxonomy.defects import Defect
+from taxtune.tables import Table, clean, split_aliases
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
 from taxtune.taxonomy.readers.authorship import is_epithet, split_authorship
 
@@ -50,7 +49,14 @@ def parse_inat21_csv(table: Table, root: str | None = None) -> RawTaxonomy:
             value=",".join(table.header),
         )
     table = _with_class(table)
-    return _parse(table.file, "inat21-csv", table.header, _csv_records(table), root)
+    collector = PathCollector(table.file, "inat21-csv", root or ROOT)
+    columns = {name: table.column(name) for name in _USED if name in table.header}
+    records = (
+        (row.line, {name: row.cell(column) for name, column in columns.items()})
+        for row in table.rows
+        if not collector.raw.ragged(row, table)
+    )
+    return _collect(collector, table.header, records)
 
 
 def _with_class(table: Table) -> Table:
@@ -108,31 +114,8 @@ def parse_inat21_json(data: object, file: str, root: str | None = None) -> RawTa
             value=categories[0],
             remedy="Give a CSV of edges or paths instead.",
         )
-    return _parse(file, "inat21-json", header, _json_records(categories, header, file), root)
-
-
-def _csv_records(table: Table) -> Iterator[tuple[int, Mapping[str, str]] | Defect]:
-    columns = {name: table.column(name) for name in _USED if name in table.header}
-    for row in table.rows:
-        extra = _too_long(table, row)
-        if extra is not None:
-            yield extra
-        else:
-            yield row.line, {name: row.cell(column) for name, column in columns.items()}
-
-
-def _too_long(table: Table, row: Row) -> Defect | None:
-    if not any(row.cells[len(table.header) :]):
-        return None
-    return Defect(
-        kind="ragged row",
-        message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-        file=table.file,
-        row=row.line,
-        breaks=True,
-        value=row.cells[len(table.header)],
-        remedy="Put a name that holds a comma in double quotes.",
-    )
+    collector = PathCollector(file, "inat21-json", root or ROOT)
+    return _collect(collector, header, _json_records(categories, header, file))
 
 
 def _json_records(
@@ -153,21 +136,12 @@ def _json_records(
         yield row, values
 
 
-def _parse(
-    file: str,
-    format: str,
-    header: tuple[str, ...],
-    records: Iterator[tuple[int, Mapping[str, str]] | Defect],
-    root: str | None,
+def _collect(
+    collector: PathCollector, header: tuple[str, ...], records: Iterable[tuple[int, Mapping[str, str]]]
 ) -> RawTaxonomy:
     ranks = [rank for rank in RANKS if rank in header]
-    collector = PathCollector(file, format, root or ROOT)
     cited: list[int] = []
-    for record in records:
-        if isinstance(record, Defect):
-            collector.raw.defects.append(record)
-            continue
-        row, values = record
+    for row, values in records:
         levels: list[tuple[str | None, str]] = [(rank, values[rank]) for rank in ranks]
         deepest = next((name for _, name in reversed(levels) if name), "")
         leaf = values.get("name") or _species(values)
@@ -175,7 +149,7 @@ def _parse(
         if author:
             cited.append(row)
         if "name" in header and not values["name"]:
-            collector.raw.defects.append(_unnamed(file, row, levels, "name"))
+            _tell_unnamed(collector.raw, row, levels, "name")
             continue
         if leaf and leaf != deepest:
             is_species = "genus" in header or "species" in header or " " in leaf
@@ -184,7 +158,7 @@ def _parse(
             levels.pop()
         gap = next((rank for rank, name in levels if not name), None)
         if gap is not None or not levels:
-            collector.raw.defects.append(_unnamed(file, row, levels, gap))
+            _tell_unnamed(collector.raw, row, levels, gap)
             continue
         label = levels[-1][1]
         collector.add(
@@ -196,21 +170,15 @@ def _parse(
         )
     if cited:
         message = f"Authorship taken off names: {len(cited):,} (first: row {cited[0]})."
-        collector.raw.defects.append(Defect("authorship", message, file, cited[0], breaks=False))
+        collector.raw.note("authorship", message, cited[0])
     return collector.finish()
 
 
-def _unnamed(file: str, row: int, levels: list[tuple[str | None, str]], column: str | None) -> Defect:
-    """Returns the defect of a row without a name in a column; None where it has none in any."""
-    return Defect(
-        kind="empty name",
-        message="The row names nothing." if column is None else f"The row has no {column}.",
-        file=file,
-        row=row,
-        breaks=True,
-        value="/".join(name or "?" for _, name in levels) or None,
-        remedy="Remove the row." if column is None else f"Fill in the {column}, or remove the row.",
-    )
+def _tell_unnamed(raw: RawTaxonomy, row: int, levels: list[tuple[str | None, str]], column: str | None) -> None:
+    """Adds that a row has no name in a column; None where it has none in any."""
+    message = "The row names nothing." if column is None else f"The row has no {column}."
+    remedy = "Remove the row." if column is None else f"Fill in the {column}, or remove the row."
+    raw.flaw("empty name", message, row, "/".join(name or "?" for _, name in levels) or None, remedy)
 
 
 def _species(values: Mapping[str, str]) -> str:

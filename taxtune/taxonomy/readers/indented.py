@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
 from taxtune.taxonomy.readers.authorship import split_authorship
 
@@ -118,11 +117,9 @@ def parse_indented(text: str, name: str, root: str | None = None) -> RawTaxonomy
         way.append((width, len(raw.nodes)))
         raw.nodes.append(node)
     if cited:
-        message = f"Authorship taken off names: {len(cited):,} (first: row {cited[0]})."
-        raw.defects.append(Defect("authorship", message, name, cited[0], breaks=False))
+        raw.note("authorship", f"Authorship taken off names: {len(cited):,} (first: row {cited[0]}).", cited[0])
     if synonyms:
-        message = f"Made aliases of their accepted names: {synonyms:,} synonyms."
-        raw.defects.append(Defect("synonyms", message, name, None, breaks=False))
+        raw.note("synonyms", f"Made aliases of their accepted names: {synonyms:,} synonyms.")
     if is_text_tree or root is not None:
         add_root(raw, root or "life")
     return raw

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean, read_text
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 __all__ = ["is_pair_list", "parse_pairs"]
@@ -64,17 +63,8 @@ def parse_pairs(text: str, path: Path, name: str) -> RawTaxonomy:
     def label(key: str, row: int) -> str:
         if key in names:
             return names[key]
-        raw.defects.append(
-            Defect(
-                "empty name",
-                f"The id has no name in {names_file.name}.",
-                name,
-                row,
-                breaks=True,
-                value=key,
-                remedy=f"Add the line '{key} NAME' there.",
-            )
-        )
+        message = f"The id has no name in {names_file.name}."
+        raw.flaw("empty name", message, row, key, f"Add the line '{key} NAME' there.")
         return key
 
     for key in ids:
@@ -83,24 +73,14 @@ def parse_pairs(text: str, path: Path, name: str) -> RawTaxonomy:
     for row, child, parent in edges:
         first = stated.setdefault((child, parent), row)
         if first != row:
-            raw.defects.append(
-                Defect(
-                    "duplicate row",
-                    f"Row {first} states this pair already.",
-                    name,
-                    row,
-                    breaks=False,
-                    value=f"{child} under {parent}",
-                    remedy="Remove one of the two rows.",
-                )
-            )
+            raw.repeated("pair", first, row, f"{child} under {parent}")
             continue
         raw.nodes.append(RawNode(child, parent, label(child, row), row=row))
     unused = [key for key in names if key not in ids]
     if unused:
         count = f"{len(unused):,} name" + ("" if len(unused) == 1 else "s")
         message = f"Left out: {count} in {names_file.name} of ids that are in no pair (first: {unused[0]})."
-        raw.defects.append(Defect("left out", message, name, None, breaks=False, value=names[unused[0]]))
+        raw.note("left out", message, value=names[unused[0]])
     return raw
 
 

@@ -25,7 +25,6 @@ from typing import Any
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean, read_text
-from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
 
 __all__ = ["ROOT", "is_nested", "parse_nested_json"]
@@ -221,7 +220,7 @@ class _Reader:
             ) from None
         tidy = clean(label)
         if not tidy:
-            self._defect("empty name", "The node has no name.", at, "Name it or remove it.")
+            self.raw.flaw("empty name", "The node has no name.", None, at, "Name it or remove it.")
             tidy = at
         if identity is not None:
             self.ids[identity] += 1
@@ -241,15 +240,10 @@ class _Reader:
         if several:
             first = next(iter(several))
             message = f"Ids that stand in several places, and so identify no node: {len(several):,}."
-            self._defect("shared id", message, first, None)
+            self.raw.note("shared id", message, value=first)
         if self.parts:
-            message = f"Left out: {self.parts:,} parts, which are no kinds of what has them."
-            self._defect("left out", message, None, None)
+            self.raw.note("left out", f"Left out: {self.parts:,} parts, which are no kinds of what has them.")
         return self.raw
-
-    def _defect(self, kind: DefectKind, message: str, value: str | None, remedy: str | None) -> None:
-        breaks = kind == "empty name"
-        self.raw.defects.append(Defect(kind, message, self.raw.file, None, breaks, value, remedy))
 
     def _no_node(
         self, value: object, at: str, message: str = "This is neither a name nor a node with a name."
@@ -284,7 +278,7 @@ def _name_mids(raw: RawTaxonomy, path: Path) -> None:
     unnamed = [node.label for node in raw.nodes if node.label not in names and node.parent is not None]
     if unnamed:
         message = f"Ids that {', '.join(file.name for file in files)} does not name are labels: {len(unnamed):,}."
-        raw.defects.append(Defect("renamed", message, raw.file, None, breaks=False, value=unnamed[0]))
+        raw.note("renamed", message, value=unnamed[0])
     # The root, "/m/0bl9f", is in none of the lists; the papers call it Entity.
     called = {node.label: "Entity" for node in raw.nodes if node.parent is None} | names
     raw.nodes = [replace(node, label=called.get(node.label, node.label)) for node in raw.nodes]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
 from taxtune.taxonomy.readers.nested_json import ROOT
 
@@ -76,10 +75,9 @@ def obo_nodes(text: str, name: str) -> RawTaxonomy:
     if not raw.nodes:
         raise TaxonomyError("The file holds no term.", file=name, remedy="OBO's terms are stanzas that begin [Term].")
     if gone:
-        raw.defects.append(Defect("left out", f"Left out: {gone:,} obsolete terms.", name, None, breaks=False))
+        raw.note("left out", f"Left out: {gone:,} obsolete terms.")
     if unnamed:
-        message = f"Without a name, and called by their ids: {unnamed:,} terms."
-        raw.defects.append(Defect("renamed", message, name, None, breaks=False))
+        raw.note("renamed", f"Without a name, and called by their ids: {unnamed:,} terms.")
     return raw
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, other_names, split_cell
-from taxtune.taxonomy.defects import Defect
+from taxtune.tables import Table, clean, other_names, split_cell
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy
 
 __all__ = ["is_path_table", "parse_paths"]
@@ -53,9 +52,12 @@ def parse_paths(table: Table) -> RawTaxonomy:
         names = _names(row.cell(whole)) if whole is not None else [row.cell(i) for i in levels]
         while len(names) > 1 and not names[-1] and whole is None:
             names.pop()
-        defect = _row_defect(table, row, names)
-        if defect is not None:
-            collector.raw.defects.append(defect)
+        if collector.raw.ragged(row, table):
+            continue
+        if not all(names):
+            message = f"Name {names.index('') + 1} of the path is empty." if any(names) else "The row names nothing."
+            value = "/".join(name or "?" for name in names) if any(names) else None
+            collector.raw.flaw("empty name", message, row.line, value, "Name the node, or remove the row.")
             continue
         known: list[str | None] = [None] * len(names) if whole is not None else list(ranks[: len(names)])
         known[-1] = row.cell(rank) or known[-1]
@@ -79,28 +81,3 @@ def _levels(header: tuple[str, ...]) -> list[int]:
     if numbered:
         return sorted(numbered, key=lambda i: int(re.sub(r"\D", "", header[i])))
     return [i for i, name in enumerate(header) if name not in (*_ALIASES, *_LEADS, "rank", "id", "")]
-
-
-def _row_defect(table: Table, row: Row, names: list[str]) -> Defect | None:
-    if any(row.cells[len(table.header) :]):
-        return Defect(
-            kind="ragged row",
-            message=f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-            file=table.file,
-            row=row.line,
-            breaks=True,
-            value=row.cells[len(table.header)],
-            remedy="Put a name that holds a comma in double quotes.",
-        )
-    if all(names):
-        return None
-    position = names.index("") + 1
-    return Defect(
-        kind="empty name",
-        message="The row names nothing." if not any(names) else f"Name {position} of the path is empty.",
-        file=table.file,
-        row=row.line,
-        breaks=True,
-        value="/".join(name or "?" for name in names) if any(names) else None,
-        remedy="Name the node, or remove the row.",
-    )

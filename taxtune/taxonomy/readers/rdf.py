@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import MissingExtraError, TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
 from taxtune.taxonomy.readers.nested_json import ROOT
 
@@ -177,12 +176,12 @@ class _Reader:
                 for parent in above
             ] or [node]
         if gone:
-            self._note(f"Left out: {len(gone):,} deprecated classes or concepts.")
+            self.raw.note("left out", f"Left out: {len(gone):,} deprecated classes or concepts.")
         if unnamed:
             message = f"Without a label, and called by the ends of their IRIs: {len(unnamed):,}."
-            self.raw.defects.append(Defect("renamed", message, self.file, None, breaks=False, value=unnamed[0]))
+            self.raw.note("renamed", message, value=unnamed[0])
         if self.foreign:
-            self._note(f"Left out: {self.foreign:,} names in other languages than English.")
+            self.raw.note("left out", f"Left out: {self.foreign:,} names in other languages than English.")
         return self.raw
 
     def scheme(self) -> str | None:
@@ -250,6 +249,3 @@ class _Reader:
         for head in self._objects(iri, predicate):
             return [clean(str(text)) for text in self.graph.items(head)]
         return []
-
-    def _note(self, message: str) -> None:
-        self.raw.defects.append(Defect("left out", message, self.file, None, breaks=False))

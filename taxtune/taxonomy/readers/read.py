@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import lzma
 import re
-import warnings
 import zlib
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.plugins import find_plugin, plugin_names
 from taxtune.tables import read_text, unpacked
-from taxtune.taxonomy.graph import build_tree
+from taxtune.taxonomy.graph import tree_of
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, is_archive
 from taxtune.taxonomy.readers.formats import ARCHIVES, FORMATS, TEXTS, ArchiveFormat, TextFile, header_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["parse_taxonomy", "read_taxonomy"]
+__all__ = ["READERS", "Reader", "parse_taxonomy", "read_taxonomy"]
+
+#: The entry points by which other packages add formats.
+READERS = "taxtune.readers"
+#: What reads a format: from a path, and perhaps `root_label`, to what the file says.
+Reader = Callable[..., RawTaxonomy]
 
 _BUILTIN = "builtin:"
-# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
-_TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
 _PEEKED = 2**16
 
 
 def read_taxonomy(
     path: str | Path,
     *,
-    format: str = "auto",
+    format: str | Reader = "auto",
     names: bool = True,
     root_label: str | None = None,
     on_note: Callable[[str], None] | None = None,
@@ -58,6 +61,9 @@ def read_taxonomy(
             - "taxdump": NCBI's nodes.dmp and names.dmp (see `readers.taxdump`);
             - "breadcrumbs": "A > B > C" a line, as Google's product taxonomy (see `readers.breadcrumbs`);
             - "auto": whichever of these the content is.
+
+            Or a name that an installed package adds to the entry points "taxtune.readers", or such a reader itself: a
+            function that takes the path and perhaps `root_label` and returns a `RawTaxonomy`.
         names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
         root_label: The label of the root where the format adds one ("groups", the two of iNat21, and archives with
             several roots).
@@ -71,33 +77,34 @@ def read_taxonomy(
             message names the first one and how many more there are.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
-    taxonomy, defects = build_tree(raw)
-    if taxonomy is None:
-        breaking = [defect for defect in defects if defect.breaks]
-        raise breaking[0].error(more=len(breaking) - 1)
-    for defect in defects:
-        if defect.kind in _TOLD:
-            (on_note or _warn)(f"{defect.file}: {defect.message}")
+    taxonomy = tree_of(raw, on_note)
     return attach_english_names(taxonomy) if names else taxonomy
 
 
-def parse_taxonomy(path: str | Path, *, format: str = "auto", root_label: str | None = None) -> RawTaxonomy:
+def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_label: str | None = None) -> RawTaxonomy:
     """Returns the statements of a taxonomy file, not yet made into a tree.
 
     Args:
         path: A file, folder or zip file, or "builtin:fieldguide".
-        format: One of `FORMATS`.
+        format: One of `FORMATS`, the name of a reader that a package adds, or a reader.
         root_label: The label of the root where the format adds one.
 
     Raises:
         TaxonomyError: If the file cannot be read or is in none of the formats, or a root label is given for a file that
             has a root of its own.
     """
-    if format not in FORMATS:
-        raise TaxonomyError(
-            "There is no such taxonomy format.", value=format, remedy=f"Use one of {', '.join(FORMATS)}."
-        )
-    raw = _parse(_resolve(path), str(path), format, root_label)
+    reader = format if callable(format) else None if format in FORMATS else find_plugin(READERS, format)
+    if reader is not None:
+        raw = reader(Path(path)) if root_label is None else reader(Path(path), root_label=root_label)
+        if not isinstance(raw, RawTaxonomy):
+            raise TaxonomyError(
+                f"The reader returned a {type(raw).__name__}.", file=path, value=format, remedy="Return a RawTaxonomy."
+            )
+    elif format not in FORMATS or callable(format):
+        names = (*FORMATS, *plugin_names(READERS))
+        raise TaxonomyError("There is no such taxonomy format.", value=format, remedy=f"Use one of {', '.join(names)}.")
+    else:
+        raw = _parse(_resolve(path), str(path), format, root_label)
     if root_label is not None and not any(
         n.parent is None and n.row is None and n.label == root_label for n in raw.nodes
     ):
@@ -212,10 +219,6 @@ def _unknown(source: TextFile) -> TaxonomyError:
         "class, order, family, name (inat21-csv). Edges of a graph go to `taxtune taxonomy build`. Files without a "
         "header are read as nabirds, groups or indented if that is given as the format.",
     )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=3)
 
 
 def _resolve(path: str | Path) -> Path:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.readers.archive import tidy
 from taxtune.taxonomy.readers.authorship import split_authorship
@@ -24,6 +22,7 @@ ROOT = "life"
 #: Columns of a checklist that names the groups of each taxon instead of its parent.
 GROUP_RANKS = ("kingdom", "phylum", "class", "order", "superfamily", "family", "subfamily", "tribe", "genus")
 
+_SYNONYMS = ("synonym", "misapplied", "unaccepted", "not accepted", "invalid")
 _NO_RANK = frozenset({"", "unranked", "no rank", "unknown", "not available"})
 
 
@@ -86,21 +85,14 @@ class UsageCollector:
         """
         name, author = self._without_author(row, name, author)
         if not name:
-            self._defect("empty name", "The taxon has no name.", row, str(identity), "Fill in the name.", breaks=True)
+            self.raw.flaw("empty name", "The taxon has no name.", row, tidy(str(identity)), "Fill in the name.")
             name = str(identity)
         folded = rank.lower()
         taxon = _Taxon(row, parent, name, None if folded in _NO_RANK else folded, author)
         first = self._taxa.setdefault(identity, taxon)
         if first is not taxon:
             same = (first.parent, first.name, first.rank) == (taxon.parent, taxon.name, taxon.rank)
-            self._defect(
-                "duplicate row" if same else "conflicting rows",
-                f"Row {first.row} states this id already" + ("." if same else ", with other values."),
-                row,
-                str(identity),
-                "Remove one of the two rows.",
-                breaks=not same,
-            )
+            self.raw.repeated("id", first.row, row, tidy(str(identity)), same=same)
             return
         self._provisional += provisional
         levels = [level for level, _ in groups]
@@ -108,6 +100,46 @@ class UsageCollector:
         named = [(level, group) for level, group in above if group]
         if named and not parent:
             self._groups[identity] = named
+
+    def usage(
+        self,
+        row: int,
+        identity: str,
+        name: str,
+        *,
+        parent: str,
+        accepted: str,
+        status: str,
+        rank: str,
+        author: str,
+        groups: Sequence[tuple[str, str]],
+    ) -> None:
+        """Adds what a row of a checklist says: a taxon, a synonym, or nothing that counts.
+
+        Args:
+            row: The row.
+            identity: Its id.
+            name: The name.
+            parent: The parent's id.
+            accepted: The id of the name that this one is a synonym of; "" where none is stated.
+            status: What the checklist says of the name.
+            rank: Its rank.
+            author: Its authorship.
+            groups: Pairs of rank and name from the top down, for a taxon without a parent's id.
+        """
+        state = status.lower()
+        is_synonym = bool(accepted) or any(word in state for word in _SYNONYMS)
+        if state == "bare name":
+            self.leave_out("bare names, neither accepted nor synonyms,", row)
+        elif "misapplied" in state:
+            self.leave_out("misapplied names", row)
+        elif is_synonym:
+            self.synonym(row, identity, accepted, name, author)
+        elif not identity:
+            self.leave_out("rows without an id", row)
+        else:
+            doubtful = "doubtful" in state or "provisional" in state
+            self.taxon(row, identity, parent, name, rank, author, groups=() if parent else groups, provisional=doubtful)
 
     def known_as(self, other: Hashable, identity: Hashable) -> None:
         """Makes another id, which other rows may use, stand for a taxon."""
@@ -144,14 +176,9 @@ class UsageCollector:
             count, first = self._long or (0, row)
             self._long = (count + 1, first)
             return False
-        self._defect(
-            "ragged row",
-            f"The row has {len(cells)} cells, the header {columns}.",
-            row,
-            cells[columns],
-            "Put a name that holds the delimiter in quotes.",
-            breaks=True,
-        )
+        message = f"The row has {len(cells)} cells, the header {columns}."
+        remedy = "Put a name that holds the delimiter in quotes."
+        self.raw.flaw("ragged row", message, row, tidy(cells[columns]), remedy)
         return True
 
     # -- what they make ------------------------------------------------------------------------------------------------
@@ -174,24 +201,26 @@ class UsageCollector:
             siblings[parent, label] = taxon.rank
             self.raw.nodes.append(RawNode(key, parent, label, tuple(names), taxon.rank, taxon.row))
         if renamed:
-            self._note("renamed", f"Named like a sibling, and told apart by rank, authorship or id: {_taxa(renamed)}.")
+            self.raw.note(
+                "renamed", f"Named like a sibling, and told apart by rank, authorship or id: {_taxa(renamed)}."
+            )
         if self._cited:
-            self._note(
+            self.raw.note(
                 "authorship",
                 f"Authorship taken off names: {len(self._cited):,} (first: row {self._cited[0]}).",
                 self._cited[0],
             )
         if self._provisional:
-            self._note("provisional", f"Accepted provisionally: {_taxa(self._provisional)}.")
+            self.raw.note("provisional", f"Accepted provisionally: {_taxa(self._provisional)}.")
         if self._long is not None:
-            self._note(
+            self.raw.note(
                 "ragged row",
                 f"Longer than the header by empty cells: {self._long[0]:,} row{'' if self._long[0] == 1 else 's'} "
                 f"(first: row {self._long[1]}). A name with the delimiter in it and no quotes would look so.",
                 self._long[1],
             )
         for what, (count, row) in self._counts.items():
-            self._note(
+            self.raw.note(
                 "left out", f"Left out: {count:,} {what}" + ("." if row is None else f" (first: row {row})."), row
             )
         return self.raw
@@ -304,7 +333,7 @@ class UsageCollector:
     def _add_root(self, tops: int, unknown: list[Hashable]) -> Hashable:
         key: Hashable = unknown[0] if len(unknown) == 1 and unknown[0] not in self._taxa else ("root", self._root)
         self.raw.nodes.append(RawNode(key, None, self._root))
-        self._note(
+        self.raw.note(
             "added root", f"Without a parent in the file, and put under an added root {self._root!r}: {_taxa(tops)}."
         )
         return key
@@ -326,7 +355,7 @@ class UsageCollector:
         for key in gone:
             del found[key]
         first = self._taxa[orphans[0]]
-        self._note(
+        self.raw.note(
             "left out",
             f"Left out: {_taxa(len(gone))}, {len(orphans):,} whose parent is in no row (first: {first.name!r}, "
             f"row {first.row}, parent {first.parent!r}) and what is below them.",
@@ -354,25 +383,10 @@ class UsageCollector:
             used += 1
             names.setdefault(key, {}).setdefault(name.casefold(), name)
         if used:
-            self._note("synonyms", f"Made aliases of their accepted names: {used:,} synonyms.")
+            self.raw.note("synonyms", f"Made aliases of their accepted names: {used:,} synonyms.")
         for key, table in names.items():
             table.pop(self._taxa[key].name.casefold(), None)
         return {key: tuple(table.values()) for key, table in names.items()}
-
-    def _note(self, kind: DefectKind, message: str, row: int | None = None) -> None:
-        self.raw.defects.append(Defect(kind, message, self.raw.file, row, breaks=False))
-
-    def _defect(
-        self,
-        kind: Literal["empty name", "duplicate row", "conflicting rows", "ragged row"],
-        message: str,
-        row: int,
-        value: str,
-        remedy: str,
-        *,
-        breaks: bool,
-    ) -> None:
-        self.raw.defects.append(Defect(kind, message, self.raw.file, row, breaks, tidy(value), remedy))
 
 
 def _taxa(count: int) -> str:

@@ -4,61 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.records import IterationRecord
 
-__all__ = ["Check", "Goal", "Objective", "Proposal", "ProposalFailed", "Proposer", "Trial"]
-
-Objective = Literal["hp", "hf", "ihp", "ihf", "accuracy", "lave"]
+__all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
 Check = Callable[[str], None]
 """Raises `TemplateError` with a reason where a template is not acceptable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A past iteration, as a proposer sees it.
-
-    Attributes:
-        iteration: 0 for the baseline, then 1, 2, ...
-        template: The Jinja source; None where no acceptable template was proposed.
-        state: "complete" where the template was scored, else "failed" (void iterations count as failed).
-        hp: Hierarchical precision on the tuning split, in [0, 1]; None unless complete.
-        hr: Hierarchical recall on the tuning split, in [0, 1]; None unless complete.
-        hf: Harmonic mean of the two, in [0, 1]; None unless complete.
-        accuracy: Share of images placed on exactly the target, in [0, 1]; None unless complete.
-        ihp: Information-weighted hP on the tuning split, in [0, 1]; None unless complete.
-        ihr: Information-weighted hR on the tuning split, in [0, 1]; None unless complete.
-        ihf: Harmonic mean of the two, in [0, 1]; None unless complete.
-        lave: Mean rating of a judge, in [0, 1]; None unless the objective is "lave".
-        abstained: Share of answers that decline or say nothing, in [0, 1]; None unless complete.
-        off_tree: Share of answers that assert something the tree lacks, in [0, 1]; None unless complete.
-        value: The objective's scalar, larger is better; None unless complete.
-        feasible: Whether the objective's constraint (the hR floor) holds.
-        reason: Why the iteration failed.
-        parameters: How the proposer described the template (the fragments' choice by slot); empty for the baseline.
-        rejected: Templates that were proposed in this iteration and refused, each with the reason.
-    """
-
-    iteration: int
-    template: str | None
-    state: Literal["complete", "failed"] = "complete"
-    hp: float | None = None
-    hr: float | None = None
-    hf: float | None = None
-    accuracy: float | None = None
-    ihp: float | None = None
-    ihr: float | None = None
-    ihf: float | None = None
-    lave: float | None = None
-    abstained: float | None = None
-    off_tree: float | None = None
-    value: float | None = None
-    feasible: bool = True
-    reason: str | None = None
-    parameters: dict[str, str] = field(default_factory=dict)
-    rejected: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +21,7 @@ class Goal:
     """What is being tuned for.
 
     Attributes:
-        objective: "hp", "hf", "ihp", "ihf", "accuracy" or "lave".
-        hr_floor: Smallest mean hR that "hp" and "ihp" allow; None where there is none.
+        objective: What makes one template better than another.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         domain: What the images show, e.g. "bird"; also the trivial answer.
@@ -80,7 +34,6 @@ class Goal:
     """
 
     objective: Objective
-    hr_floor: float | None
     trivial_hp: float
     trivial_hr: float
     domain: str
@@ -146,27 +99,16 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Makes the next template from the history."""
+    """Makes the next template from the history; subclass it for the defaults of everything but `propose`."""
 
-    name: str
-
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns what can change a proposal, as plain values, for the record; never a key or a password."""
-        ...
-
-    def check(self) -> None:
-        """Checks that a proposal could be asked for (a key, a known provider), without asking.
-
-        Raises:
-            ProposerError: What is missing, and what to do.
-        """
-        ...
-
-    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a template that passes `check`.
 
         Args:
-            history: Every iteration so far, the baseline first.
+            history: Every iteration so far, the baseline first: its template, its scores, and its rows, which say what
+                was answered about each image, where that was placed and what failed.
             goal: What is being tuned for.
             iteration: Number of the iteration that the template is for.
             seed: The run's seed; a proposer that draws at random draws from (seed, iteration) alone, so that a resumed
@@ -178,3 +120,15 @@ class Proposer(Protocol):
             ProposerError: Going on is senseless (no key, no server); the run stops and can be resumed.
         """
         ...
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns what can change a proposal, as plain values, for the record; never a key or a password."""
+        return {"kind": type(self).__qualname__}
+
+    def check(self) -> None:
+        """Checks that a proposal could be asked for (a key, a known provider), without asking; by default nothing.
+
+        Raises:
+            ProposerError: What is missing, and what to do.
+        """
+        return

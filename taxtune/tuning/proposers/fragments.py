@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taxtune.errors import TemplateError
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
+from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
     import optuna
@@ -24,7 +25,7 @@ _LOOKED_AT = 2_000  # compositions checked for one proposal; each check takes mi
 _RECORDED = 20  # refusals that go into the record
 
 
-class FragmentsProposer:
+class FragmentsProposer(Proposer):
     """Composes a template from one choice of every slot.
 
     The first `startup` iterations follow a plan that shows every choice of a slot about equally often; then Optuna's
@@ -32,9 +33,9 @@ class FragmentsProposer:
     iteration and the seed alone: the history is replayed into a study in memory whose sampler is seeded with
     (seed, iteration). So a resumed run proposes what an uninterrupted one would have.
 
-    TPE looks only at the order of the trials' values. `Trial.value` orders infeasible templates (hR below the floor)
-    below all feasible ones, nearer to the floor first, so no constraint has to be told apart from it. Trials without
-    parameters (the baseline) or without a value (failed) teach TPE nothing.
+    TPE looks only at the order of the iterations' values. `IterationRecord.value` orders infeasible templates (hR below
+    the floor) below all feasible ones, nearer to the floor first, so no constraint has to be told apart from it.
+    Iterations without parameters (the baseline) or without a value (failed) teach TPE nothing.
 
     Args:
         fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file or of a folder of
@@ -62,7 +63,9 @@ class FragmentsProposer:
     def check(self) -> None:
         """Does nothing: the fragments were checked when they were read, and nothing else is needed."""
 
-    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a composition that passes `check`; see `Proposer.propose`.
 
         Raises:
@@ -94,7 +97,7 @@ class FragmentsProposer:
         reason += f"; the last reason: {refused[-1][1]}" if refused else "."
         raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
 
-    def _candidates(self, history: Sequence[Trial], iteration: int, seed: int) -> Iterator[dict[str, str]]:
+    def _candidates(self, history: Sequence[IterationRecord], iteration: int, seed: int) -> Iterator[dict[str, str]]:
         usable = [t for t in history if t.state == "complete" and t.value is not None and math.isfinite(t.value)]
         usable = [t for t in usable if self.fragments.fits(t.parameters)]
         if len(usable) < self.startup:
@@ -112,7 +115,7 @@ class FragmentsProposer:
             chosen[slot.id] = order[index]
         return chosen
 
-    def _sampled(self, usable: Sequence[Trial], iteration: int, seed: int) -> Iterator[dict[str, str]]:
+    def _sampled(self, usable: Sequence[IterationRecord], iteration: int, seed: int) -> Iterator[dict[str, str]]:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

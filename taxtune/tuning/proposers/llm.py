@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from taxtune.errors import ProposerError, TemplateError
-from taxtune.llm.chat import Chat
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Trial
+from taxtune.errors import ModelError, ProposerError, TemplateError
+from taxtune.models import ModelSettings, RetryPolicy
+from taxtune.models.api import ApiModel, Completion
+from taxtune.models.api_errors import MessageTooLongError, without_credentials
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
-from taxtune.vlm.api_errors import without_credentials
+from taxtune.tuning.records import IterationRecord
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
 
@@ -22,7 +25,7 @@ _REPLIES = 3
 _SHOWN = 4_000  # characters of a bad reply that are sent back
 
 
-class LLMProposer:
+class LLMProposer(Proposer):
     """Asks a chat model for the next template.
 
     The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
@@ -66,33 +69,27 @@ class LLMProposer:
     ) -> None:
         self._messages = Messages(prompts)
         self._max_history_tokens = max_history_tokens
-        self._chat = Chat(
-            model,
-            whose="the proposer's model",
-            error=ProposerError,
+        settings = ModelSettings(
+            task="text-generation",
             api_base=api_base,
             api_key=api_key,
             temperature=temperature,
             max_tokens=max_tokens,
-            timeout=timeout,
-            max_retries=max_retries,
-            first_wait=first_wait,
-            longest_wait=longest_wait,
-            without_key=", or use the proposer 'fragments', which needs no key",
-            too_long="Lower 'max_history_tokens'.",
+            retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
             on_note=on_note,
         )
+        self._chat = ApiModel(model, settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key."""
-        chat = self._chat
+        settings = self._chat.settings
         return {
             "kind": self.name,
-            "model": chat.model,
-            "api_base": without_credentials(chat.api_base),
-            "temperature": chat.temperature,
+            "model": self._chat.model,
+            "api_base": without_credentials(settings.api_base),
+            "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
-            "max_tokens": chat.max_tokens,
+            "max_tokens": settings.max_tokens,
             "prompts_digest": self._messages.digest,
         }
 
@@ -102,9 +99,12 @@ class LLMProposer:
         Raises:
             ProposerError: What is missing, and what to do.
         """
-        self._chat.check()
+        with _explained():
+            self._chat.check()
 
-    def propose(self, history: Sequence[Trial], goal: Goal, *, iteration: int, seed: int, check: Check) -> Proposal:
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:
@@ -116,20 +116,20 @@ class LLMProposer:
         sent = written = 0
         costs: list[float | None] = []
         for turn in range(_REPLIES):
-            reply = self._chat.ask(talk, seed=_seed(seed, iteration, turn))
+            with _explained():
+                reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
             sent, written = sent + reply.prompt_tokens, written + reply.completion_tokens
             costs.append(reply.cost_usd)
             template = reply.text
             try:
-                if reply.problem is not None:
-                    raise TemplateError(reply.problem)
+                _check_whole(reply)
                 template = unwrap_reply(reply.text)
                 check(template)
             except TemplateError as error:
                 reason = str(error)
                 rejected.append((template, reason))
                 # Some providers refuse a message without text.
-                shown = reply.text.strip()[:_SHOWN] or "(an empty reply)"
+                shown = (reply.text or reply.refusal or "").strip()[:_SHOWN] or "(an empty reply)"
                 talk = [*talk, {"role": "assistant", "content": shown}, self._messages.again(reason)]
                 continue
             return Proposal(
@@ -147,6 +147,32 @@ class LLMProposer:
             completion_tokens=written,
             cost_usd=_sum(costs),
         )
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tells what keeps the model from replying as the proposer's error, with what a proposer's user can do."""
+    try:
+        yield
+    except MessageTooLongError as error:
+        raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
+    except ModelError as error:
+        remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
+        raise ProposerError(error.message, value=error.value, remedy=remedy) from None
+
+
+def _check_whole(reply: Completion) -> None:
+    """Checks that a reply is all that the model had to say.
+
+    Raises:
+        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
+    """
+    if reply.refusal is not None:
+        raise TemplateError("The reply is a refusal, not what was asked for.")
+    if reply.finish_reason == "content_filter":
+        raise TemplateError("The provider's content filter stopped the reply.")
+    if reply.finish_reason == "length":
+        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
 
 
 def _sum(costs: Sequence[float | None]) -> float | None:

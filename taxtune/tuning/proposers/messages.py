@@ -11,27 +11,16 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from taxtune.errors import ProposerError
+from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
-from taxtune.tuning.proposers.base import Goal, Trial
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.proposers.base import Goal
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages"]
 
-_FILES = (
-    "again.j2",
-    "entry.j2",
-    "example.j2",
-    "example_bits.j2",
-    "history.j2",
-    "objective_accuracy.j2",
-    "objective_hf.j2",
-    "objective_hp.j2",
-    "objective_ihf.j2",
-    "objective_ihp.j2",
-    "objective_lave.j2",
-    "refused.j2",
-    "system.j2",
-)
+_FILES = ("again.j2", "entry.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _MOST_REFUSED = 5
 _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
@@ -56,7 +45,8 @@ class Messages:
             autoescape=False,
         )
         digest = hashlib.sha256()
-        for name in _FILES:
+        # Those of the objectives, and what they include, lie beside them.
+        for name in sorted({*_FILES, *(file.name for file in self.folder.glob("*.j2"))}):
             file = self.folder / name
             try:
                 content = file.read_text(encoding="utf-8")
@@ -73,7 +63,7 @@ class Messages:
         self.digest = digest.hexdigest()[:16]
 
     def first(
-        self, history: Sequence[Trial], goal: Goal, *, budget: int, count: Callable[[str], int]
+        self, history: Sequence[IterationRecord], goal: Goal, *, budget: int, count: Callable[[str], int]
     ) -> list[dict[str, str]]:
         """Returns the messages that open the conversation.
 
@@ -91,7 +81,13 @@ class Messages:
         return [
             {
                 "role": "system",
-                "content": self._render("system.j2", goal=goal, filters=FILTERS, max_source=f"{MAX_SOURCE:,}"),
+                "content": self._render(
+                    "system.j2",
+                    goal=goal,
+                    objective=self._objective(goal),
+                    filters=FILTERS,
+                    max_source=f"{MAX_SOURCE:,}",
+                ),
             },
             {
                 "role": "user",
@@ -99,12 +95,26 @@ class Messages:
             },
         ]
 
+    def _objective(self, goal: Goal) -> str:
+        """Returns what counts, in words: the objective's own, its file's, or a sentence with its name."""
+        objective = goal.objective
+        file = f"objective_{objective.name}.j2"
+        if objective.told is None:
+            return self._render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
+        try:
+            return self._environment.from_string(objective.told).render(goal=goal).strip()
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            raise ProposerError(
+                f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
+                value=objective.told,
+            ) from None
+
     def again(self, reason: str) -> dict[str, str]:
         """Returns the message after a reply that cannot be used."""
         return {"role": "user", "content": self._render("again.j2", reason=reason)}
 
     def _entries(
-        self, history: Sequence[Trial], goal: Goal, budget: int, count: Callable[[str], int]
+        self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int]
     ) -> tuple[list[str], int]:
         scored = [t for t in history if t.state == "complete" and t.template is not None and t.value is not None]
         best = sorted(scored, key=lambda trial: (trial.value or 0.0, trial.iteration), reverse=True)
@@ -115,7 +125,9 @@ class Messages:
         kept: dict[int, str] = {}
         for iteration in order:
             trial = by_iteration[iteration]
-            entry = self._render("entry.j2", trial=trial, goal=goal, fence=_fence(trial.template or ""))
+            entry = self._render(
+                "entry.j2", trial=trial, scores=_shown(trial, goal.objective), fence=_fence(trial.template or "")
+            )
             cost = count(entry)
             if cost <= budget:
                 kept[iteration] = entry
@@ -123,7 +135,7 @@ class Messages:
         shown = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
         return shown, len(scored) - len(shown)
 
-    def _refused(self, history: Sequence[Trial], budget: int, count: Callable[[str], int]) -> list[str]:
+    def _refused(self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]) -> list[str]:
         newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
         entries: list[str] = []
         for template, reason in list(dict.fromkeys(newest))[:_MOST_REFUSED]:
@@ -143,6 +155,25 @@ class Messages:
             return self._environment.get_template(name).render(**variables).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
+
+
+def _shown(record: IterationRecord, objective: Objective) -> str:
+    """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
+    scores = record.scores
+    assert scores is not None  # only complete iterations are shown
+
+    def told(keys: Sequence[str]) -> str:
+        return ", ".join(f"{metric_name(key)} {scores.get(key):.3f}" for key in keys)
+
+    if objective.shown:
+        text = told(objective.shown)
+    else:
+        value = record.value or 0.0
+        text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
+    text += f" ({told(objective.beside)})" if objective.beside else ""
+    if not record.feasible:
+        text += " (does not count)" if objective.hr_floor is None else " (does not count: hR is too low)"
+    return text
 
 
 def _fence(text: str) -> str:

@@ -136,11 +136,11 @@ SPECIFICITY = "study specificity --resamples 5"
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (f"{RANKING} a=good.csv b=twice.csv", ["twice.csv", "row 3", "'1' is in row 2", "remove them"]),
+        (f"{RANKING} a=good.csv b=twice.csv", ["twice.csv", "row 3", "'1' is in row 2", "or remove these rows"]),
         (f"{RANKING} a=good.csv b=other.csv", ["do not match", "'7'", "--rows common"]),
         (f"{RANKING} a=good.csv b=same.csv --id-column image", ["good.csv", "no column 'image'"]),
         (f"{RANKING} a=failed.jsonl b=failed.jsonl", ["No model has an answer"]),
-        (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is no text but nan"]),
+        (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is not text: nan"]),
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
         (f"{RANKING} a=good.csv b=same.csv --cache-dir good.csv", ["--cache-dir"]),
         (f"{RANKING} a=good.csv b=same.csv --similarity sentence:x --device abacus", ["abacus", "cpu"]),

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from taxtune.cli.app import app
 from taxtune.errors import DataError
-from taxtune.vlm.api_errors import load_litellm
+from taxtune.models.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
 

@@ -125,6 +125,7 @@ def test_a_root_changes_the_metrics_and_both_are_shown(below: Path, study: Study
     assert "both-trees" not in found["tables"]
 
 
+@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
 def test_images_of_nodes_outside_the_root_are_left_out(below: Path, study: Study) -> None:
     for name, colour in (("mallard", "green"), ("oak", "brown")):
         Image.new("RGB", (8, 8), colour).save(below / f"{name}.png")
@@ -166,7 +167,7 @@ def test_no_row_below_the_root(below: Path, study: Study) -> None:
     [
         (["-m", "rogue-1"], "Did you mean 'rouge-1'"),
         (["--node-column", "where"], "no column 'where'"),
-        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used: row 5: node is empty"),
+        (["--no-node", "error"], "placed.csv: 1 of 4 rows cannot be used: row 5: node is missing"),
         (["--ties", "first"], "deepest, ancestor, random"),
         (["--names", "latin"], "all, common"),
         (["--no-alone", "--no-algorithm", "--no-default"], "Nothing is left to compare"),

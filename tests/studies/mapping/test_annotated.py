@@ -56,12 +56,12 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     ("record", "said"),
     [
         ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
-        ({"answer": "x", "node": 3}, "row 2: node: 3 is no label or path"),
+        ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
         ({"answer": "x"}, "row 2: node is not there"),
         ({"answer": None, "node": "bird"}, "row 2: answer is missing"),
-        ({"answer": ["x"], "node": "bird"}, "row 2: answer is no text"),
+        ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
-        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is no list"),
+        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a list"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str) -> None:
@@ -70,6 +70,15 @@ def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, o
         read_annotated(path, birds)
     assert said in str(caught.value)
     assert "1 of 2 rows cannot be used" in str(caught.value)
+
+
+def test_paths_of_another_tree_are_found_by_their_last_name_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
+    path = write(
+        tmp_path, lines({"answer": "a", "node": ["Animals", "mallard"]}, {"answer": "b", "node": "mallard"}), "p.jsonl"
+    )
+    found = read_annotated(path, birds)
+    assert found.targets[0] == found.targets[1]
+    assert found.notes == ("1 of 2 nodes are paths of another tree, found by their last name",)
 
 
 def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
@@ -83,7 +92,7 @@ def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
         read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
     with pytest.raises(DataError, match="meaning of no node"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")
-    with pytest.raises(DataError, match=r"node is empty; --no-node says what that may mean *\nCorrect these rows\.$"):
+    with pytest.raises(DataError, match=r"node is missing; --no-node says what that may mean *\nCorrect these rows\.$"):
         read_annotated(write(tmp_path, "answer,node\nx,\n"), birds, no_node="error")
-    with pytest.raises(DataError, match="and 30 more"):
+    with pytest.raises(DataError, match="and 45 more: node: 'dodo'"):
         read_annotated(write(tmp_path, "answer,node\n" + "x,dodo\n" * 50), birds)

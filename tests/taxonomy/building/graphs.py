@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from hypothesis import strategies as st
 
 from taxtune.taxonomy.building import BuildOptions, BuiltTree, EdgeCollector, Graph, build_tree
-from taxtune.taxonomy.building.knot import Knot
+from taxtune.taxonomy.building.cycles import Component
 
-__all__ = ["built", "graph", "kept_edges", "knots", "parents"]
+__all__ = ["built", "component", "components", "graph", "kept_edges", "parents"]
 
 
 def graph(pairs: Iterable[tuple[str, str]] | str, labels: dict[str, str] | None = None) -> Graph:
@@ -44,8 +45,14 @@ def kept_edges(tree: BuiltTree, *fates: int) -> set[tuple[str, str]]:
     }
 
 
+def component(arcs: Iterable[tuple[int, int]], lots: Iterable[float], entries: Iterable[bool]) -> Component:
+    """A strongly connected component from arcs (parent, child)."""
+    parent, child = np.array(list(arcs)).T
+    return Component(parent, child, np.array(list(lots)), np.array(list(entries)))
+
+
 @st.composite
-def knots(draw: st.DrawFn, max_nodes: int = 6) -> Knot:
+def components(draw: st.DrawFn, max_nodes: int = 6) -> Component:
     """Strongly connected graphs: a ring and further arcs; one node at least can be entered."""
     n = draw(st.integers(2, max_nodes))
     ring = {(i, (i + 1) % n) for i in range(n)}
@@ -53,4 +60,4 @@ def knots(draw: st.DrawFn, max_nodes: int = 6) -> Knot:
     arcs = sorted(ring | set(draw(st.lists(st.sampled_from(pairs), max_size=9))))
     entries = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(any))
     lots = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=len(arcs), max_size=len(arcs)))
-    return Knot(arcs, lots, entries)
+    return component(arcs, lots, entries)

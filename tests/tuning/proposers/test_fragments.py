@@ -9,12 +9,13 @@ import pytest
 
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.resources import prompts_dir
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, Trial, make_proposer
+from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.fragment_files import read_fragments
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.template import SAMPLE, check_template, render
+from tests.tuning.proposers.histories import goal, record
 
-GOAL = Goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
+GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
 SMALL = """
 slots:
   - id: ask
@@ -37,7 +38,7 @@ def accept(_: str) -> None:
 def run(
     proposer: Proposer, objective: Callable[[Proposal], float], *, iterations: int, seed: int = 0
 ) -> list[tuple[Proposal, float]]:
-    history = [Trial(0, "the baseline", value=0.1)]
+    history = [record(0, "the baseline", value=0.1)]
     done: list[tuple[Proposal, float]] = []
     for iteration in range(1, iterations + 1):
         earlier = [trial.template for trial in history if trial.template]
@@ -49,7 +50,7 @@ def run(
         # Asked again with the same history, it says the same: this is what a resumed run relies on.
         assert proposer.propose(list(history), GOAL, iteration=iteration, seed=seed, check=check) == proposal
         value = objective(proposal)
-        history.append(Trial(iteration, proposal.template, value=value, parameters=proposal.parameters))
+        history.append(record(iteration, proposal.template, value=value, parameters=proposal.parameters))
         done.append((proposal, value))
     return done
 
@@ -138,10 +139,10 @@ class TestProposer:
     def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path: Path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         history = [
-            Trial(1, "What is it?", state="failed", parameters={"ask": "a", "how": "none"}),
-            Trial(2, None, state="failed", reason="no reply"),
-            Trial(3, "x", value=math.nan, parameters={"ask": "b", "how": "c"}),
-            Trial(4, "old", value=0.5, parameters={"ask": "gone", "how": "c"}),
+            record(1, "What is it?", state="failed", parameters={"ask": "a", "how": "none"}),
+            record(2, None, state="failed", reason="no reply"),
+            record(3, "x", value=math.nan, parameters={"ask": "b", "how": "c"}),
+            record(4, "old", value=0.5, parameters={"ask": "gone", "how": "c"}),
         ]
         for seed in range(6):
             proposal = proposer.propose(history, GOAL, iteration=5, seed=seed, check=accept)
@@ -153,7 +154,7 @@ class TestRefusals:
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
         assert len({proposal.template for proposal, _ in done}) == 4
-        history = [Trial(i, p.template, value=v, parameters=p.parameters) for i, (p, v) in enumerate(done, 1)]
+        history = [record(i, p.template, value=v, parameters=p.parameters) for i, (p, v) in enumerate(done, 1)]
         with pytest.raises(ProposalFailed, match="All 4 compositions") as caught:
             proposer.propose(history, GOAL, iteration=5, seed=0, check=accept)
         assert caught.value.final
@@ -266,6 +267,6 @@ def test_wrong_settings():
     with pytest.raises(ValueError, match="at least 1"):
         FragmentsProposer(startup=0)
     with pytest.raises(TypeError):
-        make_proposer("fragments", fragmnets="x")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="no proposer 'gepa'"):
-        make_proposer("gepa")  # type: ignore[call-overload]
+        make_proposer("fragments", fragmnets="x")
+    with pytest.raises(ProposerError, match=r"There is no such proposer.*fragments"):
+        make_proposer("gepa")

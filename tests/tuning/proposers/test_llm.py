@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
-from taxtune.llm.chat import Chat
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, Trial, make_proposer
+from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -31,10 +31,11 @@ from tests.servers import (
     status,
     text,
 )
+from tests.tuning.proposers.histories import goal, record
 
-GOAL = Goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 KEY = "sk-test-0123456789-secret"
-BASELINE = Trial(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accuracy=0.3, value=0.8)
+BASELINE = record(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accuracy=0.3, value=0.8)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def proposer(api_base: str | None, **settings: object) -> LLMProposer:
     return LLMProposer(**{**given, **settings})  # type: ignore[arg-type]
 
 
-def propose(maker: LLMProposer, history: tuple[Trial, ...] = (BASELINE,), goal: Goal = GOAL) -> Proposal:
+def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL) -> Proposal:
     earlier = [trial.template for trial in history if trial.template]
     return maker.propose(
         history,
@@ -91,7 +92,7 @@ def test_no_temperature_leaves_it_to_the_provider():
 def test_the_seed_that_is_sent_depends_on_the_iteration():
     with OpenAIServer(then="Which {{ domain }}?") as server:
         maker = proposer(server.api_base)
-        for history in ((BASELINE,), (BASELINE,), (BASELINE, Trial(1, None, state="failed"))):
+        for history in ((BASELINE,), (BASELINE,), (BASELINE, record(1, None, state="failed"))):
             propose(maker, history)
         first, again, later = (request.json["seed"] for request in server.chats)
     assert first == again != later
@@ -99,14 +100,14 @@ def test_the_seed_that_is_sent_depends_on_the_iteration():
 
 def test_the_history_keeps_to_its_budget():
     history = tuple(
-        Trial(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
+        record(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
         for i in range(40)
     )
     with OpenAIServer("Which {{ domain }}?") as server:
         maker = proposer(server.api_base, max_history_tokens=500)
         propose(maker, history)
         user = server.chats[0].messages[1]["content"]
-    assert Chat.count_tokens(maker._chat, user) < 600
+    assert maker._chat.count_tokens(user) < 600
     assert "Ask number 39" in user
     assert "more were tried" in user
 
@@ -309,9 +310,9 @@ def test_identity_tells_what_can_change_a_proposal_and_no_password():
 
 
 def test_make_proposer():
-    assert isinstance(make_proposer("llm", model="openai/gpt-4o-mini"), LLMProposer)
+    assert isinstance(make_proposer("openai/gpt-4o-mini", temperature=0.5), LLMProposer)
     with pytest.raises(TypeError):
-        make_proposer("llm", modle="x")  # type: ignore[call-overload]
+        make_proposer("openai/gpt-4o-mini", modle="x")
 
 
 def test_a_check_that_always_refuses(monkeypatch: pytest.MonkeyPatch):
@@ -327,7 +328,7 @@ def test_a_check_that_always_refuses(monkeypatch: pytest.MonkeyPatch):
 def test_importing_the_proposers_loads_nothing_heavy():
     code = (
         "import sys; from taxtune.tuning.proposers import make_proposer\n"
-        "make_proposer('llm'), make_proposer('fragments')\n"
+        "make_proposer('openai/gpt-4o'), make_proposer('fragments')\n"
         "print(*sorted({'litellm', 'openai', 'optuna', 'torch', 'mlflow'} & set(sys.modules)))"
     )
     root = Path(__file__).parents[3]

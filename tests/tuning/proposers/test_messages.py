@@ -11,22 +11,26 @@ from taxtune.errors import ProposerError
 from taxtune.metrics.information import information_values, leaf_information
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.proposers import Goal, Trial
+from taxtune.tuning.objective import make_objective
+from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.records import IterationRecord
+from tests.tuning.proposers.histories import goal as make_goal
+from tests.tuning.proposers.histories import record
 
-GOAL = Goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+GOAL = make_goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 
 
-def trial(iteration: int, value: float, **fields: object) -> Trial:
+def trial(iteration: int, value: float, **fields: object) -> IterationRecord:
     scores = {"hp": 0.9, "hr": 0.6, "hf": 0.72, "accuracy": 0.25, "value": value, **fields}
-    return Trial(iteration, f"template number {iteration}.", **scores)  # type: ignore[arg-type]
+    return record(iteration, f"template number {iteration}.", **scores)
 
 
 def words(text: str) -> int:
     return len(text.split())
 
 
-def first(history: list[Trial], goal: Goal = GOAL, budget: int = 10_000) -> tuple[str, str]:
+def first(history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_000) -> tuple[str, str]:
     system, user = Messages().first(history, goal, budget=budget, count=words)
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
@@ -64,10 +68,10 @@ def test_only_the_scores_of_the_objective_are_shown():
     _, user = first(history)
     assert "hP 0.900, hR 0.600" in user
     assert "accuracy" not in user
-    system, user = first(history, replace(GOAL, objective="accuracy", hr_floor=None))
+    system, user = first(history, replace(GOAL, objective=make_objective("accuracy", hr_floor=0.51)))
     assert "accuracy 0.250" in user
     assert not any(name in system + user for name in ("hP", "hR", "hF", "hierarchical"))
-    system, user = first(history, replace(GOAL, objective="hf", hr_floor=None))
+    system, user = first(history, replace(GOAL, objective=make_objective("hf", hr_floor=0.51)))
     assert "hF 0.720 (hP 0.900, hR 0.600)" in user
     assert "harmonic" in system
     assert "does not count" not in system
@@ -102,7 +106,7 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
 
 def test_objectives_in_bits_show_their_scores():
     history = [trial(0, 0.9, ihp=0.8, ihr=0.4, ihf=0.533)]
-    goal = replace(GOAL, objective="ihp", trivial_ihp=1.0, trivial_ihr=0.125)
+    goal = replace(GOAL, objective=make_objective("ihp", hr_floor=0.51), trivial_ihp=1.0, trivial_ihr=0.125)
     system, user = first(history, goal)
     assert "ihP 0.800, ihR 0.400, hR 0.600" in user
     assert "does not count" not in user
@@ -111,7 +115,7 @@ def test_objectives_in_bits_show_their_scores():
     assert "wrong altogether" in system
     _, user = first([replace(history[0], feasible=False)], goal)
     assert "hR 0.600 (does not count: hR is too low)" in user
-    system, user = first(history, replace(goal, objective="ihf", hr_floor=None, off_tree="root"))
+    system, user = first(history, replace(goal, objective=make_objective("ihf", hr_floor=0.51), off_tree="root"))
     assert "ihF 0.533 (ihP 0.800, ihR 0.400)" in user
     assert "harmonic" in system
     assert "counts as one that says nothing" in system
@@ -121,7 +125,7 @@ def test_objectives_in_bits_show_their_scores():
 def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
     told = "Of its answers 5 % said nothing, and 35 % named something that the taxonomy does not have."
     history = [trial(0, 0.9, abstained=0.05, off_tree=0.35), trial(1, 0.8, abstained=0.0, off_tree=0.0), trial(2, 0.7)]
-    for goal in (GOAL, replace(GOAL, objective="accuracy", hr_floor=None)):
+    for goal in (GOAL, replace(GOAL, objective=make_objective("accuracy", hr_floor=0.51))):
         _, user = first(history, goal)
         assert user.count("said nothing") == 1
         assert f"{told}\n```\ntemplate number 0." in user
@@ -129,9 +133,9 @@ def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
 
 def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
     for objective in ("hp", "hf"):
-        system, _ = first([], replace(GOAL, objective=objective))
+        system, _ = first([], replace(GOAL, objective=make_objective(objective, hr_floor=0.51)))
         assert "its hP is 1/2" in system
-        system, _ = first([], replace(GOAL, objective=objective, off_tree="root"))
+        system, _ = first([], replace(GOAL, objective=make_objective(objective, hr_floor=0.51), off_tree="root"))
         assert "is placed there too" in system
         assert "1/2" not in system
 
@@ -157,7 +161,7 @@ def test_a_tight_budget_keeps_the_best_and_the_latest():
 
 
 def test_refused_templates_come_with_their_reason_and_within_a_share_of_the_budget():
-    failed = Trial(
+    failed = record(
         1, None, state="failed", reason="x", rejected=(("{{ a }}", "Unknown."), ("", "Empty."), ("b" * 9000, "Long."))
     )
     _, user = first([trial(0, 0.5), failed])
@@ -181,7 +185,7 @@ def test_templates_of_the_history_are_not_rendered():
 
 
 def test_failed_iterations_are_no_scores():
-    _, user = first([Trial(1, "never scored", state="failed", reason="void")])
+    _, user = first([record(1, "never scored", state="failed", reason="void")])
     assert "never scored" not in user
     assert user == "Write the next template."
 

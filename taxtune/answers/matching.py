@@ -1,0 +1,109 @@
+"""Matching the rows of several files of answers by the example that they are of, and listing what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from taxtune.answers.read import AnswerRow, AnswerTable, Excluded
+from taxtune.errors import DataError
+
+__all__ = ["Aligned", "align", "excluded_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Several files' rows of the same examples.
+
+    Attributes:
+        ids: The examples.
+        rows: By name of the file, the row of each example, in the order of `ids`.
+        notes: What was left out, with counts.
+        excluded: The rows that are left out since another lacks them, each with its file.
+    """
+
+    ids: tuple[str, ...]
+    rows: Mapping[str, tuple[AnswerRow, ...]]
+    notes: tuple[str, ...]
+    excluded: tuple[tuple[str, Excluded], ...] = ()
+
+
+def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "error") -> Aligned:
+    """Matches the rows of several files by id.
+
+    Args:
+        files: The files by name.
+        rows: What to do with examples that some file lacks: refuse, or take the common ones and count the others.
+
+    Raises:
+        DataError: If examples do not match, or the same id has another target in another file, or none is common.
+    """
+    by_id = {name: {row.id: row for row in file.rows} for name, file in files.items()}
+    everywhere = [row.id for row in next(iter(files.values())).rows if all(row.id in part for part in by_id.values())]
+    lacking = {
+        name: [row.id for row in files[name].rows if any(row.id not in part for part in by_id.values())]
+        for name in files
+    }
+    surplus = {name: ids for name, ids in lacking.items() if ids}
+    if surplus and rows == "error":
+        lines = [
+            f"\n  {name} ({files[name].file}): {len(ids):,} rows that another lacks, such as "
+            + ", ".join(map(repr, ids[:5]))
+            + _left_out_elsewhere(ids, files)
+            for name, ids in surplus.items()
+        ]
+        raise DataError(
+            f"The files' rows do not match; {len(everywhere):,} are in all of them.{''.join(lines)}",
+            remedy="\nGive files of the same examples, or take the common ones with --rows common.",
+        )
+    if not everywhere:
+        raise DataError("The files have no example in common.", value=list(files), remedy="Check their ids.")
+    for name, part in by_id.items():
+        for other, theirs in by_id.items():
+            wrong = [key for key in everywhere if part[key].target != theirs[key].target]
+            if wrong:
+                raise DataError(
+                    f"{len(wrong):,} examples have another target in {other} ({files[other].file}).",
+                    file=files[name].file,
+                    row=part[wrong[0]].row,
+                    value=wrong[0],
+                    remedy="Give files of the same examples.",
+                )
+    notes = [
+        f"{len(ids):,} of {len(files[name].rows):,} rows of {name} are left out, since another lacks them"
+        for name, ids in surplus.items()
+    ]
+    return Aligned(
+        tuple(everywhere),
+        {name: tuple(part[key] for key in everywhere) for name, part in by_id.items()},
+        tuple(notes),
+        tuple(
+            (files[name].file, Excluded(by_id[name][key].row, key, "another model or prompt lacks it"))
+            for name, ids in surplus.items()
+            for key in ids
+        ),
+    )
+
+
+def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
+    """Returns every row that a study leaves out, with the reason, as `--json` lists them.
+
+    Args:
+        files: The files that were read; of parts of one file each row is named once.
+        aligned: How their rows were matched.
+    """
+    left_out = [(file.file, row) for file in files for row in file.excluded]
+    left_out += [pair for match in aligned for pair in match.excluded]
+    return [{"file": file, "row": row.row, "id": row.id, "reason": row.reason} for file, row in dict.fromkeys(left_out)]
+
+
+def _left_out_elsewhere(ids: Sequence[str], files: Mapping[str, AnswerTable]) -> str:
+    """Returns how many of some examples another file has, but in rows that were left out of it, and why."""
+    wanted = set(ids)
+    found: dict[tuple[str, str], set[str]] = {}
+    for file in files.values():
+        for row in file.excluded:
+            if row.id in wanted:
+                found.setdefault((file.file, row.reason), set()).add(row.id)
+    return "".join(f"; {len(some):,} of them left out of {file}: {reason}" for (file, reason), some in found.items())

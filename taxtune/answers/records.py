@@ -1,0 +1,277 @@
+"""Reading the records of a file of answers, in whatever format they are; what its columns mean is not known here.
+
+Tables are CSV (comma, tab or semicolon), XLSX and Parquet; records JSON lines or one JSON list; text has an answer a
+line. Runs of taxtune are their folders, and other harnesses' files are known by their columns (`harnesses`). A value
+stays the text that it is: "001", "NA" and "null" are answers. An empty cell is no value.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
+from taxtune.answers.runs import read_run_rows, split_run
+from taxtune.errors import DataError, MissingExtraError
+from taxtune.tables import column_key, decode_text, parse_table, read_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMATS", "Records", "Source", "read_records", "read_table"]
+
+#: What a file may be said to be; "auto" goes by its name and its content.
+FORMATS = ("auto", "text", "csv", "jsonl", "json", "xlsx", "parquet", *HARNESSES)
+
+Record = dict[str, Any]
+#: A file, "-" or a run; or the records themselves.
+Source: TypeAlias = "str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]"
+
+_BY_NAME = {
+    ".txt": "text",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".xlsx": "xlsx",
+    ".parquet": "parquet",
+    ".eval": "eval",
+}
+_PACKED = (".gz", ".bz2", ".xz")
+# The first bytes of Parquet, and of ZIP, which XLSX and inspect_ai's .eval are.
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a file.
+
+    Attributes:
+        file: The file, for messages.
+        rows: The row of each record (the 1-based line of a text file and of a sheet, else its number), and the record.
+        notes: What the user should know.
+    """
+
+    file: str
+    rows: Sequence[tuple[int, Record]]
+    notes: tuple[str, ...] = ()
+
+
+def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int, Record]]:
+    """Returns the row and the record of each line that is not blank, with the file's own columns alone.
+
+    Args:
+        source: The file, or the folder of a run.
+        what: What it holds, for messages.
+
+    Raises:
+        DataError: If it cannot be read or a row is no record.
+    """
+    return [(row, record) for row, record in read_table(source, what=what, harnesses=False).rows if record]
+
+
+def read_table(
+    source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
+) -> Records:
+    """Reads the records of a file, or of a run of taxtune.
+
+    Args:
+        source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
+            DataFrame or list of records.
+        format: One of `FORMATS`.
+        what: What the file holds, for messages.
+        text: Whether a file whose name says nothing is text with an answer a line; otherwise it is CSV or JSON lines.
+            A blank line is an empty record, for there it may be an answer.
+        harnesses: Whether "auto" looks for other harnesses' columns.
+
+    Raises:
+        DataError: If it cannot be read or a row is no record.
+        MissingExtraError: If what reads the format is not installed.
+    """
+    if format not in FORMATS:
+        raise DataError("There is no such input.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
+    if not isinstance(source, str | Path):
+        return _given(source, format, harnesses=harnesses)
+    run = split_run(source)
+    if run is not None:
+        return _run(*run)
+    file, data = _content(source, what)
+    container = _container(source, data, "auto" if format in HARNESSES else format, text=text)
+    if container == "text":
+        rows = _text_rows(decode_text(data, file, error=DataError, what=what))
+    elif container in ("csv", "jsonl", "json"):
+        rows = _text_records(container, decode_text(data, file, error=DataError, what=what), file, what, blank=text)
+    elif container == "eval":
+        rows = list(enumerate(eval_samples(Path(source)), start=1))
+    else:
+        rows = _sheet(data, file) if container == "xlsx" else _parquet(data, file)
+    return _translated(rows, file, format, harnesses=harnesses)
+
+
+def _translated(rows: list[tuple[int, Record]], file: str, format: str, *, harnesses: bool) -> Records:
+    found = format if format in HARNESSES else None
+    if format == "auto" and harnesses:
+        found = harness_of([record for _, record in rows])
+    return Records(file, rows) if found is None else Records(file, *harness_records(found, rows, file))
+
+
+def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]], format: str, *, harnesses: bool) -> Records:
+    if hasattr(source, "to_dict"):
+        frame = cast("pd.DataFrame", source)
+        # What pandas has for none is a number, and no answer.
+        source = cast("list[Record]", frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    rows: list[tuple[int, Record]] = [(row, {**record}) for row, record in enumerate(source, start=1)]
+    return _translated(rows, "<records>", format, harnesses=harnesses)
+
+
+def _content(source: str | Path, what: str) -> tuple[str, bytes]:
+    if str(source) != "-":
+        return str(source), read_bytes(Path(source), error=DataError, what=what)
+    if sys.stdin is None:
+        raise DataError("There is no standard input.", remedy="Give a file, or pipe the answers in.")
+    return "<stdin>", sys.stdin.buffer.read()
+
+
+def _container(source: str | Path, data: bytes, format: str, *, text: bool) -> str:
+    """Returns how the records are written: one of the values of `_BY_NAME`."""
+    if format != "auto":
+        return format
+    suffixes = [suffix.lower() for suffix in PurePath(source).suffixes]
+    if suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    named = _BY_NAME.get(suffixes[-1]) if suffixes else None
+    if named is not None and not (named == "text" and not text):
+        return named
+    magic = next((found for start, found in _MAGIC.items() if data.startswith(start)), None)
+    if magic is not None or text:
+        return magic or "text"
+    return "json" if data.lstrip()[:1] in (b"{", b"[") else "csv"
+
+
+def _run(folder: Path, evaluation: str | None) -> Records:
+    run = read_run_rows(folder, evaluation)
+    rows = [
+        {**row, "id": str(row["example"]), "target": row["truth"], "reference": str(row["truth"]).rpartition("/")[2]}
+        for row in run.rows
+    ]
+    # The targets' numbers are the run's own: another tree has others.
+    return Records(
+        str(run.file),
+        list(enumerate(rows, start=1)),
+        (f"{folder}: the answers are those of {run.evaluation} on the {run.split} images",),
+    )
+
+
+def _text_rows(text: str) -> list[tuple[int, Record]]:
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]
+
+
+def _text_records(container: str, text: str, file: str, what: str, *, blank: bool) -> list[tuple[int, Record]]:
+    if not text.strip() and not (blank and container == "jsonl"):
+        raise DataError(f"The {what} file is empty.", file=file)
+    if container == "csv":
+        return _csv(text, file, blank=blank)
+    if container == "json":
+        document = _json_document(text, file)
+        if document is not None:
+            return document
+    return _json_lines(text, file)
+
+
+def _csv(text: str, file: str, *, blank: bool) -> list[tuple[int, Record]]:
+    table = parse_table(text, file, error=DataError, tidy=False, blank=blank)
+    for row in table.rows:
+        if any(cell.strip() for cell in row.cells[len(table.header) :]):
+            raise DataError(
+                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+                file=file,
+                row=row.line,
+                value=row.cells[len(table.header)],
+                remedy="Put text that holds a comma in double quotes.",
+            )
+    # An empty cell is no value: CSV cannot tell an empty text from none.
+    return [
+        (row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)})
+        for row in table.rows
+    ]
+
+
+def _json_lines(text: str, file: str) -> list[tuple[int, Record]]:
+    records: list[tuple[int, Record]] = []
+    lines = text.split("\n")  # not splitlines(): it also splits at characters that may stand unescaped in a JSON text
+    if lines[-1] == "":
+        lines.pop()
+    for line, source in enumerate(lines, start=1):
+        try:
+            record = json.loads(source) if source.strip() else {}
+        except (json.JSONDecodeError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise DataError(
+                "The line is not a JSON object.",
+                file=file,
+                row=line,
+                value=source.strip(),
+                remedy="JSONL has one object a line.",
+            )
+        records.append((line, record))
+    return records
+
+
+def _json_document(text: str, file: str) -> list[tuple[int, Record]] | None:
+    """Returns the records of one JSON document: a list of them, or a log of inspect_ai; None if it is JSON lines."""
+    try:
+        document = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    if isinstance(document, dict) and "eval" in document and "version" in document:
+        if not isinstance(document.get("samples"), list):
+            raise DataError("The log of inspect_ai has no samples.", file=file, remedy="Log them: --log-samples.")
+        document = document["samples"]
+    if not isinstance(document, list):
+        return None  # one line of JSON lines
+    wrong = next((i for i, item in enumerate(document, 1) if not isinstance(item, dict)), None)
+    if wrong is not None:
+        raise DataError(f"Entry {wrong} of the list is not a JSON object.", file=file, value=document[wrong - 1])
+    return list(enumerate(document, start=1))
+
+
+def _sheet(data: bytes, file: str) -> list[tuple[int, Record]]:
+    try:
+        import openpyxl  # noqa: F401  (what pandas reads XLSX with)
+    except ImportError:
+        raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False)
+    except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
+        raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
+    header = [column_key(str(name)) for name in frame.columns]
+    # The header is row 1 of the sheet. A blank row is no record.
+    rows = [
+        (row, {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)})
+        for row, cells in enumerate(frame.itertuples(index=False), start=2)
+        if any(cell.strip() for cell in cells)
+    ]
+    if not rows:
+        raise DataError("The sheet has no rows.", file=file)
+    return rows
+
+
+def _parquet(data: bytes, file: str) -> list[tuple[int, Record]]:
+    from pyarrow import parquet
+
+    try:
+        return list(enumerate(parquet.read_table(io.BytesIO(data)).to_pylist(), start=1))
+    except Exception as error:  # as for a sheet
+        raise DataError("The Parquet file cannot be read.", file=file, value=str(error)) from None

@@ -1,0 +1,277 @@
+"""Every score of a table of answers: hP, hR, hF, accuracy and depth, the same in bits, and by rank, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.answers.read import AnswerTable
+from taxtune.mapping import Mapper, Placement
+from taxtune.metrics import (
+    Information,
+    Interval,
+    RankIntervals,
+    bootstrap,
+    bootstrap_ranks,
+    hierarchical_sample,
+    information_sample,
+    information_values,
+    precision_recall,
+)
+from taxtune.metrics.frequencies import make_information
+from taxtune.studies.placing import as_child
+from taxtune.taxonomy import Domain, Taxonomy
+
+__all__ = ["ScoredAnswers", "score_answers"]
+
+CONFIDENCE = 0.95
+_SHOWN = {
+    "hp": "hP",
+    "hr": "hR",
+    "hf": "hF",
+    "accuracy": "accuracy",
+    "depth": "depth",
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
+}
+_TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswers:
+    """The scores of a table of answers.
+
+    Attributes:
+        table: The answers.
+        taxonomy: The tree that they are scored on.
+        part: What it is a part of; None where it is the whole.
+        predicted: The node of each answer, shape (n,).
+        placements: Where each answer was placed; empty where the table has predicted nodes.
+        off_tree: Which answers are scored as a child of the root that is never right, shape (n,); None for none.
+        mapper: What identifies the mapper; None where the table has predicted nodes.
+        information: What the nodes weigh.
+        intervals: Each score with its interval.
+        full: The same on the whole taxonomy; None unless it is restricted to a part.
+        ranks: Precision and recall at each rank, the broadest first.
+        resamples: Bootstrap resamples.
+        seed: Their seed.
+    """
+
+    table: AnswerTable
+    taxonomy: Taxonomy
+    part: Domain | None
+    predicted: Sequence[int]
+    placements: Sequence[Placement]
+    off_tree: NDArray[np.bool_] | None
+    mapper: Mapping[str, Any] | None
+    information: Information
+    intervals: Mapping[str, Interval]
+    full: Mapping[str, Interval] | None
+    ranks: Sequence[RankIntervals]
+    resamples: int
+    seed: int
+
+    @property
+    def targets(self) -> list[int]:
+        """The target of each answer."""
+        return [row.target for row in self.table.rows]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all of it as plain values, with a record for each answer."""
+        tree = self.taxonomy
+        return {
+            "root": None if self.part is None else "/".join(self.part.full.path(self.part.root)),
+            "scored": "predicted" if self.mapper is None else "answer",
+            "n": len(self.table.rows),
+            "abstained": None if self.mapper is None else sum(placed.abstained for placed in self.placements),
+            "off_tree": None if self.mapper is None else sum(placed.off_tree for placed in self.placements),
+            "left_out": list(self.table.unanswered),
+            "outside": list(self.table.outside),
+            "confidence": CONFIDENCE,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "scores": {name: asdict(interval) for name, interval in self.intervals.items()},
+            "full_scores": None if self.full is None else {name: asdict(i) for name, i in self.full.items()},
+            "targets": {
+                "depth": float(tree.depth[self.targets].mean()),
+                "bits": float(self.information.content[self.targets].mean()),
+            },
+            "information": self.information.as_dict(),
+            "ranks": [
+                {
+                    **asdict(row.scores),
+                    "precision": None if row.precision is None else asdict(row.precision),
+                    "recall": None if row.recall is None else asdict(row.recall),
+                }
+                for row in self.ranks
+            ],
+            "mapper": None if self.mapper is None else dict(self.mapper),
+            "rows": self._records(),
+        }
+
+    def _records(self) -> list[dict[str, Any]]:
+        predicted, targets, off = list(self.predicted), self.targets, self.off_tree
+        scores = dict(
+            zip(
+                ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation"),
+                (
+                    *precision_recall(self.taxonomy, predicted, targets, off_tree=off),
+                    *information_values(self.information, predicted, targets, off_tree=off),
+                ),
+                strict=True,
+            )
+        )
+        if self.part is not None:
+            on = self.part.on_full
+            both = precision_recall(self.part.full, on(predicted), on(targets), off_tree=off)
+            scores |= dict(zip(("full_hp", "full_hr"), both, strict=True))
+        records: list[dict[str, Any]] = [
+            {
+                "row": row.row,
+                "target": "/".join(self.taxonomy.path(row.target)),
+                "predicted": "/".join(self.taxonomy.path(node)),
+                **{name: float(values[i]) for name, values in scores.items()},
+            }
+            for i, (row, node) in enumerate(zip(self.table.rows, predicted, strict=True))
+        ]
+        for record, placed in zip(records, self.placements, strict=False):
+            record |= {
+                "answer": placed.answer,
+                "stage": str(placed.stage),
+                "evidence": placed.evidence,
+                "confidence": placed.confidence,
+                "abstained": placed.abstained,
+                "off_tree": placed.off_tree,
+            }
+        return records
+
+    def lines(self) -> Iterator[str]:
+        """Yields the scores as people read them, in columns."""
+        on = "" if self.part is None else f" on {self.part.label}"
+        cells = [("", "estimate", "95 % interval")]
+        # Whether a node is exactly right does not depend on the root.
+        cells += [
+            (name + (on if key != "accuracy" else ""), *_ends(self.intervals[key], key)) for key, name in _SHOWN.items()
+        ]
+        if self.part is not None and self.full is not None:
+            whole = f" on {self.part.full_label}"
+            cells += [(name + whole, *_ends(self.full[key], key)) for key, name in _SHOWN.items() if key != "accuracy"]
+        width = max(9, *(len(name) for name, _, _ in cells))
+        yield from (f"{name:<{width}} {estimate:>8}  {interval:>15}" for name, estimate, interval in cells)
+        yield from self._counts()
+        depth, bits = self.taxonomy.depth[self.targets].mean(), self.information.content[self.targets].mean()
+        yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({self.information.counted})"
+        yield ""
+        yield from self._rank_lines()
+
+    def _counts(self) -> Iterator[str]:
+        n = len(self.table.rows)
+        said = f"{n:,} example{'' if n == 1 else 's'}"
+        if self.placements:
+            silent, off = sum(p.abstained for p in self.placements), sum(p.off_tree for p in self.placements)
+            said += (
+                f", {silent:,} of them abstentions ({100 * silent / n:.1f} %), which say nothing, and {off:,} off the "
+                f"tree ({100 * off / n:.1f} %), which assert what the taxonomy lacks"
+            )
+        yield said
+        outside = "" if self.part is None else f"with a target outside {self.part.label}"
+        for rows, what in ((self.table.unanswered, "without an answer"), (self.table.outside, outside)):
+            if rows:
+                shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
+                yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {what} left out: {shown}"
+
+    def _rank_lines(self) -> Iterator[str]:
+        lines = [("rank", "said", "precision", "95 % interval", "to be said", "recall", "95 % interval")]
+        for row in self.ranks:
+            precision, recall = (("–", "") if end is None else _ends(end) for end in (row.precision, row.recall))
+            lines.append((row.scores.rank, f"{row.scores.said:,}", *precision, f"{row.scores.due:,}", *recall))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for name, *cells in lines:
+            shown = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            yield "  ".join([name.ljust(widths[0]), *shown])
+
+
+def _ends(value: Interval, key: str = "hp") -> tuple[str, str]:
+    digits = 2 if key in _TWO_DIGITS else 3
+    return f"{value.estimate:.{digits}f}", f"{value.low:.{digits}f} – {value.high:.{digits}f}"
+
+
+def score_answers(
+    table: AnswerTable,
+    taxonomy: Taxonomy,
+    mapper: Mapper | None = None,
+    *,
+    part: Domain | None = None,
+    frequencies: str | None = None,
+    smoothing: float = 0.0,
+    resamples: int = 2000,
+    seed: int = 0,
+    on_note: Callable[[str], None] | None = None,
+) -> ScoredAnswers:
+    """Returns every score of answers, or of predicted nodes where the table has them.
+
+    Args:
+        table: The answers with their targets; a missing answer counts as one that says nothing.
+        taxonomy: The tree that the targets are on.
+        mapper: What places answers on it; None for the default mapper. Predicted nodes need none.
+        part: What `taxonomy` is a part of; the scores on the whole are added.
+        frequencies: How often nodes occur, see `make_information`.
+        smoothing: What is added to the frequency of each leaf.
+        resamples: Bootstrap resamples; the same seed draws the same for every score.
+        seed: Their seed.
+        on_note: Told what the user should know.
+
+    Raises:
+        DataError: If the frequencies cannot be used.
+        MapperError: If the mapper's similarity needs images.
+    """
+    targets = [row.target for row in table.rows]
+    nodes = [row.predicted for row in table.rows if row.predicted is not None]
+    placements: list[Placement] = []
+    off: NDArray[np.bool_] | None = None
+    identity: dict[str, Any] | None = None
+    if not nodes:
+        mapper = mapper or Mapper(taxonomy)
+        placements = list(mapper.place([row.answer or "" for row in table.rows]))
+        off = as_child(mapper, placements)
+        identity = dict(mapper.identity())
+        nodes = [placement.node for placement in placements]
+    draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
+    weights = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=on_note)
+    full = None
+    if part is not None:
+        on_full = part.on_full(targets).tolist()
+        bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
+        full = _intervals(bits, part.on_full(nodes).tolist(), on_full, **draws)
+    return ScoredAnswers(
+        table,
+        taxonomy,
+        part,
+        nodes,
+        placements,
+        off,
+        identity,
+        weights,
+        _intervals(weights, nodes, targets, **draws),
+        full,
+        bootstrap_ranks(taxonomy, nodes, targets, **draws),
+        resamples,
+        seed,
+    )
+
+
+def _intervals(
+    information: Information, nodes: list[int], targets: list[int], *, off_tree: NDArray[np.bool_] | None, **draws: Any
+) -> dict[str, Interval]:
+    return bootstrap(
+        hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),
+        information_sample(information, nodes, targets, off_tree=off_tree),
+        **draws,
+    )

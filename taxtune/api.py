@@ -1,0 +1,601 @@
+"""taxtune for Python: tune, compare and evaluate templates, place and score answers, and read runs back.
+
+    import taxtune
+
+    result = taxtune.tune(taxonomy="tree.csv", examples="photos/", vlm=answer, out="runs/birds")
+    result.best.template
+
+Everything that can be named can be given as an object or a function instead; the command line builds the same objects
+from a recipe. See `taxtune.tuning` for what is built.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
+
+from taxtune.errors import DataError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from taxtune.data.sources import Source
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.metrics import HierarchicalScores
+    from taxtune.models import Model
+    from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.objective import Objective
+    from taxtune.tuning.proposers import Proposer
+    from taxtune.tuning.records import ComparisonResult, ExampleRow, TemplateScores, TuneResult
+
+__all__ = [
+    "ExperimentArguments",
+    "TuningArguments",
+    "compare",
+    "evaluate",
+    "load_run",
+    "make_experiment",
+    "place",
+    "score",
+    "tune",
+    "with_objective",
+]
+
+_TUNING, _HELDOUT = 20, 200
+
+
+class ExperimentArguments(TypedDict, total=False):
+    """The arguments that `tune`, `compare` and `evaluate` share; `tune` says what each means."""
+
+    taxonomy: Required[Taxonomy | str | Path | Mapping[str, Any]]
+    examples: Required[Source]
+    vlm: Required[Model | Callable[..., Any] | str]
+    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
+    mapper: Mapper | MapperConfig | None
+    baseline: str | None
+    question: str | None
+    domain: str | None
+    ranks: Sequence[str]
+    tuning: int
+    heldout: int | None
+    seed: int
+    max_missing: float
+
+
+class TuningArguments(ExperimentArguments, total=False):
+    """The arguments that `tune` and `compare` share."""
+
+    proposer: Proposer | Callable[..., str] | str
+    hr_floor: float | None
+    iterations: int
+    max_off_tree: float
+
+
+def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
+    *,
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    examples: Source,
+    vlm: Model | Callable[..., Any] | str,
+    proposer: Proposer | Callable[..., str] | str = "fragments",
+    objective: Objective | Callable[[TemplateScores], float] | str = "hp",
+    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
+    mapper: Mapper | MapperConfig | None = None,
+    baseline: str | None = None,
+    question: str | None = None,
+    domain: str | None = None,
+    ranks: Sequence[str] = (),
+    hr_floor: float | None = None,
+    tuning: int = _TUNING,
+    heldout: int | None = None,
+    iterations: int = 30,
+    seed: int = 0,
+    max_missing: float = 0.1,
+    max_off_tree: float = 0.5,
+    name: str = "tune",
+    folder: str | Path = "runs/tune",
+    on_note: Callable[[str], None] | None = None,
+    on_images: Callable[[int, int], None] | None = None,
+) -> Experiment:
+    """Returns what `tune` would tune, as objects; nothing is asked yet.
+
+    The arguments that are not listed are those of `tune`.
+
+    Args:
+        folder: Where images that are in no file are written, and what language models say as judges is kept.
+        on_note: Called with remarks worth showing; by default they are logged as warnings.
+        on_images: Called with the number of images read and how many there are to read.
+
+    Raises:
+        TaxtuneError: If something is missing or wrong.
+    """
+    from taxtune.data import load_examples, split
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models import make_model
+    from taxtune.recipe_settings import PromptSettings
+    from taxtune.tuning.experiment import Experiment, trivial_scores
+    from taxtune.tuning.metrics import as_metrics
+    from taxtune.tuning.objective import make_objective
+    from taxtune.tuning.proposers import make_proposer
+
+    note = on_note or logging.getLogger("taxtune").warning
+    own = as_metrics(metrics)
+    made_proposer, model = make_proposer(proposer), make_model(vlm)
+    tree = _tree(taxonomy)
+    found = load_examples(examples, tree, folder=Path(folder) / "images", on_note=note, on_progress=on_images)
+    if heldout is None:
+        heldout = min(_HELDOUT, max(len(found) - tuning, 1))
+    splits = split(found, tuning=tuning, heldout=heldout, seed=seed, on_note=note, on_progress=on_images)
+    top = tree.common_ancestor({example.target for example in found})
+    given = {
+        "baseline": baseline,
+        "question": question,
+        "domain": domain or tree.common_name(top),
+        "ranks": tuple(ranks),
+    }
+    prompt = PromptSettings(**{key: value for key, value in given.items() if value is not None})
+    goal = make_objective(
+        objective,
+        hr_floor=hr_floor,
+        trivial_hr=trivial_scores(tree, top, splits)[1],
+        metrics=tuple(own),
+    )
+    config = mapper.config if isinstance(mapper, Mapper) else mapper or MapperConfig()
+    settings = {
+        "name": name,
+        "seed": seed,
+        "taxonomy": {"path": str(tree.source) if tree.source else "given in Python"},
+        "data": {
+            "kind": "python",
+            "path": str(examples) if isinstance(examples, str | Path) else f"{len(found)} images given in Python",
+            "tuning": tuning,
+            "heldout": heldout,
+        },
+        "prompt": prompt.model_dump(mode="json"),
+        "iterations": iterations,
+        "max_missing": max_missing,
+        "max_off_tree": max_off_tree,
+        "objective": {"kind": goal.name, "hr_floor": goal.hr_floor},
+    }
+    made = Experiment(
+        name=name,
+        taxonomy=tree,
+        splits=splits,
+        vlm=model,
+        mapper=mapper if isinstance(mapper, Mapper) else Mapper(tree, config=config),
+        proposer=made_proposer,
+        objective=goal,
+        prompt=prompt,
+        domain=top,
+        metrics=own,
+        iterations=iterations,
+        seed=seed,
+        max_missing=max_missing,
+        max_off_tree=max_off_tree,
+        off_tree=config.off_tree,
+        settings=settings,
+        fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
+        | {"name": name, "seed": seed},
+        note=note,
+    )
+    return with_objective(made, goal, Path(folder))
+
+
+def with_objective(experiment: Experiment, objective: Objective, folder: Path) -> Experiment:
+    """Returns an experiment with an objective and the measures that it needs.
+
+    Args:
+        experiment: The experiment.
+        objective: The objective.
+        folder: Where what language models say as judges is kept.
+    """
+    from dataclasses import replace
+
+    from taxtune.metrics.base import MeasureSettings
+    from taxtune.metrics.registry import make_measure
+    from taxtune.tuning.metrics import MeasureMetric
+
+    needed = {
+        name: MeasureMetric(
+            name,
+            make_measure(name, MeasureSettings(cache_dir=folder)),
+            experiment.taxonomy,
+            experiment.prompt.question,
+            experiment.note,
+        )
+        for name in objective.needs
+        if name not in experiment.metrics
+    }
+    return replace(experiment, objective=objective, metrics={**experiment.metrics, **needed})
+
+
+def tune(
+    *,
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    examples: Source,
+    vlm: Model | Callable[..., Any] | str,
+    proposer: Proposer | Callable[..., str] | str = "fragments",
+    objective: Objective | Callable[[TemplateScores], float] | str = "hp",
+    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
+    mapper: Mapper | MapperConfig | None = None,
+    baseline: str | None = None,
+    question: str | None = None,
+    domain: str | None = None,
+    ranks: Sequence[str] = (),
+    hr_floor: float | None = None,
+    tuning: int = _TUNING,
+    heldout: int | None = None,
+    iterations: int = 30,
+    seed: int = 0,
+    max_missing: float = 0.1,
+    max_off_tree: float = 0.5,
+    name: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Any] = (),
+    mlflow: bool | str = True,
+    experiment: str = "taxtune",
+    storage: str | None = None,
+    progress: bool | None = None,
+) -> TuneResult:
+    """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
+
+    Args:
+        taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
+        examples: Labelled images: a folder with a sub-folder a label, a CSV or JSONL file with an image and a label a
+            row, a list of (image, label), a `DataFrame`, or a Hugging Face `Dataset`. Images are paths or PIL images.
+        vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose `filename` is its
+            file, also batched or async; "local:MODEL" for a transformers checkpoint, "PROVIDER/MODEL" for an API that
+            litellm reaches; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
+        proposer: What writes the templates: "fragments", which needs no key; "PROVIDER/MODEL" for a chat model; a
+            function (history) -> str; or a `Proposer`.
+        objective: What makes one template better: "hp", "hf", "ihp", "ihf", "accuracy", the name of a measure or of one
+            of `metrics`, a function of the scores, or an `Objective`.
+        metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
+        mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
+        baseline: The template that the run begins with; "What is this an image of? ..." where left out.
+        question: What templates may refer to as `question`, and what measures that ask a language model are told.
+        domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
+            out.
+        ranks: Names of the ranks below it, broadest first, for templates to refer to.
+        hr_floor: Smallest mean hR that "hp" and "ihp" accept, in [0, 1]; just above that of always answering the
+            domain where left out.
+        tuning: Images that every template is asked about.
+        heldout: Images that baseline and winner are asked about at the end; up to 200 of the others where left out.
+        iterations: Templates to try after the baseline.
+        seed: Seeds the splits, the proposer and the bootstrap.
+        max_missing: Largest share of images without an answer before an iteration is void, in [0, 1).
+        max_off_tree: Largest share of the baseline's answers that may be off the tree, in [0, 1].
+        name: Names the run; the folder's name where left out.
+        out: The run's folder; "runs/tune" where left out.
+        resume: Go on with the run in the folder, if there is one.
+        callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).
+        mlflow: Record the run in MLflow, in the run's folder or, given an address, there.
+        experiment: Name of the MLflow experiment.
+        storage: Address of the history's database, for workers on several machines; a file in the folder by default.
+        progress: Show progress on standard error; by default where that is a terminal.
+
+    Returns:
+        The result: `best.template`, `heldout`, `to_frame()`, `answers("winner")`, `report("r.html")`.
+
+    Raises:
+        TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
+    """
+    from taxtune.tuning.history import check_unused, study_name
+    from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.objective import make_objective
+
+    folder, name = _folder(out, name, "tune")
+    if not resume:
+        # Before images are read, which may take minutes.
+        check_unused(
+            folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage
+        )
+    with _shown(progress) as display:
+        made = make_experiment(
+            taxonomy=taxonomy,
+            examples=examples,
+            vlm=vlm,
+            proposer=proposer,
+            objective=objective,
+            metrics=metrics,
+            mapper=mapper,
+            baseline=baseline,
+            question=question,
+            domain=domain,
+            ranks=ranks,
+            hr_floor=hr_floor,
+            tuning=tuning,
+            heldout=heldout,
+            iterations=iterations,
+            seed=seed,
+            max_missing=max_missing,
+            max_off_tree=max_off_tree,
+            name=name,
+            folder=folder,
+            on_note=display.note,
+            on_images=display.on_images,
+        )
+        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note), *callbacks]
+        return Tuner(made, folder, callbacks=told, resume=resume, storage=storage).run()
+
+
+def compare(
+    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = ("hp", "accuracy"),
+    *,
+    name: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Any] = (),
+    mlflow: bool | str = True,
+    experiment: str = "taxtune",
+    storage: str | None = None,
+    progress: bool | None = None,
+    **what: Unpack[TuningArguments],
+) -> ComparisonResult:
+    """Tunes for each objective from the same baseline, splits and seed, and compares the winners image by image.
+
+    Args:
+        objectives: Two or more of what `tune` takes as `objective`.
+        name: As in `tune`.
+        out: The comparison's folder, with a sub-folder a run; "runs/compare" where left out.
+        resume: As in `tune`.
+        callbacks: As in `tune`.
+        mlflow: As in `tune`.
+        experiment: As in `tune`.
+        storage: As in `tune`.
+        progress: As in `tune`.
+        **what: The other arguments of `tune`.
+
+    Returns:
+        The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("hp")`, `report("r.html")`.
+
+    Raises:
+        TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
+    """
+    from taxtune.tuning.compare import check_objectives, compare_objectives
+    from taxtune.tuning.experiment import trivial_scores
+    from taxtune.tuning.history import check_unused, study_name
+    from taxtune.tuning.objective import make_objective
+
+    folder, name = _folder(out, name, "compare")
+    names = [make_objective(each, metrics=tuple(what.get("metrics") or ())).name for each in objectives]
+    check_objectives(names)
+    for each in () if resume else names:
+        check_unused(folder / each, study_name(name, each, storage), storage)
+    with _shown(progress) as display:
+        base = make_experiment(
+            **what, objective=objectives[0], name=name, folder=folder, on_note=display.note, on_images=display.on_images
+        )
+        trivial_hr = trivial_scores(base.taxonomy, base.domain, base.splits)[1]
+        experiments = [
+            with_objective(
+                base,
+                make_objective(
+                    each, hr_floor=what.get("hr_floor"), trivial_hr=trivial_hr, metrics=tuple(what.get("metrics") or ())
+                ),
+                folder,
+            )
+            for each in objectives
+        ]
+        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note), *callbacks]
+        return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
+
+
+def evaluate(
+    template: str | Mapping[str, str],
+    *,
+    out: str | Path | None = None,
+    split: Literal["heldout", "tuning"] = "heldout",
+    progress: bool | None = None,
+    **what: Unpack[ExperimentArguments],
+) -> ComparisonResult:
+    """Scores a template beside the baseline, on the same images.
+
+    Args:
+        template: The Jinja source, or several by name.
+        out: Where answers are kept; "runs/evaluate" where left out. Answers that are there are not asked for again.
+        split: Which images to ask about.
+        progress: As in `tune`.
+        **what: The other arguments of `tune`.
+
+    Returns:
+        The result: `heldout` (whichever the split), `differences`, `to_frame()`, `answers("template")`.
+
+    Raises:
+        TaxtuneError: If a template is refused, or something is missing or wrong.
+    """
+    from taxtune.tuning.compare import evaluate_templates
+
+    folder, name = _folder(out, None, "evaluate")
+    templates = {"template": template} if isinstance(template, str) else dict(template)
+    if "baseline" in templates:
+        raise DataError(
+            "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
+        )
+    with _shown(progress) as display:
+        made = make_experiment(**what, name=name, folder=folder, on_note=display.note, on_images=display.on_images)
+        for source in templates.values():
+            made.check(source)
+        return evaluate_templates(
+            made,
+            {"baseline": made.prompt.baseline, **templates},
+            folder,
+            examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
+            callbacks=display.callbacks(),
+        )
+
+
+def place(
+    answers: str | Sequence[str | None],
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    *,
+    mapper: Mapper | MapperConfig | None = None,
+) -> DataFrame:
+    """Places free text on a taxonomy.
+
+    Args:
+        answers: What was said; None for an answer that is missing.
+        taxonomy: The label tree, as `tune` takes it.
+        mapper: A `Mapper` of this tree, or its settings.
+
+    Returns:
+        One row an answer: answer, placed (path), label, depth, stage, confidence, abstained, off_tree, evidence. What a
+        missing answer has not is missing.
+
+    Raises:
+        TaxtuneError: If the tree cannot be read.
+    """
+    import pandas as pd
+
+    from taxtune.mapping import Mapper
+
+    tree = _tree(taxonomy)
+    made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
+    texts = [answers] if isinstance(answers, str) else list(answers)
+    said = [text for text in texts if text is not None]
+    placements = iter(made.place(said))
+    rows: list[dict[str, Any]] = []
+    for text in texts:
+        if text is None:
+            rows.append({"answer": None})
+            continue
+        placed = next(placements)
+        rows.append(
+            {
+                "answer": text,
+                "placed": "/".join(tree.path(placed.node)),
+                "label": tree.labels[placed.node],
+                "depth": int(tree.depth[placed.node]),
+                "stage": str(placed.stage),
+                "confidence": placed.confidence,
+                "abstained": placed.abstained,
+                "off_tree": placed.off_tree,
+                "evidence": placed.evidence,
+            }
+        )
+    columns = ["answer", "placed", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def score(
+    predicted: Sequence[str | Sequence[str]],
+    target: Sequence[str | Sequence[str]],
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    *,
+    free_text: bool = False,
+) -> HierarchicalScores:
+    """Returns hP, hR, hF, accuracy and depth of answers.
+
+    Args:
+        predicted: What was answered: labels or paths of the tree, or with `free_text` anything that a model may say.
+        target: What is true: labels or paths, as many.
+        taxonomy: The label tree, as `tune` takes it.
+        free_text: Place the answers with the mapper first; those off the tree count as a child of the root that is
+            never right.
+
+    Raises:
+        TaxtuneError: If a label is not on the tree, or the lengths differ.
+    """
+    import numpy as np
+
+    from taxtune.metrics.hierarchical import score as score_nodes
+
+    tree = _tree(taxonomy)
+    if len(predicted) != len(target):
+        raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
+    if not len(predicted):
+        raise DataError("There are no answers to score.")
+    truth = np.array([tree.resolve(each) for each in target])
+    if not free_text:
+        return score_nodes(tree, np.array([tree.resolve(each) for each in predicted]), truth)
+    from taxtune.mapping import Mapper
+
+    placements = Mapper(tree).place([str(each) for each in predicted])
+    off_tree = np.array([placed.off_tree for placed in placements])
+    return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
+
+
+def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
+    """Reads a run or a comparison back from its folder.
+
+    Args:
+        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that are done.
+
+    Raises:
+        DataError: If there is no run in the folder, or its files cannot be read.
+    """
+    from taxtune.tuning.files import read_result
+
+    return read_result(folder)
+
+
+def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
+    from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+    if isinstance(given, Taxonomy):
+        return given
+    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def _folder(out: str | Path | None, name: str | None, what: str) -> tuple[Path, str]:
+    """Makes the folder, and returns it with the run's name."""
+    import re
+
+    from taxtune.atomic import make_folder
+
+    folder = Path("runs") / what if out is None else Path(out)
+    make_folder(folder)
+    return folder, name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
+
+
+def _tracking(mlflow: bool | str, experiment: str, folder: Path, note: Callable[[str], None]) -> list[Any]:
+    if mlflow is False:
+        return []
+    from taxtune.tracking import MLflowTracker
+    from taxtune.tuning.callbacks import TrackingCallback
+
+    address = mlflow if isinstance(mlflow, str) else None
+    return [TrackingCallback(partial(MLflowTracker, experiment, folder, address, note=note))]
+
+
+class _Display:
+    """The progress of a run on standard error, where it is wanted, and remarks in any case."""
+
+    def __init__(self, shown: Any = None) -> None:
+        self._shown = shown
+
+    def note(self, text: str) -> None:
+        if self._shown is None:
+            logging.getLogger("taxtune").warning(text)
+        else:
+            self._shown.note(text)
+
+    def on_images(self, done: int, total: int) -> None:
+        if self._shown is not None:
+            self._shown.on_images(done, total)
+
+    def callbacks(self) -> list[Any]:
+        if self._shown is None:
+            return []
+        from taxtune.report.progress import ProgressCallback
+
+        return [ProgressCallback(self._shown)]
+
+
+@contextmanager
+def _shown(progress: bool | None) -> Iterator[_Display]:
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield _Display()
+        return
+    from taxtune.report.progress import Progress
+
+    with Progress() as display:
+        yield _Display(display)

@@ -1,0 +1,218 @@
+"""Rows of an image and a label: in CSV, TSV and JSONL files, lists, data frames and Hugging Face data sets."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from taxtune.data.images import is_image_data
+from taxtune.data.sources import Record, Source, source_name
+from taxtune.errors import DataError, shortened
+from taxtune.tables import column_key, parse_table, read_text
+
+__all__ = ["read_rows"]
+
+Columns = tuple[str, str]
+# A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
+Row = tuple[str, object, object]
+
+
+def read_rows(
+    source: Source, *, images: Path | None = None, image_column: str = "image", label_column: str = "label"
+) -> list[Record]:
+    """Reads rows of an image and a label.
+
+    A CSV file may have commas, semicolons or tabs between its values, whichever its header has most of; upper and lower
+    case in its column names do not count. In a data set of Hugging Face a column of class labels gives the classes'
+    names.
+
+    Args:
+        source: A path that ends in .csv, .tsv, .jsonl or .ndjson; a list of pairs (image, label); a pandas
+            `DataFrame`; or a Hugging Face `Dataset`. Images that are not in a file may be PIL images, bytes, or
+            objects with the key "bytes", as data sets store them.
+        images: The folder that image names are relative to; by default the manifest's, or the current one.
+        image_column: Column (in JSONL: key) of the image.
+        label_column: Column of the label.
+
+    Returns:
+        One record a row, in order.
+
+    Raises:
+        DataError: If the source is missing, malformed, lacks a column, or rows lack a value (all are listed).
+    """
+    name = source_name(source)
+    columns = (image_column, label_column)
+    if isinstance(source, Path):
+        images = source.parent if images is None else images
+        rows = _file_rows(source, columns)
+    elif hasattr(source, "features") and hasattr(source, "column_names"):
+        rows = _dataset_rows(source, columns, name)
+    elif hasattr(source, "columns") and hasattr(source, "iloc"):
+        rows = _frame_rows(source, columns, name)
+    else:
+        rows = _pairs(source, name)
+    records: list[Record] = []
+    faults: list[str] = []
+    for where, image, written in rows:
+        label = _text(written)
+        record = _record(image, label, where, images or Path())
+        missing = [column for column, value in zip(columns, (record, label), strict=True) if not value]
+        if missing:
+            given = [value for value in (image, written) if not _text(value) and not _is_nothing(value)]
+            said = f" (got {_shown(given[0])})" if given and not callable(given[0]) else ""
+            faults.append(f"  {where}: no {' and '.join(missing)}{said}")
+        elif record is not None:
+            records.append(record)
+    if faults:
+        raise DataError(
+            f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
+            + "\n".join(shortened(faults))
+            + "\nFill them in or remove them.",
+            file=name,
+        )
+    return records
+
+
+def _record(image: object, label: str, where: str, folder: Path) -> Record | None:
+    if callable(image):
+        return Record(image, None, label, where, (label,))
+    if is_image_data(image):
+        return Record(lambda: image, None, label, where, (label,))
+    if isinstance(image, dict):  # a data set's reference to a file
+        image = image.get("path")
+    name = str(image) if isinstance(image, Path) else _text(image)
+    return Record(name, folder / name, label, where, (label,)) if name else None
+
+
+def _text(value: object) -> str:
+    # A number is a legitimate label ("12"); a list, an object, true and null are not.
+    if isinstance(value, bool) or value != value or not isinstance(value, (str, numbers.Real)):
+        return ""
+    return str(value).strip()
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip()) or isinstance(value, float)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+# -- in memory ---------------------------------------------------------------------------------------------------------
+
+
+def _pairs(source: Any, name: str) -> Iterator[Row]:
+    if isinstance(source, dict) or not isinstance(source, Iterable):
+        splits = f" Choose one of its parts: {', '.join(map(repr, source))}." if isinstance(source, dict) else ""
+        raise DataError(
+            f"A {name} is no source of images.",
+            remedy=splits.strip() or "Give a path, a list of (image, label), a DataFrame or a Dataset.",
+        )
+    for number, pair in enumerate(source):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise DataError(
+                f"Item {number} is no pair of an image and a label.", file=name, value=pair, remedy="Give both."
+            )
+        yield f"item {number}", pair[0], pair[1]
+
+
+def _frame_rows(frame: Any, columns: Columns, name: str) -> Iterator[Row]:
+    _check_columns(columns, list(frame.columns), name)
+    for index, image, label in zip(frame.index, *(frame[column] for column in columns), strict=True):
+        yield f"row {index}", image, label
+
+
+def _dataset_rows(dataset: Any, columns: Columns, name: str) -> Iterator[Row]:
+    if not hasattr(dataset, "__len__"):
+        raise DataError("A streamed data set is read but once.", file=name, remedy="Load it without streaming=True.")
+    image_column, label_column = columns
+    _check_columns(columns, list(dataset.column_names), name)
+    names: list[str] | None = getattr(dataset.features[label_column], "names", None)
+    dataset = dataset.with_format(None)
+    stored = dataset.select_columns([image_column])
+    feature = dataset.features[image_column]
+    if not hasattr(feature, "decode"):
+        images = iter(stored[image_column])
+    else:
+        # The stored bytes rather than decoded pixels need not be encoded again. They are fetched one by one when they
+        # are needed: all together may be more than fits in memory.
+        stored = stored.cast_column(image_column, type(feature)(decode=False))
+        images = (lambda number=number: stored[number][image_column] for number in range(len(stored)))
+    for number, (image, label) in enumerate(zip(images, dataset[label_column], strict=True)):
+        if names is not None and isinstance(label, int):
+            label = names[label] if 0 <= label < len(names) else None
+        yield f"row {number}", image, label
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    text = read_text(path, error=DataError, what="manifest")
+    suffix = path.suffix.lower()
+    readers: dict[str, Callable[[str, Path, Columns], Iterator[Row]]] = {
+        ".csv": _csv_rows, ".tsv": _csv_rows, ".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows
+    }  # fmt: skip
+    if suffix not in readers:
+        raise DataError(
+            f"A manifest ends in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.", file=path, remedy="Rename it."
+        )
+    return readers[suffix](text, path, columns)
+
+
+def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
+    table = parse_table(text, str(path), error=DataError, tidy=False)
+    places: list[int] = []
+    for column in columns:
+        place = table.column(column_key(column))
+        if place is None:
+            raise _no_column(column, [name for name in table.header if name], path, row=table.header_line)
+        places.append(place)
+    for row in table.rows:
+        if any(cell.strip() for cell in row.cells[len(table.header) :]):
+            raise DataError(
+                f"The row has {len(row.cells)} values, more than the {len(table.header)} columns.",
+                file=path,
+                row=row.line,
+                remedy="Put values that hold the separator in double quotes.",
+            )
+        yield f"row {row.line}", row.cell(places[0]), row.cell(places[1])
+
+
+def _jsonl_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
+    # Not splitlines(): it also splits at characters that may stand unescaped inside a JSON text.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"The line is not valid JSON: {error}.", file=path, row=number) from None
+        except RecursionError:
+            raise DataError("The line is nested too deeply.", file=path, row=number) from None
+        if not isinstance(row, dict):
+            raise DataError("The line is no JSON object.", file=path, row=number, value=row)
+        _check_columns(columns, list(row), path, row=number)
+        if "\0" in str(row[columns[0]]):
+            raise DataError("The image's name holds a NUL character.", file=path, row=number, value=row[columns[0]])
+        yield f"row {number}", row[columns[0]], row[columns[1]]
+
+
+def _check_columns(columns: Columns, names: list[str], file: str | Path, row: int | None = None) -> None:
+    for column in columns:
+        if column not in names:
+            raise _no_column(column, names, file, row)
+
+
+def _no_column(column: str, names: list[str], file: str | Path, row: int | None = None) -> DataError:
+    near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
+    remedy = f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names)) or 'none'}."
+    if near:
+        remedy += f" Did you mean {near[0]!r}?"
+    return DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)

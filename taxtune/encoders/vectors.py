@@ -1,0 +1,167 @@
+"""Embeddings on disk, so that a model encodes an image, or the names of a taxonomy, once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from taxtune.data.images import check_images, content_hash, load_image
+from taxtune.encoders.base import FloatMatrix
+from taxtune.errors import ImageError
+from taxtune.store import Identity, Store, cache_folder
+
+if TYPE_CHECKING:
+    from taxtune.encoders.clip import ClipEncoder
+
+__all__ = ["VectorStore", "checked_images", "stored_embeddings", "stored_images"]
+
+# Part of every key: to be raised when `load_image` comes to make other pixels of the same file.
+_SCHEMA = 1
+# Names whose vectors are one row: far below the largest value that SQLite holds.
+_NAMES_A_ROW = 4096
+
+
+class VectorStore(Store[str, FloatMatrix]):
+    """Vectors of images by the SHA-256 of the file's bytes, and of names by that of a list of them. A cache.
+
+    What is no direction (NaN, zeros) is not kept, so that it is tried again.
+
+    Args:
+        folder: Where the file `images.sqlite` lies; None is the user's cache folder.
+    """
+
+    table = "images"
+    columns: ClassVar[Mapping[str, str]] = {"key": "BLOB PRIMARY KEY", "vector": "BLOB"}
+    precious = False
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(cache_folder(folder, "embeddings") / f"{self.table}.sqlite")
+
+    def keys(self, identity: Identity, items: Sequence[str]) -> list[bytes]:
+        """Returns the key of each content hash."""
+        head = json.dumps([_SCHEMA, dict(identity)], sort_keys=True).encode()
+        return [hashlib.sha256(head + item.encode()).digest() for item in items]
+
+    def row(self, identity: Identity, item: str, value: FloatMatrix) -> tuple[bytes] | None:
+        """Returns the vectors as bytes."""
+        rows = np.atleast_2d(value)
+        sound = np.isfinite(rows).all() and (rows != 0).any(axis=1).all()
+        return (value.astype("<f4").tobytes(),) if sound else None
+
+    def value(self, row: Sequence[Any]) -> FloatMatrix:
+        """Returns the vectors of a row, end to end; their number is not part of it."""
+        return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
+
+
+class _NameStore(VectorStore):
+    table = "names"
+
+
+def stored_embeddings(
+    identity: Identity,
+    names: Sequence[str],
+    encode: Callable[[Sequence[str]], FloatMatrix],
+    cache_dir: Path | None,
+) -> FloatMatrix:
+    """Returns the embeddings of the names, from disk where this list of names was embedded before.
+
+    The whole list is the key, since the last digits of a vector depend on the texts that it was encoded with.
+
+    Args:
+        identity: Everything about the model that can change an embedding.
+        names: What to embed.
+        encode: Embeds texts as unit vectors, shape (texts, dimensions).
+        cache_dir: The folder; None is the user's cache folder. Where it cannot be written to, nothing is kept.
+    """
+    store = _NameStore(cache_dir)
+    digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
+    parts = {f"{digest} {start}": start for start in range(0, len(names), _NAMES_A_ROW)}
+    found = [vectors for vectors in store.get(identity, list(parts)) if vectors is not None]
+    if parts and len(found) == len(parts) and sum(map(len, found)) % len(names) == 0:
+        return np.concatenate(found).reshape(len(names), -1)
+    embeddings = np.ascontiguousarray(encode(names), dtype=np.float32)
+    store.put(identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in parts.items()])
+    return embeddings
+
+
+def stored_images(
+    encoder: ClipEncoder,
+    files: Sequence[Path],
+    *,
+    sha256: Sequence[str] | None = None,
+    on_progress: Callable[[int], object] | None = None,
+) -> FloatMatrix:
+    """Returns a unit vector for each image file, from disk where a file of this content was encoded before.
+
+    Files are known by a hash of their bytes, so that neither names nor dates matter. Only those that the store lacks
+    are decoded; what it has was decoded whole when it was encoded.
+
+    Args:
+        encoder: A CLIP model.
+        files: The images.
+        sha256: Their content hashes, "" for one that is not known; None where none is.
+        on_progress: Called with the number of images just done.
+
+    Returns:
+        Shape (images, dimensions).
+
+    Raises:
+        ImageError: If an image is missing or cannot be read, or is not what its hash says.
+    """
+    store, identity = VectorStore(encoder.cache_dir), _of_images(encoder)
+    known = list(sha256) if sha256 is not None else [""] * len(files)
+    parts: list[FloatMatrix] = []
+    for start in range(0, len(files), encoder.batch_size):
+        batch = files[start : start + encoder.batch_size]
+        hashes = [
+            given or content_hash(file)
+            for file, given in zip(batch, known[start : start + encoder.batch_size], strict=True)
+        ]
+        vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
+        fresh = {key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None}
+        if fresh:
+            made = encoder.images([load_image(file, sha256=key) for key, file in fresh.items()])
+            store.put(identity, zip(fresh, made, strict=True))
+            vectors.update(zip(fresh, made, strict=True))
+        parts.append(np.stack([vector for key in hashes if (vector := vectors[key]) is not None]))
+        if on_progress is not None:
+            on_progress(len(batch))
+    return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
+
+
+def checked_images(
+    encoder: ClipEncoder, files: Sequence[Path], *, on_progress: Callable[[int, int], None] | None = None
+) -> list[str]:
+    """Returns the content hashes of image files, once all that the store lacks were read to their end.
+
+    Args:
+        encoder: The CLIP model that is to encode them.
+        files: The images.
+        on_progress: Called with the number of files decoded so far and their total.
+
+    Raises:
+        ImageError: If images cannot be used; it names all of them.
+    """
+    hashes = {file: _hash(file) for file in dict.fromkeys(files)}
+    known = VectorStore(encoder.cache_dir).get(_of_images(encoder), list(hashes.values()))
+    fresh = [file for file, vector in zip(hashes, known, strict=True) if vector is None]
+    hashes.update(check_images(fresh, on_progress=on_progress))
+    return [hashes[file] for file in files]
+
+
+def _of_images(encoder: ClipEncoder) -> Identity:
+    """Returns everything about a model and its preprocessing that can change an image's vector."""
+    return {**encoder.identity, "preprocessing": encoder.preprocessing}
+
+
+def _hash(file: Path) -> str:
+    """Returns the content hash, or "" of a file that cannot be read, which the check is to tell with the others."""
+    try:
+        return content_hash(file)
+    except ImageError:
+        return ""

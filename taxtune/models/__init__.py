@@ -1,0 +1,33 @@
+"""Models: what is asked about images or for text, be it a checkpoint here, an API, or a function.
+
+`make_model` makes one; `ask` asks it, the store first. Importing this package imports neither torch, transformers nor
+litellm.
+"""
+
+from __future__ import annotations
+
+from taxtune.models.answers import AnswerStore, open_replies
+from taxtune.models.ask import ask, check_model
+from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
+from taxtune.models.functions import FunctionModel, function_identity
+from taxtune.models.make import DEFAULT_LOCAL, make_model
+
+__all__ = [
+    "DEFAULT_LOCAL",
+    "Answer",
+    "AnswerStore",
+    "Failure",
+    "FunctionModel",
+    "Identity",
+    "Model",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "Task",
+    "ask",
+    "check_model",
+    "function_identity",
+    "make_model",
+    "open_replies",
+]

@@ -1,0 +1,371 @@
+"""Models behind an API: any that litellm reaches, asked about images or text, one by one or in a conversation."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from taxtune.data.images import load_image
+from taxtune.errors import ImageError, ModelError
+from taxtune.models.api_errors import (
+    CallError,
+    MessageTooLongError,
+    RetryNotes,
+    classify,
+    load_litellm,
+    needed_keys,
+    without_credentials,
+    worth_waiting_for,
+)
+from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
+from taxtune.models.thread_map import Effort, thread_map
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["ApiModel", "Completion", "data_url"]
+
+# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
+_LOSSLESS_PIXELS = 256 * 256
+_JPEG_QUALITY = 92
+_QUOTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a chat model wrote.
+
+    Attributes:
+        text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
+        refusal: The provider's own mark of a refusal, or None.
+        finish_reason: "stop", "length", "content_filter", ...; None where the response holds no choice.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+        cost_usd: Cost in US dollars; None where litellm knows no price for the model.
+    """
+
+    text: str
+    refusal: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class ApiModel:
+    """A model behind an API, with several requests under way at a time.
+
+    A rate limit, a time-out, a lost connection and a server's error (5xx) are tried again as the settings' retry policy
+    says; what is left after the last attempt is a failure, and so is a reply without text, a refusal that the provider
+    marks as one, and a web page. A key that is refused, a model that does not exist and an exhausted account end the
+    work at once.
+
+    Args:
+        model: The model's name with its provider, as litellm writes it ("openai/gpt-4o").
+        settings: How it is asked.
+        role: What messages call it, such as "the proposer's model".
+    """
+
+    def __init__(self, model: str, settings: ModelSettings | None = None, *, role: str = "the model") -> None:
+        self.model = model
+        self.settings = settings or ModelSettings()
+        #: Requests a call that keep the server busy.
+        self.batch_size = 2 * self.settings.concurrency
+        self._role = role
+        self._api_base = without_credentials(self.settings.api_base)
+        at = f" at {self._api_base}" if self._api_base else ""
+        self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
+        self._notes = RetryNotes(
+            self._name,
+            self.settings.retry.max_retries + 1,
+            self.settings.on_note,
+            secrets=(self.settings.api_key,),
+        )
+
+    def __repr__(self) -> str:
+        return f"ApiModel({self.model!r}, api_base={self._api_base!r})"
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that can change an answer, as far as this side of the API knows; never the key."""
+        settings = self.settings
+        decoding = {
+            "max_tokens": settings.max_tokens,
+            "temperature": None if settings.temperature is None else float(settings.temperature),
+        }
+        if settings.task == "text-generation":
+            system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
+            return {"kind": "api", "model": self.model, "api_base": self._api_base, **decoding, **system}
+        return {
+            "kind": "api",
+            "model": self.model,
+            "revision": None,
+            "api_base": self._api_base,
+            **decoding,
+            "system_prompt": settings.system_prompt,
+            "max_image_side": settings.max_image_side,
+            "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
+        }
+
+    def check(self) -> list[str]:
+        """Checks, without calling the model, that it can be called.
+
+        Returns:
+            What the user should know before a run.
+
+        Raises:
+            ModelError: If litellm knows no such provider, or the key is missing.
+        """
+        litellm = load_litellm()
+        self._key(litellm)
+        if self.settings.task == "text-generation":
+            return []
+        try:
+            known = self.model in litellm.model_cost or self.model.split("/", 1)[-1] in litellm.model_cost
+            blind = known and not litellm.supports_vision(self.model)
+        except Exception:  # the list is only a hint
+            blind = False
+        return [f"litellm's list says that {self.model} takes no images."] if blind else []
+
+    def count_tokens(self, text: str) -> int:
+        """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""
+        try:
+            return int(load_litellm().token_counter(model=self.model, text=text))
+        except Exception:  # a tokenizer that cannot be had is no reason to stop
+            return len(text) // 3 + 1
+
+    # -- requests, each on its own -------------------------------------------------------------------------------------
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, in the same order and number.
+
+        Raises:
+            ModelError: If the key is missing or refused, the model does not exist or the account is exhausted. Requests
+                under way are let go.
+        """
+        if not requests:
+            return []
+        litellm = load_litellm()
+        key = self._key(litellm)
+        return thread_map(
+            requests,
+            lambda request, effort: self._answer_one(litellm, key, request, effort),
+            self.settings.concurrency,
+        )
+
+    def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
+        started = time.perf_counter()
+        try:
+            messages = self._messages(request)
+        except ImageError as refused:
+            return Failure(str(refused), retryable=False)
+        completion, error, attempts = self._complete(litellm, key, {"messages": messages}, effort)
+        if error is None:
+            effort.succeeded()
+            return self._read(completion, time.perf_counter() - started)
+        problem = classify(error, secrets=(key, self.settings.api_key))
+        if problem.kind == "fatal":
+            raise self._fatal(litellm, problem)
+        if problem.retryable:
+            effort.failed()
+        tries = f" ({attempts} attempts)" if attempts > 1 else ""
+        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.retryable)
+
+    def _messages(self, request: Request) -> list[dict[str, Any]]:
+        prompt = well_formed(request.prompt)
+        content: str | list[dict[str, Any]] = prompt
+        if request.image is not None:
+            image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
+            url = data_url(image, self.settings.max_image_side)
+            content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
+        user = {"role": "user", "content": content}
+        system_prompt = self.settings.system_prompt
+        return [user] if system_prompt is None else [{"role": "system", "content": system_prompt}, user]
+
+    def _read(self, completion: Completion | None, seconds: float) -> Reply:
+        if completion is None:
+            return Failure(f"{self._name} gave a response without any answer.", retryable=True)
+        if completion.refusal is not None:
+            refusal = " ".join(completion.refusal.split())
+            quoted = refusal if len(refusal) <= _QUOTED else refusal[: _QUOTED - 1] + "…"
+            return Failure(f"{self._name} refused: {quoted}", retryable=False)
+        if completion.finish_reason == "content_filter":
+            return Failure(f"The content filter of {self.model!r} stopped the answer.", retryable=False)
+        text = completion.text.strip()
+        if not text:
+            within = f" within max_tokens = {self.settings.max_tokens}" if completion.finish_reason == "length" else ""
+            return Failure(f"{self._name} gave an empty answer{within}.", retryable=False)
+        return Answer(
+            text=text,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            cost_usd=completion.cost_usd,
+            seconds=seconds,
+        )
+
+    # -- a conversation ------------------------------------------------------------------------------------------------
+
+    def converse(self, messages: Sequence[Mapping[str, Any]], *, seed: int) -> Completion:
+        """Returns what the model says next in a conversation.
+
+        What a content filter stops is a completion with the finish reason "content_filter", whichever way the provider
+        says so.
+
+        Raises:
+            MessageTooLongError: If the model cannot read that much.
+            ModelError: If the key is missing or refused, the model does not exist, or the server is out of reach or
+                answers with errors after all attempts.
+        """
+        litellm = load_litellm()
+        key = self._key(litellm)
+        arguments = {"messages": list(messages), "seed": seed % 2**31}
+        completion, error, attempts = self._complete(litellm, key, arguments)
+        if error is None:
+            return completion or Completion("")
+        problem = classify(error, secrets=(key, self.settings.api_key))
+        if problem.kind == "filtered":
+            return Completion("", finish_reason="content_filter")
+        if problem.kind == "too_long":
+            raise MessageTooLongError(f"{self._name} finds the message too long.", remedy="Send less text.") from None
+        if problem.kind == "fatal":
+            raise self._fatal(litellm, problem) from None
+        tries = f", after {attempts} attempts" if attempts > 1 else ""
+        remedy = (
+            "Go on with --resume when it answers again."
+            if problem.retryable
+            else f"Check the settings of {self._role}."
+        )
+        raise ModelError(f"{self._name} {problem.reason.rstrip('.')}{tries}.", remedy=remedy) from None
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _complete(
+        self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], effort: Effort | None = None
+    ) -> tuple[Completion | None, Exception | None, int]:
+        """Calls the model, again where that can help.
+
+        Args:
+            litellm: The module.
+            key: The key to send, or None where litellm finds it.
+            arguments: What `litellm.completion` is given besides what every call has.
+            effort: What the calls side by side share, which ends the attempts of all; None for a call alone.
+
+        Returns:
+            The completion (None where the response holds no choice), the error of the last attempt or None, and how
+            many attempts there were.
+        """
+        import tenacity
+
+        settings, retry = self.settings, self.settings.retry
+        stop: list[Any] = [tenacity.stop_after_attempt(retry.max_retries + 1)]
+        if effort is not None:
+            stop += [tenacity.stop_when_event_set(effort.stop), tenacity.stop_when_event_set(effort.vain)]
+
+        def attempt() -> Any:
+            return litellm.completion(
+                model=self.model,
+                **arguments,
+                api_base=settings.api_base,
+                api_key=key,
+                temperature=settings.temperature,
+                max_tokens=settings.max_tokens,
+                timeout=retry.timeout,
+                # tenacity alone repeats a call; two layers of retries would multiply.
+                num_retries=0,
+                max_retries=0,
+                # A model that takes no temperature or seed is not sent one.
+                drop_params=True,
+            )
+
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(*stop),
+            wait=retry.wait,
+            sleep=tenacity.nap.sleep if effort is None else tenacity.sleep_using_event(effort.stop),
+            retry=tenacity.retry_if_exception(lambda error: worth_waiting_for(error, retry.longest_wait)),
+            before_sleep=self._notes,
+            reraise=True,
+        )
+        completion, error = None, None
+        try:
+            completion = _completion(litellm, self.model, retrying(attempt))
+        except Exception as problem:
+            error = problem
+        return completion, error, int(retrying.statistics.get("attempt_number", 1))
+
+    def _key(self, litellm: ModuleType) -> str | None:
+        """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
+
+        Raises:
+            ModelError: If litellm does not know the provider or the key is missing.
+        """
+        settings = self.settings
+        try:
+            litellm.get_llm_provider(self.model, api_base=settings.api_base)
+        except Exception:
+            raise ModelError(
+                f"litellm knows no provider for {self._role} {self.model!r}.",
+                remedy="Write the provider before the name, such as openai/gpt-4o (openai/ also for a server of your "
+                "own that speaks OpenAI's protocol).",
+            ) from None
+        if settings.api_key is not None:
+            return settings.api_key
+        missing = list(litellm.validate_environment(self.model).get("missing_keys", ()))
+        if not missing:
+            return None
+        if settings.api_base is not None:
+            # A server of one's own often wants no key, but the client insists on sending one.
+            return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
+        raise ModelError(
+            f"{self._name} needs a key: {' or '.join(missing)} is not set.",
+            remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
+        )
+
+    def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
+        remedy = problem.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
+        return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
+
+
+def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | None:
+    """Returns a response's first choice, or None where it has none."""
+    choices = getattr(response, "choices", None) or []
+    if not choices:
+        return None
+    message = choices[0].message
+    text = message.content if isinstance(message.content, str) else ""
+    special = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or special.get("refusal")
+    usage = getattr(response, "usage", None)
+    try:
+        cost = float(litellm.completion_cost(completion_response=response, model=model))
+    except Exception:  # no price is known
+        cost = None
+    return Completion(
+        text=well_formed(text),
+        refusal=str(refusal) if refusal else None,
+        finish_reason=choices[0].finish_reason,
+        prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
+        completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
+        cost_usd=cost,
+    )
+
+
+def data_url(image: Image.Image, max_side: int | None) -> str:
+    """Returns an RGB image as a data URL: PNG if it is small, JPEG otherwise, scaled down to `max_side` pixels."""
+    from PIL import Image as PillowImage
+
+    if max_side is not None and max(image.size) > max_side:
+        image = image.copy()
+        image.thumbnail((max_side, max_side), PillowImage.Resampling.LANCZOS)
+    stream = io.BytesIO()
+    if image.width * image.height <= _LOSSLESS_PIXELS:
+        image.save(stream, format="PNG")
+        kind = "png"
+    else:
+        image.save(stream, format="JPEG", quality=_JPEG_QUALITY)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

@@ -1,0 +1,207 @@
+"""What went wrong in a call to an API: whether to try again, to go on without the answer, or to stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+from taxtune.errors import ModelError
+
+if TYPE_CHECKING:
+    import tenacity
+
+__all__ = [
+    "CallError",
+    "MessageTooLongError",
+    "RetryNotes",
+    "classify",
+    "load_litellm",
+    "needed_keys",
+    "retry_after",
+    "without_credentials",
+    "worth_waiting_for",
+]
+
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_PAGE_SIGNS = ("<!doctype", "<html")
+_NO_COMPLETION_SIGNS = ("expecting value", "empty or invalid response", "invalid response object")
+_FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
+
+
+class MessageTooLongError(ModelError):
+    """A message has more tokens than the model reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallError:
+    """What to make of an error of a call.
+
+    Attributes:
+        kind: What it calls for. "retry": another attempt at once; "later": none now, though the same call may succeed
+            another time; "fatal": an end, as every other call would fail alike; "filtered": a content filter stopped
+            this call; "too_long": the model cannot read that much; "rejected": this call alone cannot be made.
+        reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
+        remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
+    """
+
+    kind: Literal["retry", "later", "fatal", "filtered", "too_long", "rejected"]
+    reason: str
+    remedy: str = ""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed, now or later."""
+        return self.kind in ("retry", "later")
+
+
+def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
+    """Returns what to make of an error that litellm raised; `secrets` are cut out of the reason."""
+    status = getattr(error, "status_code", None)
+    said = _said(error, secrets)
+    low = str(error).lower()
+    if status in (401, 403) or "missing credentials" in low:
+        reason = f"refuses the key, or does not allow its use ({status or 'no key'}): {said}"
+        return CallError("fatal", reason, "Check {keys}, or the key that was given.")
+    if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
+        return CallError(
+            "fatal",
+            f"has no credit left: {said}",
+            "Top up the account and give the command again (a tuning run goes on with --resume); the answers that came "
+            "are kept.",
+        )
+    if status == 404:
+        return CallError("fatal", f"was not found: {said}", "Check the model's name and `api_base`.")
+    if _is(error, "ContentPolicyViolationError") or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
+        return CallError("filtered", f"is kept from answering by its provider's content filter: {said}")
+    if _is(error, "ContextWindowExceededError"):
+        return CallError("too_long", f"rejected the request: {said}")
+    if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
+        # Not worth an attempt: a sign-in page or a wrong address answers the same again.
+        return CallError("later", "gave a web page in place of an answer; check `api_base`, which usually ends in /v1")
+    if any(sign in low for sign in _NO_COMPLETION_SIGNS):
+        return CallError("retry", "replied with nothing, or with what is no chat completion")
+    if _is(error, "Timeout") or status == 408:
+        return CallError("retry", "did not answer in time")
+    if status == 429:
+        asked = retry_after(error)
+        wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
+        return CallError("retry", f"is over its rate limit{wait}: {said}")
+    if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
+        return CallError("retry", f"cannot be reached: {said}")
+    if status in _RETRIED or (isinstance(status, int) and status >= 500):
+        return CallError("retry", f"failed ({status}): {said}")
+    return CallError("rejected", f"rejected the request: {said}")
+
+
+def worth_waiting_for(error: BaseException, longest_wait: float) -> bool:
+    """Tells whether a call is to be tried again: not where the server says that it will refuse for long."""
+    return classify(error).kind == "retry" and retry_after(error) <= 10 * longest_wait
+
+
+class RetryNotes:
+    """Tells the user that calls fail and are tried again, since silent minutes look like a program that hangs.
+
+    Calls that run side by side fail side by side; of all their notes one in so many seconds is enough.
+
+    Args:
+        name: The model, as messages call it.
+        attempts: Most attempts of a call.
+        on_note: Called with a sentence; None says nothing.
+        secrets: What must not be in it.
+        every: Least seconds between two notes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        attempts: int,
+        on_note: Callable[[str], None] | None,
+        *,
+        secrets: Iterable[str | None] = (),
+        every: float = 15.0,
+    ) -> None:
+        self._name = name
+        self._attempts = attempts
+        self._on_note = on_note
+        self._secrets = tuple(secrets)
+        self._every = every
+        self._lock = threading.Lock()
+        self._last: float | None = None
+
+    def __call__(self, state: tenacity.RetryCallState) -> None:
+        """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        if self._on_note is None or error is None:
+            return
+        with self._lock:
+            if self._last is not None and time.monotonic() - self._last < self._every:
+                return
+            self._last = time.monotonic()
+        wait = state.next_action.sleep if state.next_action is not None else 0.0
+        reason = classify(error, secrets=self._secrets).reason.rstrip(".")
+        self._on_note(
+            f"{self._name} {reason}; trying again in {max(1, round(wait))} s "
+            f"(attempt {state.attempt_number + 1} of {self._attempts})."
+        )
+
+
+def retry_after(error: BaseException | None) -> float:
+    """Returns the seconds that a server asked to wait; 0 where it did not."""
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = None if headers is None else headers.get("retry-after")
+        try:
+            if value is not None:
+                return max(float(value), 0.0)
+        except ValueError:
+            continue  # a date: the doubling wait will do
+    return 0.0
+
+
+def without_credentials(address: str | None) -> str | None:
+    """Returns an address without the user, the password and the query that may stand in it."""
+    if address is None:
+        return None
+    return re.sub(r"//[^/@]*@", "//", address).split("?", 1)[0].rstrip("/")
+
+
+def needed_keys(litellm: ModuleType, model: str) -> list[str]:
+    """Returns the names of the environment variables that hold the key of a model's provider."""
+    environment = litellm.validate_environment(model)
+    names = [name for name in environment.get("missing_keys", ()) if name.endswith("_KEY")]
+    return names or [f"{model.split('/', 1)[0].upper()}_API_KEY"]
+
+
+def load_litellm() -> ModuleType:
+    """Imports litellm, kept from fetching its price list, from telemetry and from printing to stdout."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True
+    return litellm  # type: ignore[no-any-return]
+
+
+def _is(error: BaseException, name: str) -> bool:
+    return any(kind.__name__ == name for kind in type(error).__mro__)
+
+
+def _said(error: BaseException, secrets: Iterable[str | None], limit: int = 200) -> str:
+    """Returns an error's text in one line, without class names, secrets and images."""
+    text = re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error))
+    text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
+    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
+        if secret and len(secret) >= 4 and secret != "none":
+            text = text.replace(secret, "[key]")
+    if any(sign in text.lower() for sign in _PAGE_SIGNS):
+        text = "with a web page"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,206 @@
+"""What a model is to taxtune: a thing that answers requests, each a prompt with or without an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from taxtune.data.images import DEFAULT_MAX_PIXELS
+from taxtune.errors import ModelError
+from taxtune.store import Identity
+
+if TYPE_CHECKING:
+    import tenacity
+
+__all__ = [
+    "Answer",
+    "Failure",
+    "Identity",
+    "Model",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "Task",
+    "well_formed",
+]
+
+#: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
+Task = Literal["image-text-to-text", "text-generation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt, about an image or about none.
+
+    Attributes:
+        prompt: The text, ready to be sent.
+        image: The image file, or None.
+        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model refuses a file that no longer has it.
+            None where it is not known, or there is no image.
+    """
+
+    prompt: str
+    image: Path | None = None
+    image_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said.
+
+    Attributes:
+        text: The text that was generated, white space at the ends removed. It may be empty.
+        cached: Whether the answer is a copy: out of the answer store, or of an identical request in the same call.
+        prompt_tokens: Tokens read, image tokens included where the model counts them; of a copy, those of the original.
+        completion_tokens: Tokens written; of a copy, those of the original.
+        cost_usd: Price in US dollars; None where it is unknown, and 0 for a model that runs here.
+        seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
+    """
+
+    text: str
+    cached: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that got no answer; it is counted as missing and never scored.
+
+    Attributes:
+        reason: What went wrong, in one line, without secrets.
+        retryable: Whether the same request may be answered later (a rate limit, a time-out, a server's error).
+    """
+
+    reason: str
+    retryable: bool
+
+
+Reply = Answer | Failure
+
+
+def well_formed(text: str) -> str:
+    """Returns text that can be sent, stored and tokenized: half a surrogate pair, as broken JSON has, becomes "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model: a vision-language model, a language model, or a function.
+
+    Two further members are optional. `batch_size` is the number of requests a call that keep the model busy, 8 where it
+    is missing. `check()` finds out, without asking anything, whether the model can be asked; it returns what the user
+    should know before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
+    """
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that can change an answer: kind, model, revision, decoding; never a key."""
+        ...
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, each on its own, in the same order and number.
+
+        Raises:
+            ModelError: If the model cannot answer at all, so that there is no point in going on.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a call that failed is tried again.
+
+    The waits double, vary at random, and respect a server's Retry-After.
+
+    Attributes:
+        max_retries: Further attempts after the first, at least 0.
+        first_wait: Seconds before the second attempt, at least on average; doubled before each further one.
+        longest_wait: Most seconds before an attempt.
+        timeout: Seconds that one attempt may take.
+    """
+
+    max_retries: int = 5
+    first_wait: float = 1.0
+    longest_wait: float = 60.0
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.max_retries < 0:
+            raise ModelError("max_retries must be at least 0.", value=self.max_retries)
+        if self.timeout <= 0:
+            raise ModelError("timeout must be more than 0 seconds.", value=self.timeout)
+
+    def wait(self, state: tenacity.RetryCallState) -> float:
+        """Returns the seconds to wait after a failed attempt; for tenacity's `wait`."""
+        import random
+
+        from taxtune.models.api_errors import retry_after
+
+        doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
+        error = state.outcome.exception() if state.outcome is not None else None
+        # Without the jitter, calls that were refused together would come back together.
+        return min(max(doubled * random.uniform(0.75, 1.25), retry_after(error)), self.longest_wait)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How a model is run; each kind takes what concerns it.
+
+    Attributes:
+        task: "image-text-to-text" for answers about images, "text-generation" for text alone.
+        max_tokens: Longest answer, in tokens; at least 1.
+        temperature: 0 for greedy decoding, or a sampling temperature up to 10. None leaves it to an API's provider, as
+            some models insist; a model on this machine then decodes greedily.
+        system_prompt: A system message before the prompt, or None.
+        api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
+        api_key: The key; None is the provider's environment variable. It is part of no record.
+        concurrency: Calls of an API, or of an async function, under way at a time; at least 1.
+        retry: When a call of an API that failed is tried again.
+        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
+            None sends them as they are.
+        revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
+        dtype: "float32", "bfloat16", "float16" or "auto": on CUDA bfloat16 where the card computes in it and float16
+            elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
+        device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
+        batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
+        seed: Seed of the sampling on this machine; without effect at temperature 0.
+        max_pixels: Largest width times height of an image file.
+        on_note: Called with a sentence, from any thread, when calls fail and are tried again.
+
+    Raises:
+        ModelError: If a setting is out of range.
+    """
+
+    task: Task = "image-text-to-text"
+    max_tokens: int = 64
+    temperature: float | None = 0.0
+    system_prompt: str | None = None
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    concurrency: int = 8
+    retry: RetryPolicy = RetryPolicy()
+    max_image_side: int | None = 1024
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    batch_size: int = 8
+    seed: int = 0
+    max_pixels: int = DEFAULT_MAX_PIXELS
+    on_note: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ModelError(f"{name} must be at least {least}.", value=value)
+        if self.temperature is not None and not 0 <= self.temperature <= 10:
+            raise ModelError("temperature must lie between 0 (greedy) and 10.", value=self.temperature)
+        dtypes = ("auto", "float32", "bfloat16", "float16")
+        if self.dtype not in dtypes:
+            raise ModelError("There is no such dtype.", value=self.dtype, remedy=f"Use one of {', '.join(dtypes)}.")

@@ -1,0 +1,197 @@
+"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import ModelError
+from taxtune.loading import explain_load_error
+from taxtune.models.base import Task
+
+__all__ = ["BUILTIN", "Checkpoint", "find_checkpoint"]
+
+#: Models that travel inside the package, by name.
+BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
+
+# Files that decide what a local checkpoint answers.
+_SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was found.
+
+    Attributes:
+        name: What to call it: the Hugging Face name, the folder's name, or "builtin:...".
+        source: What to load: the Hugging Face name or the folder.
+        revision: The commit, or for a folder "sha256:" and a hash of its files.
+        load_revision: The revision to load, or None for a folder.
+        model_type: The architecture, as transformers calls it ("mllama", "qwen2_5_vl").
+        complete: Whether the weights are here already.
+        weight_bytes: Size of the weights where they are here; 0 where they are not.
+    """
+
+    name: str
+    source: str
+    revision: str
+    load_revision: str | None
+    model_type: str
+    complete: bool
+    weight_bytes: int
+
+
+_NO_REVISION = "Leave out `revision`, or --set vlm.revision=null."
+
+
+def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "image-text-to-text") -> Checkpoint:
+    """Finds a checkpoint and checks that it is made for a task.
+
+    Of a model on Hugging Face only the configuration is fetched.
+
+    Raises:
+        ModelError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
+            message says how to get it.
+    """
+    if model.startswith("builtin:"):
+        folder = BUILTIN.get(model)
+        if folder is None:
+            raise ModelError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
+        if revision is not None:
+            raise ModelError("A built-in model has no revisions.", value=revision, remedy=_NO_REVISION)
+        return _local(model, folder, task)
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise ModelError("A folder has no revisions.", value=revision, remedy=_NO_REVISION)
+        return _local(folder.resolve().name, folder, task)
+    if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
+        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+    return _hub(model, revision, task)
+
+
+def _local(name: str, folder: Path, task: Task) -> Checkpoint:
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            "The folder holds no config.json, so it is no checkpoint.",
+            file=folder,
+            remedy="Give the folder that `save_pretrained` wrote.",
+        )
+    model_type = _check_architecture(name, _load_config(name, str(folder), None), task)
+    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
+    if not weights:
+        raise ModelError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
+    return Checkpoint(
+        name=name,
+        source=str(folder),
+        revision=f"sha256:{_hash_folder(folder)}",
+        load_revision=None,
+        model_type=model_type,
+        complete=True,
+        weight_bytes=sum(file.stat().st_size for file in weights),
+    )
+
+
+def _hash_folder(folder: Path) -> str:
+    """Returns one hash of the names and contents of the files that a checkpoint consists of."""
+    total = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.suffix not in _SUFFIXES:
+            continue
+        try:
+            with file.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256")
+        except OSError as error:
+            raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
+        total.update(f"{file.name}\0{content.hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
+    from huggingface_hub import constants
+
+    pinned = _commit(model, revision)
+    config = _load_config(model, model, pinned)
+    size = _cached_weights(model, pinned)
+    if size is None and constants.HF_HUB_OFFLINE:
+        raise ModelError(
+            f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
+            remedy=f"With a connection run `hf download {model}`, or give the folder of a copy.",
+        )
+    return Checkpoint(
+        name=model,
+        source=model,
+        revision=pinned,
+        load_revision=pinned,
+        model_type=_check_architecture(model, config, task),
+        complete=size is not None,
+        weight_bytes=size or 0,
+    )
+
+
+def _commit(model: str, revision: str | None) -> str:
+    """Returns the commit that a revision of a Hugging Face name stands for; offline, as it was last fetched."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        file = hf_hub_download(model, "config.json", revision=revision)
+    except Exception as error:
+        raise explain_load_error(model, error, "configuration") from error
+    found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
+    if found is None:
+        raise ModelError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
+    return found.group(1)
+
+
+def _cached_weights(model: str, revision: str) -> int | None:
+    """Returns the size of a Hugging Face model's weights if they are all in the cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    def cached(name: str) -> Path | None:
+        found = try_to_load_from_cache(model, name, revision=revision)
+        return Path(found) if isinstance(found, str) else None
+
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        if (file := cached(single)) is not None:
+            return file.stat().st_size
+    index = cached("model.safetensors.index.json") or cached("pytorch_model.bin.index.json")
+    if index is None:
+        return None
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, OSError):
+        return None
+    files = [cached(name) for name in names]
+    return None if None in files else sum(file.stat().st_size for file in files if file is not None)
+
+
+def _load_config(name: str, source: str, revision: str | None) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision or "main")
+    except Exception as error:
+        raise explain_load_error(name, error, "configuration") from error
+
+
+def _check_architecture(name: str, config: Any, task: Task) -> str:
+    from transformers.models.auto import modeling_auto as auto
+
+    if task == "text-generation":
+        known = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING]
+        does, instead = "read and write text", "a language model, such as meta-llama/Llama-3.2-3B-Instruct"
+    else:
+        known = [auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING]
+        does = "take an image and text and give text"
+        instead = "a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct"
+    if not any(type(config) in mapping for mapping in known):
+        raise ModelError(
+            f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
+        )
+    return str(config.model_type)

@@ -1,0 +1,319 @@
+"""A plain function as a model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import inspect
+import reprlib
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, cast
+
+from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
+from taxtune.errors import ImageError, ModelError
+from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["FunctionModel", "function_identity"]
+
+_FORMS = (
+    "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
+    "each may be `async def`."
+)
+
+
+class FunctionModel:
+    """A function that answers.
+
+    The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
+    whose `filename` is the path of the file; it is None for a request without one. Four more forms are told from the
+    function's signature: with the parameters `images, prompts` it takes lists and returns a list; with one parameter it
+    takes prompts alone; as a coroutine function (`async def`) it is called several times at once, also where an event
+    loop runs already, as in a notebook; and `image` and `prompt` may stand in either order.
+
+    An exception is a failure of that request, with its text as the reason; of a batch, smaller batches are tried until
+    the request at fault is found. A `ModelError` ends the work at once, as does a function that fails for all.
+
+    Args:
+        function: The function.
+        batched: Whether it takes lists; None tells it from the names of the parameters.
+        identity: What the answers are stored under besides the function's name: text, or values by name. Left out, it
+            is the function's attribute `identity` if it has one, or else a hash of its source, so that a changed
+            function is asked anew. Only the function itself is looked at, not what it calls.
+        batch_size: Requests a call, at least 1; of an async function at least twice `concurrency`.
+        concurrency: Calls of an async function under way at a time, at least 1.
+        max_pixels: Largest width times height of an image file.
+
+    Raises:
+        ModelError: If it is no function, or cannot be called in any of these ways.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        batched: bool | None = None,
+        identity: str | Mapping[str, str | int | float | None] | None = None,
+        batch_size: int = 8,
+        concurrency: int = 8,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+    ) -> None:
+        if not callable(function) or isinstance(function, type):
+            raise ModelError("This is neither a model nor a function.", value=function, remedy=_FORMS)
+        self.function = function
+        self.name = _name(function)
+        self.concurrency = concurrency
+        self.max_pixels = max_pixels
+        self._roles, takes_lists = _signature(function, self.name)
+        self._batched = takes_lists if batched is None else batched
+        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
+        )
+        #: Requests a call that keep the function busy.
+        self.batch_size = max(batch_size, 2 * concurrency) if self._async else batch_size
+        self._identity = getattr(function, "identity", None) if identity is None else identity
+        self._has_answered = False
+
+    def __repr__(self) -> str:
+        return f"FunctionModel({self.name})"
+
+    @property
+    def identity(self) -> Identity:
+        """The function's name, and what was given as its identity or a hash of its source."""
+        named: Identity = {"kind": "function", "model": self.name}
+        if self._identity is None:
+            return {**named, "source": _digest(self.function)}
+        return {**named, **(self._identity if isinstance(self._identity, Mapping) else {"identity": self._identity})}
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, in the same order and number.
+
+        Raises:
+            ModelError: If the function says so, gives what is no text, or has answered none of two requests or more.
+        """
+        started = time.perf_counter()
+        said_to_all = self._said(requests)
+        seconds = (time.perf_counter() - started) / max(len(requests), 1)
+        replies: list[Reply] = []
+        failed: list[Failure] = []
+        for request, said in zip(requests, said_to_all, strict=True):
+            if isinstance(said, ImageError):
+                replies.append(Failure(str(said), retryable=False))
+            elif isinstance(said, Exception):
+                failed.append(Failure(self._reason(request, said), retryable=True))
+                replies.append(failed[-1])
+            else:
+                replies.append(Answer(self._text(request, said), seconds=seconds))
+                self._has_answered = True
+        if len(failed) > 1 and not self._has_answered:
+            raise ModelError(
+                f"The function {self.name} failed for all of {len(failed)} requests; the first: {failed[0].reason}",
+                remedy="Mend the function, then go on; the answers that came are kept.",
+            )
+        return replies
+
+    def _image(self, request: Request) -> Image.Image | None:
+        if request.image is None or "image" not in self._roles:
+            return None
+        image = load_image(request.image, max_pixels=self.max_pixels, sha256=request.image_sha256 or None)
+        image.filename = str(request.image)  # type: ignore[attr-defined]
+        return image
+
+    def _call(self, image: object, prompt: object) -> Any:
+        given = {"image": image, "prompt": prompt}
+        return self.function(*(given[role] for role in self._roles))
+
+    def _call_one(self, request: Request) -> Any:
+        return self._call(self._image(request), request.prompt)
+
+    def _said(self, requests: Sequence[Request]) -> Sequence[object]:
+        """Returns what the function gives for each request, or the exception that it, or reading the image, raised."""
+        if not self._batched:
+            if self._async:
+                return cast(list[object], _EVENT_LOOP.run(self._together(requests)))
+            return [_caught(self._call_one, request) for request in requests]
+        images = [_caught(self._image, request) for request in requests]
+        good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
+        said = self._batch([(images[place], requests[place].prompt) for place in good])
+        return list((dict(enumerate(images)) | dict(zip(good, said, strict=True))).values())
+
+    def _batch(self, inputs: Sequence[tuple[object, str]]) -> list[object]:
+        if not inputs:
+            return []
+
+        def call() -> object:
+            result = self._call([image for image, _ in inputs], [prompt for _, prompt in inputs])
+            return _EVENT_LOOP.run(result) if inspect.iscoroutine(result) else result
+
+        said = _caught(call)
+        if isinstance(said, Exception):
+            if len(inputs) == 1:
+                return [said]
+            half = len(inputs) // 2
+            return self._batch(inputs[:half]) + self._batch(inputs[half:])
+        answers = list(said) if isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping) else None
+        if answers is None or len(answers) != len(inputs):
+            raise ModelError(
+                f"The function {self.name} must give a list of {len(inputs)} answers to {len(inputs)} prompts.",
+                value=said,
+            )
+        return answers
+
+    async def _together(self, requests: Sequence[Request]) -> list[object]:
+        places = asyncio.Semaphore(self.concurrency)
+
+        async def call(request: Request) -> object:
+            async with places:
+                try:
+                    return await self._call_one(request)
+                except ModelError:
+                    raise
+                except Exception as error:
+                    return error
+
+        calls = [asyncio.ensure_future(call(request)) for request in requests]
+        try:
+            return await asyncio.gather(*calls)
+        finally:  # what ends one call ends the others
+            for one in calls:
+                one.cancel()
+
+    def _reason(self, request: Request, error: Exception) -> str:
+        where = f"{request.image}: " if request.image is not None else ""
+        said = " ".join(str(error).split())
+        return f"{where}the function {self.name} raised {type(error).__name__}{f': {said}' if said else ''}"
+
+    def _text(self, request: Request, said: object) -> str:
+        if not isinstance(said, str):
+            about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
+            raise ModelError(
+                f"The function {self.name} gave {reprlib.repr(said)} for {about}, which is not text.",
+                file=request.image,
+                remedy="Return a str; where there is no answer, raise an exception that says why.",
+            )
+        return well_formed(said.strip())
+
+
+class _EventLoop:
+    """An event loop in a thread of its own, made at first use.
+
+    It serves where a loop runs already, and outlives a batch, so that a client that an async function keeps (which
+    belongs to the loop that it was first used in) can be used again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Returns what a coroutine gives; Ctrl-C cancels it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="taxtune-async", daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+
+_EVENT_LOOP = _EventLoop()
+
+
+def _caught(call: Callable[..., object], *arguments: object) -> object:
+    """Returns what a call gives, or the exception that it raised, unless that is a `ModelError`."""
+    try:
+        return call(*arguments)
+    except ModelError:
+        raise
+    except Exception as error:
+        return error
+
+
+def _bare(function: Callable[..., Any]) -> Any:
+    """Returns what has a source: a function, or the class of a method or of an object with `__call__`."""
+    if inspect.ismethod(function):
+        return function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool]:
+    """Returns what a function's positional parameters stand for ("image", "prompt"), and whether they are lists."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # built-in functions tell nothing
+        return ("image", "prompt"), False
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    names = [one.name for one in positional if one.default is one.empty]
+    if not names and any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        names = ["image", "prompt"]
+    wanted = any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
+    if len(names) not in (1, 2) or wanted or names in (["image"], ["images"]):
+        shown = f"{name}{inspect.signature(function)}"
+        raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
+    takes_lists = any(one in ("images", "prompts") for one in names)
+    if len(names) == 1:
+        return ("prompt",), takes_lists
+    prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
+    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
+
+
+def function_identity(function: Callable[..., Any]) -> Identity:
+    """Returns what a function is known by: its name and a hash of what it does, as far as its source tells."""
+    return {"kind": "function", "name": _name(function), "source": _digest(function)}
+
+
+def _digest(function: Any) -> str:
+    """Returns a hash of what a function does, as far as it can be told from the function itself."""
+    parts = []
+    while function is not None:
+        if isinstance(function, functools.partial):
+            parts += [_plain(function.args), _plain(function.keywords)]
+            function = function.func
+            continue
+        bare = _bare(function)
+        if isinstance(bare, FunctionType):
+            # What a lambda or an inner function was made with tells it from others of the same source.
+            parts.append(_plain(bare.__defaults__))
+            parts += [_plain(value) for value in inspect.getclosurevars(bare).nonlocals.values()]
+        parts.append(_source(bare))
+        function = getattr(function, "__wrapped__", None)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _source(bare: Any) -> str:
+    """Returns the source; the bytecode where there is none, and of a lambda, of which a line may hold several."""
+    with contextlib.suppress(OSError, TypeError):
+        if getattr(bare, "__name__", "") != "<lambda>":
+            return inspect.getsource(bare)
+    return _plain(bare.__code__) if isinstance(bare, FunctionType) else ""
+
+
+def _plain(value: object) -> str:
+    """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
+    if isinstance(value, str | bytes | int | float | bool | None):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, set | frozenset):
+        return _plain(sorted(map(_plain, value)))
+    if isinstance(value, Mapping):
+        return _plain(list(value.items()))
+    if isinstance(value, CodeType):
+        return _plain([value.co_code, value.co_names, value.co_consts])
+    return type(value).__qualname__

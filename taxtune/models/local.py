@@ -1,0 +1,307 @@
+"""Models that run in this process: checkpoints of Hugging Face transformers, with images (`vision.py`) and without."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar
+
+from taxtune.errors import ModelError
+from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, is_out_of_memory, number_format
+from taxtune.loading import explain_load_error, quiet_progress
+from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
+from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+
+__all__ = ["LocalModel", "Unanswerable"]
+
+# Some chat templates print today's date, which would give the same prompt another answer every day.
+_DATE = "26 Jul 2024"
+# From so many bytes of weights a user should know that the model will run on a CPU.
+_SLOW_ON_CPU = 8 * 1024**3
+
+
+class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
+    """One request cannot be put to the model; its text is the reason of the failure."""
+
+
+class LocalModel(ABC):
+    """A generative checkpoint, loaded at the first request and not before.
+
+    The checkpoint's own chat template makes the model's input, one user turn a request. Inputs are padded on the left,
+    so that a batch is answered as each request alone. A subclass says how a request becomes an input.
+
+    Args:
+        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or "builtin:fieldguide".
+        settings: How it is run.
+    """
+
+    task: ClassVar[Task]
+
+    def __init__(self, model: str, settings: ModelSettings | None = None) -> None:
+        self.model = model
+        self.settings = settings or ModelSettings(task=self.task)
+        #: Requests computed at a time; becomes what fits into the device's memory.
+        self.batch_size = self.settings.batch_size
+        self.temperature = float(self.settings.temperature or 0.0)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+    # -- what it is, known without loading the weights -----------------------------------------------------------------
+
+    @property
+    def identity(self) -> Identity:
+        """Everything that can change an answer.
+
+        Raises:
+            ModelError: If the checkpoint or the device is not there.
+        """
+        import transformers
+
+        return {
+            "kind": "local",
+            "model": self.checkpoint.name,
+            "revision": self.checkpoint.revision,
+            "dtype": self.dtype,
+            "device": self.device.split(":")[0],
+            **self._decoding(),
+            # Processors change between releases, seldom within one.
+            "transformers": ".".join(transformers.__version__.split(".")[:2]),
+        }
+
+    @abstractmethod
+    def _decoding(self) -> Identity:
+        """Returns the settings that can change an answer."""
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """Where the model is and which revision of it; found without loading the weights.
+
+        Raises:
+            ModelError: If it is missing, needs a licence to be accepted, or is made for something else.
+        """
+        return find_checkpoint(self.model, self.settings.revision, task=self.task)
+
+    @cached_property
+    def device(self) -> str:
+        """The device that the model runs on.
+
+        Raises:
+            ModelError: If the device that was asked for is not there.
+        """
+        return find_device(self.settings.device)
+
+    @cached_property
+    def dtype(self) -> str:
+        """The number format that the model computes in."""
+        return number_format(self.settings.dtype, self.device)
+
+    def check(self) -> list[str]:
+        """Checks, without loading the weights, that the model can be loaded.
+
+        Returns:
+            What the user should know before a run, such as weights that have yet to be downloaded.
+
+        Raises:
+            ModelError: If the model is missing, needs a licence to be accepted or is made for something else, or the
+                device is not there.
+        """
+        checkpoint, device = self.checkpoint, self.device
+        notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
+        if device == "cpu" and checkpoint.weight_bytes > _SLOW_ON_CPU:
+            size = checkpoint.weight_bytes / 1024**3
+            notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
+        return notes
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _load_processor(self) -> Any:
+        """Returns the checkpoint's processor, or its tokenizer if it has no processor."""
+
+    @abstractmethod
+    def _family(self) -> Any:
+        """Returns the class of transformers that loads the network."""
+
+    @cached_property
+    def _processor(self) -> Any:
+        processor = self._load_processor()
+        tokenizer = getattr(processor, "tokenizer", processor)
+        tokenizer.padding_side = "left"
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return processor
+
+    @property
+    def _tokenizer(self) -> Any:
+        return getattr(self._processor, "tokenizer", self._processor)
+
+    @cached_property
+    def _control_tokens(self) -> tuple[str, ...]:
+        """Texts that the tokenizer reads as control tokens, the longest first."""
+        tokenizer = self._tokenizer
+        tokens = {str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special}
+        tokens |= {*map(str, tokenizer.all_special_tokens), str(getattr(self._processor, "image_token", None) or "")}
+        return tuple(sorted(filter(None, tokens), key=lambda token: (-len(token), token)))
+
+    def _cannot_load(self, error: BaseException, what: str) -> ModelError:
+        return explain_load_error(self.checkpoint.name, error, what)  # type: ignore[return-value]
+
+    @cached_property
+    def _network(self) -> Any:
+        import torch
+
+        where = self.checkpoint
+        # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
+        quiet = quiet_progress() if where.complete else nullcontext()
+        try:
+            family = self._family()
+            with quiet:
+                network = family.from_pretrained(
+                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype)
+                )
+            return network.to(self.device).eval()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise does_not_fit(where.name, self.device) from error
+            raise self._cannot_load(error, "weights") from error
+
+    @cached_property
+    def _generation(self) -> Any:
+        """The checkpoint's own generation settings, with our decoding."""
+        from copy import deepcopy
+
+        config = deepcopy(self._network.generation_config)
+        config.max_new_tokens, config.max_length = self.settings.max_tokens, None
+        if self.temperature > 0:
+            config.do_sample, config.temperature, config.top_p, config.top_k = True, self.temperature, 1.0, 0
+        else:
+            config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
+        if config.pad_token_id is None:
+            config.pad_token_id = self._tokenizer.pad_token_id
+        if config.eos_token_id is None:
+            config.eos_token_id = self._tokenizer.eos_token_id
+        return config
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prepare(self, request: Request) -> Any:
+        """Returns what the model is given of a request.
+
+        Raises:
+            Unanswerable: If the request alone is at fault.
+        """
+
+    @abstractmethod
+    def _collate(self, prepared: Sequence[Any]) -> Any:
+        """Returns prepared requests as one batch of tensors on the model's device."""
+
+    def _finish(self, text: str, prompt_tokens: int, completion_tokens: int, seconds: float) -> Reply:
+        """Makes a reply of the text that was generated."""
+        return Answer(text, False, prompt_tokens, completion_tokens, 0.0, seconds)
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, in the same order and number.
+
+        Raises:
+            ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
+        """
+        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
+        try:
+            return batches.map(requests, self._answer_batch)
+        finally:
+            self.batch_size = batches.size
+
+    def _answer_batch(self, requests: Sequence[Request]) -> list[Reply]:
+        started = time.perf_counter()
+        replies: dict[int, Reply] = {}
+        ready: list[tuple[int, Any]] = []
+        for place, request in enumerate(requests):
+            try:
+                ready.append((place, self._prepare(request)))
+            except Unanswerable as problem:
+                replies[place] = Failure(str(problem), retryable=False)
+        places, inputs = self._collate_good(requests, ready, replies)
+        if places:
+            texts = self._generate(inputs, [requests[place] for place in places])
+            seconds = (time.perf_counter() - started) / len(places)
+            for place, (text, read, written) in zip(places, texts, strict=True):
+                replies[place] = self._finish(text, read, written, seconds)
+        return [replies[place] for place in range(len(requests))]
+
+    def _collate_good(
+        self, requests: Sequence[Request], ready: Sequence[tuple[int, Any]], replies: dict[int, Reply]
+    ) -> tuple[list[int], Any]:
+        """Makes the model's input; requests that the processor refuses become failures in `replies`."""
+        if not ready:
+            return [], None
+        try:
+            return [place for place, _ in ready], self._collate([one for _, one in ready])
+        except Exception as error:
+            if isinstance(error, ModelError) or is_out_of_memory(error):
+                raise
+            good = []
+            for place, one in ready:
+                try:
+                    self._collate([one])
+                except Exception as problem:
+                    where = f"{requests[place].image}: " if requests[place].image else ""
+                    detail = " ".join(str(problem).split())
+                    replies[place] = Failure(
+                        f"{where}the model's processor refused the request: {detail}", retryable=False
+                    )
+                else:
+                    good.append((place, one))
+            if len(good) == len(ready):
+                raise  # each goes alone but not together: that is no fault of a request
+            return [place for place, _ in good], self._collate([one for _, one in good]) if good else None
+
+    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
+        """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
+        import torch
+
+        network, config = self._network, self._generation
+        devices = [torch.device(self.device)] if self.device.startswith("cuda") else []
+        with torch.random.fork_rng(devices, enabled=self.temperature > 0), torch.inference_mode():
+            if self.temperature > 0:
+                torch.manual_seed(self._batch_seed(requests))
+            try:
+                output = network.generate(**inputs, generation_config=config)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                raise ModelError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
+        read = inputs["attention_mask"].sum(dim=1).tolist()
+        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
+        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
+        written = self._written(output[:, inputs["input_ids"].shape[1] if decoder_only else 1 :])
+        return [(text, int(n), new) for (text, new), n in zip(written, read, strict=True)]
+
+    def _written(self, new: Any) -> list[tuple[str, int]]:
+        """Returns text and number of tokens of each row of new tokens."""
+        ends = self._generation.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
+        rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
+        texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
+
+    def _batch_seed(self, requests: Sequence[Request]) -> int:
+        """A seed that depends on the requests, so that a run draws the same after a restart with the same batches."""
+        text = "\0".join(f"{request.prompt}\0{request.image_sha256 or ''}" for request in requests)
+        digest = sha256(f"{self.settings.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:7], "big")
+
+    def _render(self, messages: list[dict[str, Any]], template: str) -> str:
+        """Puts messages into the checkpoint's chat template."""
+        extra = {"date_string": _DATE} if "date_string" in str(template) else {}
+        return str(
+            self._processor.apply_chat_template(
+                messages, chat_template=template, add_generation_prompt=True, tokenize=False, **extra
+            )
+        )

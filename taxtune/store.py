@@ -1,0 +1,276 @@
+"""What models gave, kept on disk by content, so that nothing is asked or computed twice.
+
+A store is one SQLite file. A key is a hash of everything that can change a value: the identity of what computes it and
+the item that it is computed of. Values are written a batch at a time, all or none, and synced to the disk with each, so
+that neither a killed process nor a power cut loses more than the batch in flight. Several processes may share a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from taxtune.errors import DataError
+
+__all__ = ["Identity", "Store", "cache_folder"]
+
+#: Everything about what computes a value that can change it, by name.
+Identity = Mapping[str, str | int | float | None]
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+_WAIT_SECONDS = 60.0
+_KEYS_A_QUERY = 500
+# What SQLite says of a fault, what a person is told, and what to do.
+_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ("damaged",),
+        "The store of {table} is damaged, or the file is something else: {error}.",
+        "Move the file away; its {table} will be asked for again.",
+    ),
+    (("full",), "The disk is full; no {table} can be kept.", "Free some space."),
+    (("disk i/o",), "No {table} can be kept: {error}.", "Is the disk full, or failing? Free some space."),
+    (
+        ("readonly", "read-only", "unable to open"),
+        "The store of {table} cannot be opened for writing: {error}.",
+        "Name a file in a folder that you may write to.",
+    ),
+    (
+        ("locked", "busy"),
+        "Another process has held the store of {table} for more than {seconds} seconds.",
+        "Wait for it to end, or name another file.",
+    ),
+)
+_DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
+
+
+def cache_folder(folder: Path | None, *below: str) -> Path:
+    """Returns the folder that was given, or else a folder in the user's cache.
+
+    Args:
+        folder: The folder, or None.
+        below: Where in taxtune's part of the user's cache it is where None is given.
+    """
+    if folder is not None:
+        return folder
+    from platformdirs import user_cache_path
+
+    return user_cache_path("taxtune").joinpath(*below)
+
+
+class Store(ABC, Generic[Item, Value]):
+    """Values on disk, found by content.
+
+    A subclass says how an item becomes a key, and a value a row and back. Of two values of a key the first stays. A
+    store that is precious holds what cannot be had again for free, and every fault of the file is an error; it is a
+    context manager, or wants to be closed. One that is not is a cache: where the file cannot be used, nothing is found
+    and nothing is kept, and a file that is damaged, or another program's, is moved aside (`NAME.damaged`) and a new one
+    begun. A cache makes no file before it has something to keep, and needs no closing.
+
+    Args:
+        path: The file; it and its folder are made where they are missing.
+
+    Raises:
+        DataError: If the store is precious and its file cannot be opened or written, is damaged, or is another
+            program's.
+    """
+
+    #: The table and its columns in SQL, the key first.
+    table: ClassVar[str]
+    columns: ClassVar[Mapping[str, str]]
+    #: Version of the table; a file of a later one is refused.
+    version: ClassVar[int] = 0
+    precious: ClassVar[bool]
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        if self.precious:
+            self._made = not self.path.exists()
+            with self._faults():
+                self._db = self._open()
+
+    # -- what a subclass says ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def keys(self, identity: Identity, items: Sequence[Item]) -> list[Any]:
+        """Returns the key of each item."""
+
+    @abstractmethod
+    def row(self, identity: Identity, item: Item, value: Value) -> tuple[Any, ...] | None:
+        """Returns the columns after the key; None for a value that is not worth keeping, so that it is tried again."""
+
+    @abstractmethod
+    def value(self, row: Sequence[Any]) -> Value:
+        """Returns the value of the columns after the key.
+
+        Raises:
+            ValueError: If they hold none, since the file is damaged.
+        """
+
+    # -- what everyone does --------------------------------------------------------------------------------------------
+
+    def get(self, identity: Identity, items: Sequence[Item]) -> list[Value | None]:
+        """Returns the value of each item, or None where there is none.
+
+        Raises:
+            DataError: If the store is precious and cannot be read.
+        """
+        keys = self.keys(identity, items)
+        wanted = list(dict.fromkeys(keys))
+        found: dict[Any, Value] = {}
+        # Looking makes no file.
+        if wanted and (self._db is not None or self.path.exists()):
+            with self._faults(), self._connected() as db:
+                for start in range(0, len(wanted), _KEYS_A_QUERY):
+                    part = wanted[start : start + _KEYS_A_QUERY]
+                    query = f"SELECT {', '.join(self.columns)} FROM {self.table} WHERE {next(iter(self.columns))} IN "
+                    for key, *row in db.execute(f"{query}({', '.join('?' * len(part))})", part):
+                        found[key] = self.value(row)
+        return [found.get(key) for key in keys]
+
+    def put(self, identity: Identity, values: Iterable[tuple[Item, Value]]) -> None:
+        """Keeps the values of items, all of them or, where that fails, none.
+
+        Raises:
+            DataError: If the store is precious and cannot be written.
+        """
+        pairs = list(values)
+        keys = self.keys(identity, [item for item, _ in pairs])
+        described = (self.row(identity, item, value) for item, value in pairs)
+        rows = [(key, *row) for key, row in zip(keys, described, strict=True) if row is not None]
+        if not rows:
+            return
+        with self._faults(), self._connected() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.executemany(
+                    f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
+                    f"VALUES ({', '.join('?' * len(self.columns))}) ON CONFLICT DO NOTHING",
+                    rows,
+                )
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def __len__(self) -> int:
+        count = 0
+        if self._db is not None or self.path.exists():
+            with self._faults(), self._connected() as db:
+                count = int(db.execute(f"SELECT COUNT(*) FROM {self.table}").fetchone()[0])
+        return count
+
+    def close(self) -> None:
+        """Closes the file; a precious store cannot be used any more.
+
+        A file that this store made and that never got a value is removed, unless another process has it open.
+        """
+        with self._lock:
+            if self._db is not None:
+                unused = self._made and self._is_unused(self._db)
+                self._db.close()
+                if unused:
+                    self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Gives the connection of a precious store, or one of their own to the calls of a cache."""
+        with self._lock:
+            if self._db is not None:
+                yield self._db
+            else:
+                with contextlib.closing(self._open()) as db:
+                    yield db
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
+            if version > self.version or (columns and columns != set(self.columns)):
+                raise _OtherFileError
+            if not columns:
+                body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+                db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
+                db.execute(f"PRAGMA user_version = {self.version}")
+        except BaseException:
+            db.close()
+            with contextlib.suppress(OSError):  # on a full disk: an empty file is no use to anyone
+                if self.precious and self._made and self.path.stat().st_size == 0:
+                    self._remove()
+            raise
+        return db
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Makes errors of whatever is wrong with the file of a precious store; a cache goes on without it."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, TypeError, ValueError) as error:
+            damaged = not isinstance(error, sqlite3.Error | OSError) or any(w in str(error).lower() for w in _DAMAGED)
+            if self.precious:
+                raise self._explained(error, damaged=damaged) from error
+            if damaged:
+                with contextlib.suppress(OSError):
+                    os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))
+                    self._remove("-wal", "-shm")
+
+    def _is_unused(self, db: sqlite3.Connection) -> bool:
+        try:
+            if db.execute(f"SELECT 1 FROM {self.table} LIMIT 1").fetchone() is not None:
+                return False
+            # Leaving WAL mode takes the file to oneself; it fails at once where somebody else has it open.
+            db.execute("PRAGMA busy_timeout = 0")
+            return str(db.execute("PRAGMA journal_mode = DELETE").fetchone()[0]) == "delete"
+        except sqlite3.Error:
+            return False
+
+    def _remove(self, *suffixes: str) -> None:
+        for suffix in suffixes or ("", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                self.path.with_name(self.path.name + suffix).unlink()
+
+    def _explained(self, error: Exception, *, damaged: bool) -> DataError:
+        text = str(error).lower()
+        if isinstance(error, _OtherFileError):
+            message = "The file is a store of another version of taxtune, or another program's."
+            return DataError(message, file=self.path, remedy="Name another file.")
+        if damaged:
+            text = "damaged"
+        elif isinstance(error, OSError):
+            text = "unable to open"
+        message, remedy = next(
+            (said for words, *said in _FAULTS if any(word in text for word in words)),
+            ("The store of {table} cannot be used: {error}.", "Move the file away, or name another."),
+        )
+        values = {"table": self.table, "error": error, "seconds": f"{_WAIT_SECONDS:.0f}"}
+        return DataError(message.format(**values), file=self.path, remedy=remedy.format(**values))
+
+
+class _OtherFileError(ValueError):
+    """The file is a database, but no store of this kind."""

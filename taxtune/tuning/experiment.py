@@ -1,0 +1,257 @@
+"""What is tuned, as objects: tree, images, model, mapper, proposer, objective, and how much of each.
+
+A recipe (`taxtune.tuning.from_recipe`) and Python code (`taxtune.api`) build the same `Experiment`; the loop knows
+nothing of either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taxtune.data.splits import Splits
+from taxtune.errors import TemplateError
+from taxtune.metrics.hierarchical import score
+from taxtune.metrics.information import Information, information_scores, leaf_information
+from taxtune.recipe_settings import PromptSettings
+from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.proposers import Goal, Proposer
+from taxtune.tuning.template import check_template
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+    from taxtune.models import AnswerStore, Model
+    from taxtune.tuning.metrics import Metric
+
+__all__ = ["Experiment", "check_baseline", "label_names", "template_variables", "trivial_scores"]
+
+
+def _ignore(text: str) -> None:
+    pass
+
+
+def trivial_scores(taxonomy: Taxonomy, domain: int, splits: Splits) -> tuple[float, float]:
+    """Returns hP and hR of always answering the domain's root on the tuning split."""
+    target = np.array([example.target for example in splits.tuning])
+    scores = score(taxonomy, np.full_like(target, domain), target)
+    return scores.hp, scores.hr
+
+
+def template_variables(prompt: PromptSettings) -> dict[str, object]:
+    """Returns what a template may refer to."""
+    return {
+        "question": prompt.question,
+        "domain": prompt.domain,
+        "ranks": list(prompt.ranks),
+        "examples": list(prompt.examples),
+    }
+
+
+def label_names(taxonomy: Taxonomy, domain: int, splits: Splits) -> tuple[str, ...]:
+    """Returns the names of the tuning images' labels, but for the domain's own, which every template may say."""
+    names = {name for e in splits.tuning if e.target != domain for name in taxonomy.names(e.target)}
+    return tuple(sorted(names))
+
+
+def check_baseline(prompt: PromptSettings, forbidden: tuple[str, ...], source: Path | None) -> None:
+    """Checks the template that a run begins with.
+
+    Raises:
+        TemplateError: Naming the recipe, where there is one, and the key.
+    """
+    try:
+        check_template(prompt.baseline, earlier=(), forbidden_labels=forbidden, sample=template_variables(prompt))
+    except TemplateError as error:
+        key = "baseline" if source is None else "prompt.baseline"
+        raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a tuning run is about.
+
+    Attributes:
+        name: Names the MLflow runs and the registered prompt.
+        taxonomy: The label tree that is scored on.
+        splits: The tuning and the held-out images.
+        vlm: Answers the questions.
+        mapper: Places the answers.
+        proposer: Makes the templates.
+        objective: What makes one template better than another.
+        prompt: The baseline, and what templates may refer to.
+        domain: The node of the trivial answer.
+        metrics: What is taken of each answer besides hP, hR and accuracy, by name.
+        iterations: Templates to try after the baseline.
+        seed: Seeds the proposer and the bootstrap.
+        max_missing: Largest share of images without an answer, or without a value of what the objective needs, before
+            an iteration is void.
+        max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree.
+        off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
+        use_images: Give the images to the mapper's similarity (CLIP image-to-text).
+        part: What `taxonomy` is a part of; None where it is the whole.
+        information: What the nodes weigh; by their share of leaves where left out.
+        settings: What was asked for, as nested plain values, for the record.
+        fixed: The settings that a resumed run must not change, by dotted key.
+        source: The file that the settings were read from.
+        note: Called with remarks worth showing.
+    """
+
+    name: str
+    taxonomy: Taxonomy
+    splits: Splits
+    vlm: Model
+    mapper: Mapper
+    proposer: Proposer
+    objective: Objective
+    prompt: PromptSettings
+    domain: int
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    iterations: int = 30
+    seed: int = 0
+    max_missing: float = 0.1
+    max_off_tree: float = 0.5
+    off_tree: str = "child"
+    use_images: bool = False
+    part: Domain | None = None
+    information: Information | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    source: Path | None = None
+    note: Callable[[str], None] = _ignore
+
+    @property
+    def full_taxonomy(self) -> Taxonomy:
+        """The whole label tree."""
+        return self.taxonomy if self.part is None else self.part.full
+
+    @cached_property
+    def weights(self) -> Information:
+        """What the nodes weigh."""
+        return leaf_information(self.taxonomy) if self.information is None else self.information
+
+    @cached_property
+    def trivial(self) -> tuple[float, float]:
+        """HP and hR of always answering the domain's root on the tuning split."""
+        return trivial_scores(self.taxonomy, self.domain, self.splits)
+
+    @cached_property
+    def variables(self) -> dict[str, object]:
+        """What a template may refer to."""
+        return template_variables(self.prompt)
+
+    @cached_property
+    def forbidden(self) -> tuple[str, ...]:
+        """Names of the tuning images' labels, which a template must not give away."""
+        return label_names(self.taxonomy, self.domain, self.splits)
+
+    def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
+        """Checks a template that nobody vouches for.
+
+        Raises:
+            TemplateError: With a reason fit for the proposer.
+        """
+        check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
+
+    def check_baseline(self) -> None:
+        """Checks the template that the run begins with.
+
+        Raises:
+            TemplateError: Naming the recipe, where there is one, and the key.
+        """
+        check_baseline(self.prompt, self.forbidden, self.source)
+
+    def goal(self) -> Goal:
+        """Returns what the proposer is told."""
+        hp, hr = self.trivial
+        target = np.array([example.target for example in self.splits.tuning])
+        bits = information_scores(self.weights, np.full_like(target, self.domain), target)
+        prompt = self.prompt
+        return Goal(
+            objective=self.objective,
+            trivial_hp=hp,
+            trivial_hr=hr,
+            domain=prompt.domain,
+            question=prompt.question,
+            ranks=list(prompt.ranks),
+            tuning_images=len(self.splits.tuning),
+            off_tree=self.off_tree,
+            trivial_ihp=bits.ihp,
+            trivial_ihr=bits.ihr,
+        )
+
+    def evaluator(self, store: AnswerStore | None) -> Evaluator:
+        """Returns what asks and scores a template."""
+        return Evaluator(
+            self.taxonomy,
+            self.vlm,
+            self.mapper,
+            store=store,
+            variables=self.variables,
+            use_images=self.use_images,
+            off_tree=self.off_tree,
+            information=self.weights,
+            metrics=tuple(self.metrics.values()),
+            needs=self.objective.needs,
+        )
+
+    def check_models(self) -> None:
+        """Checks that the model, the proposer and the measures can be asked, before that costs.
+
+        Raises:
+            TaxtuneError: If one cannot: weights, a key or a provider are missing.
+        """
+        for each in (self.vlm, self.proposer, *self.metrics.values()):
+            # What is somebody's own need not be able to check itself.
+            for text in getattr(each, "check", tuple)() or ():
+                self.note(text)
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what must stay the same for a run to be resumed, by dotted key."""
+        tree = self.taxonomy
+        names = [tree.names(v)[1:] for v in range(len(tree))]
+        whole = {} if self.part is None else {"domain root": "/".join(self.full_taxonomy.path(self.part.root))}
+        # By the leaves they follow from the taxonomy.
+        weights = {} if self.information is None else {"weights": _digest(self.information.weight.tolist())}
+        # A judge is known by the name that recipes have for it.
+        judged = {name: metric for name, metric in self.metrics.items() if name in self.objective.needs}
+        return {
+            **{f"recipe.{key}": value for key, value in self.fixed.items()},
+            **whole,
+            "objective": self.objective.name,
+            "objective.hr_floor": self.objective.hr_floor,
+            "taxonomy": _digest([tree.labels, tree.parents.tolist(), names]),
+            **weights,
+            "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
+            "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
+            **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
+            **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
+            **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
+            **{f"judge.{key}": value for metric in judged.values() for key, value in metric.identity().items()},
+            **{
+                f"metrics.{name}.{key}": value
+                for name, metric in self.metrics.items()
+                if name not in judged
+                for key, value in metric.identity().items()
+            },
+        }
+
+    def details(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Returns what the hashes of the splits in the identity stand for: the content and label of each image."""
+        splits = (("tuning images", self.splits.tuning), ("held-out images", self.splits.heldout))
+        return {
+            name: {e.id: {"content": e.sha256[:16], "label": "/".join(self.taxonomy.path(e.target))} for e in examples}
+            for name, examples in splits
+        }
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False, default=list).encode()).hexdigest()[:16]

@@ -1,0 +1,190 @@
+"""A finished run in its folder: what is written there for people, and how Python reads it back."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taxtune.atomic import write_json, write_text
+from taxtune.errors import DataError
+from taxtune.report.wording import redact
+from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult, upgraded
+
+if TYPE_CHECKING:
+    from taxtune.tuning.experiment import Experiment
+
+__all__ = ["describe", "places", "read_result", "write_result"]
+
+_PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
+
+
+def places(folder: Path) -> dict[str, str]:
+    """Returns the files that people look at, by what they show."""
+    return {"report": str(folder / "report.html"), "plot": str(folder / "figure6.png")}
+
+
+def write_result(result: TuneResult | ComparisonResult) -> None:
+    """Writes the winning templates, `result.json`, `provenance.json`, the figures and `report.html`.
+
+    Raises:
+        TaxtuneError: If a file cannot be written.
+    """
+    from taxtune.report.html import write_report
+
+    folder = Path(result.folder)
+    if isinstance(result, TuneResult):
+        write_text(folder / "winner.j2", result.heldout[-1].template)
+    else:
+        for held in result.heldout[1:]:
+            write_text(folder / f"winner-{held.name}.j2", held.template)
+    write_json(folder / "result.json", result.as_dict())
+    write_json(folder / "provenance.json", asdict(result.provenance))
+    write_report(result, folder)
+
+
+def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
+    """Reads a run or a comparison back from its folder.
+
+    Args:
+        folder: The folder of a tuning run, finished or not, or of a comparison.
+
+    Returns:
+        The result. A run that is not finished has the iterations that are done and no held-out results.
+
+    Raises:
+        DataError: If there is no run in the folder, or its files cannot be read.
+    """
+    folder = Path(folder)
+    file = folder / "result.json"
+    if not file.exists():
+        return _unfinished(folder)
+    try:
+        return _result(_json(file), folder)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"The file is no result of a tuning run: {str(error).splitlines()[0]}.",
+            file=file,
+            remedy="Give the folder that `taxtune tune` or `taxtune compare` wrote.",
+        ) from error
+
+
+def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult:
+    from pydantic import TypeAdapter
+
+    pairs, full = data.pop("differences"), data.pop("full_differences", {})
+    data = {**upgraded(data), "folder": str(folder)}
+    if (file := folder / "provenance.json").exists():
+        data["provenance"] = _json(file)
+    if "runs" in data:
+        runs = [_result(run, folder / run["objective"]) for run in data.pop("runs")]
+        data["differences"] = [
+            {"name": key.split(" - ")[0], "other": key.split(" - ")[1], "metrics": found, "full": full.get(key, {})}
+            for key, found in pairs.items()
+        ]
+        return replace(TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()}), runs=tuple(runs))  # type: ignore[arg-type]
+    data["differences"] = [{"name": "winner", "other": "baseline", "metrics": pairs, "full": full}] if pairs else []
+    return TypeAdapter(TuneResult).validate_python(data)
+
+
+def _unfinished(folder: Path) -> TuneResult:
+    from taxtune.tuning.history import best, read_attributes, read_records
+
+    if not (folder / "history.jsonl").exists():
+        raise DataError(
+            "There is no tuning run in this folder.",
+            file=folder,
+            remedy="Give the folder that `taxtune tune` or `taxtune compare` was told with --out.",
+        )
+    known, records = read_attributes(folder), read_records(folder)
+    winner = best(records)
+    return TuneResult(
+        name=str(known.get("recipe.name", folder.name)),
+        objective=str(known.get("objective", "hp")),
+        hr_floor=known.get("objective.hr_floor"),
+        trivial_hp=float("nan"),
+        trivial_hr=float("nan"),
+        winner=0 if winner is None else winner.iteration,
+        iterations=tuple(records),
+        pareto=(),
+        heldout=(),
+        differences=(),
+        folder=str(folder),
+    )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"The file cannot be read: {error}.", file=file) from error
+    if not isinstance(data, dict):
+        raise DataError("The file is no JSON object.", file=file)
+    return data
+
+
+def describe(experiment: Experiment, records: Sequence[IterationRecord], command: str | None) -> Provenance:
+    """Returns what an experiment ran.
+
+    Args:
+        experiment: What was tuned.
+        records: The iterations, for what they consumed.
+        command: The command that runs it again.
+    """
+    import yaml
+
+    splits = experiment.splits
+    data = experiment.settings.get("data", {})
+    tree = experiment.settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
+    usage = [record.usage for record in records]
+    facts: dict[str, dict[str, str]] = {
+        "Model": _texts(experiment.vlm.identity),
+        "Mapper": _texts(experiment.mapper.identity()),
+        "Proposer": _texts(experiment.proposer.identity()),
+        "Data": _texts(
+            {
+                "source": data.get("path", data.get("kind")),
+                "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
+                "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes"
+                + ("" if experiment.part is None else f", restricted to {experiment.part.label}"),
+                "domain": experiment.taxonomy.labels[experiment.domain],
+                "seed": experiment.seed,
+            }
+        ),
+        "Effort": _texts(
+            {
+                "answers asked": f"{sum(use.asked for use in usage):,} on the tuning split",
+                "from the answer store": f"{sum(use.from_store for use in usage):,}",
+                "tokens": f"{sum(u.vlm_prompt_tokens + u.vlm_completion_tokens for u in usage):,} model, "
+                f"{sum(u.proposer_prompt_tokens + u.proposer_completion_tokens for u in usage):,} proposer",
+                "cost": _cost([c for u in usage for c in (u.vlm_cost_usd, u.proposer_cost_usd) if c is not None]),
+                "time": f"{sum(use.seconds for use in usage):,.0f} s in iterations",
+            }
+        ),
+        "Software": {"Python": platform.python_version(), **_versions()},
+    }
+    text = yaml.safe_dump(dict(experiment.settings), sort_keys=False, allow_unicode=True)
+    images = {example.id: str(example.image) for example in (*splits.tuning, *splits.heldout)}
+    return Provenance(facts, redact(text), command, images)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
+
+
+def _cost(known: list[float]) -> str:
+    return f"{sum(known):.4f} US dollars, as far as prices are known" if known else "no price is known"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,422 @@
+"""From a recipe to the objects of an experiment, each built when it is first needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taxtune.data import Example, load_examples
+from taxtune.data.splits import Splits, split
+from taxtune.errors import RecipeError
+from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.metrics.frequencies import TARGETS, make_information
+from taxtune.metrics.information import Information
+from taxtune.recipe import (
+    FieldGuideData,
+    FragmentsProposerSettings,
+    INat21Data,
+    LocalVLMSettings,
+    ManifestData,
+    Recipe,
+)
+from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+from taxtune.tuning.experiment import Experiment, trivial_scores
+from taxtune.tuning.history import check_unused, study_name
+from taxtune.tuning.metrics import MeasureMetric, Metric
+from taxtune.tuning.objective import Objective, asks_a_model, make_objective
+from taxtune.tuning.proposers import Proposer
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.metrics.base import MeasureSettings
+    from taxtune.models import Model
+
+__all__ = ["Parts"]
+
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
+# and `max_missing` and `max_off_tree`, since a run that stops for one says to raise it: what is void by then stays so.
+_FREE = (
+    "description",
+    "iterations",
+    "judge",  # what of it can change a rating is in the identity of a run that asks it
+    "max_missing",
+    "max_off_tree",
+    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    "proposer.max_retries",
+    "proposer.timeout",
+    "storage",
+    "tracking.",
+    "vlm.batch_size",
+    "vlm.concurrency",
+    "vlm.max_retries",
+    "vlm.timeout",
+)
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+@dataclass
+class Parts:
+    """What a recipe asks for, piece by piece, so that `--dry-run` can try each alone.
+
+    Attributes:
+        recipe: The recipe.
+        folder: Where a run writes; a judge's replies are kept there too.
+        vlm: A model in place of the recipe's.
+        own_mapper: A mapper in place of the recipe's.
+        on_note: Called with remarks worth showing, such as how many images were left out and why.
+        on_images: Called with the number of images read and how many there are to read.
+    """
+
+    recipe: Recipe
+    folder: Path
+    vlm: Model | None = None
+    own_mapper: Mapper | None = None
+    on_note: Callable[[str], None] = _ignore
+    on_images: Callable[[int, int], None] = _ignore
+
+    def experiment(self, objectives: Sequence[str] = ()) -> Experiment:
+        """Returns the experiment that the recipe describes.
+
+        Args:
+            objectives: The objective in place of the recipe's, and those whose measures are wanted besides.
+
+        Raises:
+            TaxtuneError: If something of it is missing or wrong.
+        """
+        recipe, tree, splits = self.recipe, self.taxonomy, self.splits
+        names = tuple(objectives) or (recipe.objective.kind,)
+        found = [self.objective(name) for name in names]
+        return Experiment(
+            name=recipe.name,
+            taxonomy=tree,
+            splits=splits,
+            vlm=self.model,
+            mapper=self.mapper,
+            proposer=self.proposer,
+            objective=found[0],
+            prompt=recipe.prompt,
+            domain=self.domain,
+            metrics={name: self.metric(name) for each in found for name in each.needs},
+            iterations=recipe.iterations,
+            seed=recipe.seed,
+            max_missing=recipe.max_missing,
+            max_off_tree=recipe.max_off_tree,
+            off_tree=self.mapper_config.off_tree,
+            use_images=recipe.mapper.use_images,
+            part=self.part,
+            # By the leaves it follows from the tree, and need not be part of a run's identity.
+            information=None if recipe.taxonomy.frequencies is None else self.information,
+            settings=recipe.settings(),
+            fixed={key: value for key, value in recipe.flat().items() if not key.startswith(_FREE)},
+            source=recipe.source,
+            note=self.note,
+        )
+
+    @property
+    def storage(self) -> str | None:
+        """The database that the history is in; None for a file in the run's folder.
+
+        Raises:
+            RecipeError: If its address uses an environment variable that is not set.
+        """
+        return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
+
+    def check_unused(self, objectives: Sequence[str] = ()) -> None:
+        """Checks that there is no such run yet, or none of a comparison of objectives.
+
+        Raises:
+            ResumeError: If there is.
+        """
+        runs = [(self.folder / name, name) for name in objectives] or [(self.folder, self.recipe.objective.kind)]
+        for folder, name in runs:
+            check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
+
+    def note(self, text: str) -> None:
+        """Shows a remark; looked up at every note, since the display that shows them comes later than the models."""
+        self.on_note(text)
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def full_taxonomy(self) -> Taxonomy:
+        """The whole label tree of the recipe's file."""
+        settings = self.recipe.taxonomy
+        path = settings.path if settings.path.startswith("builtin:") else self.recipe.path(settings.path)
+        return read_taxonomy(
+            path,
+            format=settings.format,
+            names=settings.english_names,
+            root_label=settings.root_label,
+            on_note=self.note,
+        )
+
+    @cached_property
+    def part(self) -> Domain | None:
+        """The part of the tree that the recipe's `taxonomy.root` restricts everything to; None for the whole."""
+        root = self.recipe.taxonomy.root
+        return None if root is None else restrict(self.full_taxonomy, root)
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        """The label tree, restricted to `taxonomy.root` where the recipe says so."""
+        return self.full_taxonomy if self.part is None else self.part.tree
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """Every labelled image below the domain."""
+        data = self.recipe.data
+        images: Path | None = None
+        columns = ("image", "label")
+        if isinstance(data, FieldGuideData):
+            kind, source = "manifest", MANIFEST_FILE
+        else:
+            kind, source = data.kind, self.recipe.path(data.path)
+        if isinstance(data, ManifestData):
+            images = None if data.images is None else self.recipe.path(data.images)
+            columns = (data.image_column, data.label_column)
+        if isinstance(data, INat21Data):
+            images = self.recipe.path(data.images)
+        examples = load_examples(
+            source,
+            self.taxonomy,
+            kind=kind,
+            images=images,
+            image_column=columns[0],
+            label_column=columns[1],
+            domain=None if self.recipe.taxonomy.domain is None else self.domain,
+            part=self.part,
+            on_note=self.note,
+            on_progress=self._images,
+        )
+        if isinstance(data, FieldGuideData):  # numbered in the order in which they were drawn
+            return [example for example in examples if int(example.image.stem) < data.count]
+        return examples
+
+    def _images(self, done: int, total: int) -> None:
+        self.on_images(done, total)
+
+    @cached_property
+    def splits(self) -> Splits:
+        """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
+        data = self.recipe.data
+        return split(
+            self.examples,
+            tuning=data.tuning,
+            heldout=data.heldout,
+            seed=self.recipe.seed,
+            on_note=self.note,
+            on_progress=self._images,
+        )
+
+    @cached_property
+    def domain(self) -> int:
+        """The node of the trivial answer: the recipe's, or the lowest node above every example's label."""
+        if self.recipe.taxonomy.domain is not None:
+            return self.taxonomy.resolve(self.recipe.taxonomy.domain)
+        return self.taxonomy.common_ancestor({example.target for example in self.examples})
+
+    @cached_property
+    def information(self) -> Information:
+        """What the nodes weigh: by the share of leaves, or by the frequencies that the recipe gives.
+
+        Raises:
+            DataError: If the frequencies cannot be used.
+        """
+        settings = self.recipe.taxonomy
+        given = settings.frequencies
+        return make_information(
+            self.taxonomy,
+            given if given is None or given == TARGETS else self.recipe.path(given),
+            smoothing=settings.smoothing or 0.0,
+            targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
+            part=self.part,
+            on_note=self.note,
+        )
+
+    # -- what is tuned for ---------------------------------------------------------------------------------------------
+
+    def objective(self, name: str) -> Objective:
+        """Returns an objective on the recipe's tuning split.
+
+        Raises:
+            TaxtuneError: If there is none of this name.
+        """
+        return make_objective(
+            name,
+            hr_floor=self.recipe.objective.hr_floor,
+            trivial_hr=trivial_scores(self.taxonomy, self.domain, self.splits)[1],
+        )
+
+    def metric(self, name: str) -> Metric:
+        """Returns the measure that an objective needs, asked by the recipe's judge where it asks a language model.
+
+        Raises:
+            RecipeError: If it needs a judge and the recipe names none, or the key's environment variable is not set.
+            TaxtuneError: If the measure cannot be made.
+        """
+        from taxtune.metrics.base import MeasureSettings
+        from taxtune.metrics.registry import make_measure
+
+        recipe = self.recipe
+        if asks_a_model(name):
+            spec, settings = self._judge(name)
+        else:
+            spec, settings = name, MeasureSettings(cache_dir=self.folder)
+        return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question, self.note)
+
+    def _judge(self, name: str) -> tuple[str, MeasureSettings]:
+        from taxtune.metrics.base import MeasureSettings
+        from taxtune.models import ModelSettings, RetryPolicy
+
+        recipe, s = self.recipe, self.recipe.judge
+        if s is None:
+            raise RecipeError(
+                f"The objective {name!r} needs a judge, and the recipe names none.",
+                file=recipe.source,
+                remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
+            )
+        model = s.model
+        kind, _, local = model.partition(":")
+        if kind == "local" and local and (path := recipe.path(local)).is_dir():
+            model = f"local:{path}"  # a model on this machine is a path of the recipe
+        settings = ModelSettings(
+            task="text-generation",
+            max_tokens=s.max_tokens,
+            api_base=s.api_base,
+            api_key=self._key(s.api_key_env, "judge.api_key_env"),
+            temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
+            concurrency=s.concurrency,
+            retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+            device=s.device,
+            dtype=s.dtype,
+            batch_size=s.batch_size,
+            revision=s.revision,
+            on_note=self.note,
+        )
+        own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
+        return f"{name}:{model}", MeasureSettings(
+            cache_dir=self.folder, judge=settings, demonstrations=own[0], yes_no_demonstrations=own[1]
+        )
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def model(self) -> Model:
+        """The vision-language model; weights are loaded at the first question.
+
+        Raises:
+            RecipeError: If the key's environment variable is not set.
+            ModelError: If a setting is out of range.
+        """
+        from taxtune.models import ModelSettings, RetryPolicy, make_model
+
+        if self.vlm is not None:
+            return self.vlm
+        recipe, s = self.recipe, self.recipe.vlm
+        if isinstance(s, LocalVLMSettings):
+            # A model on this machine is a path of the recipe; anything else is a name on the hub.
+            path = None if s.model.startswith("builtin:") else recipe.path(s.model)
+            model = str(path) if path is not None and path.is_dir() else s.model
+            settings = ModelSettings(
+                revision=s.revision,
+                dtype=s.dtype,
+                device=s.device,
+                batch_size=s.batch_size,
+                max_tokens=s.max_new_tokens,
+                temperature=s.temperature,
+                system_prompt=s.system_prompt,
+            )
+            return make_model(f"local:{model}", settings)
+        return make_model(
+            s.model,
+            ModelSettings(
+                api_base=s.api_base,
+                api_key=self._key(s.api_key_env, "vlm.api_key_env"),
+                concurrency=s.concurrency,
+                max_tokens=s.max_tokens,
+                temperature=s.temperature,
+                retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+                system_prompt=s.system_prompt,
+                on_note=self.note,
+            ),
+        )
+
+    @cached_property
+    def mapper_config(self) -> MapperConfig:
+        """The mapper's settings.
+
+        Raises:
+            MapperError: If one is out of range.
+        """
+        from taxtune.mapping import MapperConfig
+
+        s = self.recipe.mapper
+        return MapperConfig(
+            preset=s.preset,
+            k=s.k,
+            thr_top2=s.thr_top2,
+            thr_topk=s.thr_topk,
+            thr_vote=s.thr_vote,
+            wordnet=s.wordnet,
+            off_tree=s.off_tree,
+        )
+
+    @cached_property
+    def mapper(self) -> Mapper:
+        """What places answers on the tree.
+
+        Raises:
+            MapperError: If the similarity's model cannot be loaded.
+        """
+        from taxtune.mapping import Mapper
+        from taxtune.mapping.similarity import make_similarity
+
+        if self.own_mapper is not None:
+            return self.own_mapper
+        s = self.recipe.mapper
+        spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
+        return Mapper(self.taxonomy, make_similarity(spec), self.mapper_config)
+
+    @cached_property
+    def proposer(self) -> Proposer:
+        """What makes the templates.
+
+        Raises:
+            RecipeError: If the key's environment variable is not set.
+            ProposerError: If its prompts or fragments cannot be read.
+        """
+        from taxtune.tuning.proposers.fragments import FragmentsProposer
+        from taxtune.tuning.proposers.llm import LLMProposer
+
+        s = self.recipe.proposer
+        if isinstance(s, FragmentsProposerSettings):
+            path = self.recipe.path(s.fragments)
+            return FragmentsProposer(path if path.is_file() else s.fragments)
+        return LLMProposer(
+            s.model,
+            api_base=s.api_base,
+            api_key=self._key(s.api_key_env, "proposer.api_key_env"),
+            temperature=s.temperature,
+            max_history_tokens=s.max_history_tokens,
+            timeout=s.timeout,
+            max_retries=s.max_retries,
+            on_note=self.note,
+        )
+
+    def _key(self, variable: str | None, key: str) -> str | None:
+        if variable is None:
+            return None
+        if not os.environ.get(variable):
+            raise RecipeError(
+                f"{key} names the environment variable {variable}, which is not set.",
+                file=self.recipe.source,
+                remedy=f"Set it: export {variable}=...",
+            )
+        return os.environ[variable]

@@ -1,0 +1,251 @@
+"""What is taken of each answer besides hP, hR and accuracy: functions of one's own, and measures of text.
+
+A measure compares an answer with the names of its target, the label and its preferred common name. One that asks a
+language model is shown the run's own question, not the template: a template must not be able to talk to the judge of
+its answers, and the same answer has the same rating whatever template brought it about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.errors import DataError, TaxtuneError
+from taxtune.tuning.records import ExampleRow, Judged
+
+if TYPE_CHECKING:
+    from taxtune.data import Example
+    from taxtune.metrics.base import Measure
+    from taxtune.metrics.judging import Verdicts
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["FunctionMetric", "MeasureMetric", "Metric", "Taken", "as_metrics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a metric says of a template's answers.
+
+    Attributes:
+        values: One a row, shape (n,); NaN where there is none.
+        remarks: What it says of each value, such as a judge's rationale; None for nothing.
+        reasons: Why there is no value, or None.
+        account: What a language model was asked, in numbers; None where none was.
+        retryable: Calls that failed and may succeed later.
+    """
+
+    values: NDArray[np.float64]
+    remarks: tuple[str | None, ...] = ()
+    reasons: tuple[str | None, ...] = ()
+    account: Judged | None = None
+    retryable: int = 0
+
+
+class Metric(Protocol):
+    """Gives each answer a number; the mean of them is a score of the template."""
+
+    name: str
+
+    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+        """Returns the values of rows that have an answer.
+
+        Args:
+            rows: The answers with their placements, hP and hR.
+            examples: Their images and targets.
+
+        Raises:
+            TaxtuneError: If the metric cannot be taken at all.
+        """
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what can change a value, for the record."""
+        ...
+
+    def check(self) -> list[str]:
+        """Checks that it can be taken, without doing so; returns what the user should know.
+
+        Raises:
+            TaxtuneError: If it cannot.
+        """
+        ...
+
+
+class FunctionMetric:
+    """A function of a row.
+
+    Args:
+        name: What it is called in records.
+        function: From an `ExampleRow` to a number, or to None for no value.
+    """
+
+    def __init__(self, name: str, function: Callable[[ExampleRow], float | bool | None]) -> None:
+        self.name = name
+        self.function = function
+
+    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+        """Returns the function's value of each row; see `Metric.take`.
+
+        Raises:
+            TaxtuneError: If the function fails, or returns what is neither a number nor None.
+        """
+        return Taken(np.array([self._value(row) for row in rows], dtype=np.float64))
+
+    def _value(self, row: ExampleRow) -> float:
+        try:
+            value = self.function(row)
+        except Exception as error:
+            raise TaxtuneError(
+                f"The metric {self.name!r} failed on the answer to {row.image}: {type(error).__name__}: {error}.",
+                value=row.answer,
+                remedy="Mend the function; answers that were given are kept.",
+            ) from error
+        if value is None:
+            return float("nan")
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TaxtuneError(
+                f"The metric {self.name!r} returned no number for the answer to {row.image}.",
+                value=value,
+                remedy="Return a number, True or False, or None for an answer that has no value.",
+            ) from None
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what the function is known by."""
+        from taxtune.models import function_identity
+
+        return dict(function_identity(self.function))
+
+    def check(self) -> list[str]:
+        """Has nothing to check."""
+        return []
+
+
+class MeasureMetric:
+    """A measure of the answer against the names of its target.
+
+    Args:
+        name: What it is called in records, such as "rouge-1" or "lave".
+        measure: The measure.
+        taxonomy: The label tree.
+        question: The run's own question.
+        on_note: Told what a judge's calls come to where some fail.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        measure: Measure,
+        taxonomy: Taxonomy,
+        question: str,
+        on_note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.name = name
+        self.measure = measure
+        self._taxonomy = taxonomy
+        self._question = question
+        self._on_note = on_note
+
+    def references(self, target: int) -> list[str]:
+        """Returns what an answer is compared with: the label and its preferred common name."""
+        # Further aliases are there to be found in answers, and may mean less or more than the label.
+        return list(dict.fromkeys([self._taxonomy.labels[target], self._taxonomy.common_name(target)]))
+
+    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+        """Returns the measure of each answer; see `Metric.take`."""
+        answers = [row.answer or "" for row in rows]
+        references = [self.references(row.target) for row in rows]
+        questions = [self._question] * len(rows)
+        rate = getattr(self.measure, "rate", None)
+        if rate is None:
+            return Taken(self._best(answers, references, questions, examples))
+        verdicts: Verdicts = rate(answers, references, questions)
+        missing = np.isnan(verdicts.values)
+        reasons = tuple(_reason(verdicts, i) if missing[i] else None for i in range(len(answers)))
+        if missing.any():
+            first = next(reason for reason in reasons if reason is not None)
+            self._on_note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
+        replies = sum(reply is not None for reply in verdicts.replies)
+        account = Judged(
+            rated=int((~missing).sum()),
+            unread=verdicts.unread,
+            failed=verdicts.unscored - verdicts.unread,
+            asked=replies - verdicts.from_store,
+            from_store=verdicts.from_store,
+            prompt_tokens=verdicts.prompt_tokens,
+            completion_tokens=verdicts.completion_tokens,
+            cost_usd=verdicts.cost_usd,
+        )
+        return Taken(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
+
+    def _best(
+        self, answers: list[str], references: list[list[str]], questions: list[str], examples: Sequence[Example]
+    ) -> NDArray[np.float64]:
+        """Returns the score with all references where the measure is defined so, else of the one that fits best."""
+        many = getattr(self.measure, "scores_many", None)
+        if many is not None:
+            return np.asarray(many(answers, references, questions=questions), dtype=np.float64)
+        place = [i for i, names in enumerate(references) for _ in names]
+        images = None
+        if self.measure.needs_images:
+            from taxtune.data.images import load_image
+
+            loaded = {i: load_image(example.image) for i, example in enumerate(examples)}
+            images = [loaded[i] for i in place]
+        scores = self.measure.scores(
+            [answers[i] for i in place],
+            [name for names in references for name in names],
+            images,
+            questions=[questions[i] for i in place],
+        )
+        best = np.full(len(answers), np.nan)
+        np.fmax.at(best, place, scores)
+        return best
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what can change a value."""
+        return dict(self.measure.identity())
+
+    def check(self) -> list[str]:
+        """Checks that a judge can be asked, without asking; see `Metric.check`."""
+        check = getattr(self.measure, "check", None)
+        return list(check() or ()) if check is not None else []
+
+
+def as_metrics(given: Mapping[str, Callable[[ExampleRow], Any]] | None) -> dict[str, Metric]:
+    """Returns a run's own metrics by name.
+
+    Args:
+        given: Functions of a row, by the name that their means are to have.
+
+    Raises:
+        DataError: If a name is taken by a score that every run has, or what it names cannot be called.
+    """
+    from dataclasses import fields
+
+    from taxtune.tuning.records import TemplateScores
+
+    taken = {field.name for field in fields(TemplateScores)}
+    for name, function in (given or {}).items():
+        if name in taken or not name.replace("_", "").replace("-", "").isalnum():
+            raise DataError(
+                "A metric cannot have this name.",
+                value=name,
+                remedy=f"Choose letters, digits and dashes, and none of {', '.join(sorted(taken))}.",
+            )
+        if not callable(function):
+            raise DataError(
+                f"The metric {name!r} is not a function.", value=function, remedy="Give a function of a row."
+            )
+    return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}
+
+
+def _reason(verdicts: Verdicts, place: int) -> str:
+    if verdicts.replies[place] is not None:
+        return "the judge's reply holds no rating"
+    return verdicts.problems[place] or "the judge was not asked"

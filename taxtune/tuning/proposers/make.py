@@ -1,0 +1,124 @@
+"""From a name or a function to a proposer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.plugins import find_plugin, names_near, plugin_names
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.records import IterationRecord
+
+__all__ = ["FunctionProposer", "make_proposer"]
+
+_GROUP = "taxtune.proposers"
+
+
+class _Adopted(Proposer):
+    """An object with `propose` alone, and the defaults of everything else."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        found = self._given.propose(history, goal, iteration=iteration, seed=seed, check=check)
+        return found if isinstance(found, Proposal) else Proposal(found)
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        return {"kind": type(self._given).__qualname__}
+
+
+class FunctionProposer(Proposer):
+    """A function that writes the next template.
+
+    Args:
+        function: From the history, a list of `IterationRecord`, to a template; where it takes a second argument, that
+            is the `Goal`. What it returns is checked as every template is: one that is refused fails the iteration, and
+            the function finds it, with the reason, in the next history.
+    """
+
+    def __init__(self, function: Callable[..., str]) -> None:
+        self.function = function
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # a callable of C has none
+            parameters = ()  # type: ignore[assignment]
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._wants_goal = sum(p.default is p.empty for p in positional) > 1
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns what the function writes; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: What it writes is not acceptable.
+            ProposerError: It fails, or returns what is not text.
+        """
+        try:
+            template = self.function(list(history), goal) if self._wants_goal else self.function(list(history))
+        except ProposerError:
+            raise
+        except Exception as error:
+            raise ProposerError(
+                f"The proposer failed in iteration {iteration}: {type(error).__name__}: {error}.",
+                remedy="Mend the function and go on with resume=True; what is done is kept.",
+            ) from error
+        if not isinstance(template, str):
+            raise ProposerError(
+                f"The proposer returned no text in iteration {iteration}.",
+                value=template,
+                remedy="Return a template, a str.",
+            )
+        try:
+            check(template)
+        except TemplateError as error:
+            raise ProposalFailed(str(error), rejected=((template, str(error)),)) from None
+        return Proposal(template)
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns what the function is known by: its name and a hash of its source."""
+        from taxtune.models import function_identity
+
+        return dict(function_identity(self.function))
+
+
+def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) -> Proposer:
+    """Returns a proposer.
+
+    Args:
+        what: "fragments" (`FragmentsProposer`, needs no key); a chat model that litellm reaches, with its provider
+            ("openai/gpt-4o"); the name that an installed package gives to one (entry points `taxtune.proposers`: a
+            class or a function of the settings); a function from the history to a template; or a proposer.
+        **settings: The settings of what is named.
+
+    Raises:
+        ProposerError: The fragments or the prompts cannot be read, or there is no such proposer.
+    """
+    if not isinstance(what, str):
+        if isinstance(what, Proposer):
+            return what
+        if hasattr(what, "propose"):
+            return _Adopted(what)
+        if callable(what):
+            return FunctionProposer(what)
+        raise ProposerError(
+            "This is no proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
+        )
+    if what == "fragments":
+        from taxtune.tuning.proposers.fragments import FragmentsProposer
+
+        return FragmentsProposer(**settings)
+    found = find_plugin(_GROUP, what)
+    if found is not None:
+        return make_proposer(found(**settings))
+    if "/" in what:
+        from taxtune.tuning.proposers.llm import LLMProposer
+
+        return LLMProposer(what, **settings)
+    known = ["fragments", "PROVIDER/MODEL", *plugin_names(_GROUP)]
+    raise ProposerError("There is no such proposer.", value=what, remedy=names_near(what, known))

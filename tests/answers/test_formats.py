@@ -1,0 +1,277 @@
+"""The formats that answers are read from: tables, JSON, text, other harnesses' files and runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from taxtune.answers import AnswerSchema, read_answers, read_records
+from taxtune.answers.records import read_table
+from taxtune.errors import DataError, MissingExtraError
+from taxtune.taxonomy import Taxonomy
+from tests.answers.reading import read_file
+from tests.cli.commands import run_command
+
+FILES = Path(__file__).parent / "files"
+ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "xlsx", "parquet", "jsonl", "json", "csv.gz", "unnamed"])
+def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
+    file = tmp_path / ("answers" if form == "unnamed" else f"answers.{form}")
+    frame = pd.DataFrame({"Answer": ODD, "reference": "x", "id": [f"0{i}" for i in range(len(ODD))]})
+    if form == "xlsx":
+        frame.to_excel(file, index=False)
+    elif form in ("csv", "tsv", "csv.gz", "unnamed"):
+        frame.to_csv(file, sep="\t" if form == "tsv" else ",", index=False)
+    else:
+        frame = frame.rename(columns={"Answer": "answer"})
+        if form == "parquet":
+            frame.to_parquet(file)
+        else:
+            frame.to_json(file, orient="records", lines=form == "jsonl")
+    read = read_file(file, reference="reference")
+    assert [(row.answer, row.id) for row in read.rows] == [(text, f"0{i}") for i, text in enumerate(ODD)]
+    numbered = 1 if form in ("jsonl", "json", "parquet") else 2  # a header is a row
+    assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
+    rows = [
+        {"answer": "a mallard", "target": "mallard", "image": "a.png"},
+        {"answer": None, "target": "blackbird", "image": None},
+        {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"], "image": "c.png"},
+    ]
+    read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
+    assert [(row.row, row.answer, row.image) for row in read.rows] == [
+        (1, "a mallard", Path("a.png")),
+        (3, "thrush", Path("c.png")),
+    ]
+    assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
+    logged = [{"doc_id": 1, "filtered_resps": ["a duck"], "target": "mallard"}]
+    assert read_file(logged, birds).rows[0].answer == "a duck"
+
+
+def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
+    file = tmp_path / "answers.parquet"
+    pd.DataFrame({"answer": [["a", "b"], None], "n": [1, None]}).to_parquet(file)
+    assert read_records(file) == [(1, {"answer": ["a", "b"], "n": 1.0}), (2, {"answer": None, "n": None})]
+    sheet = tmp_path / "answers.xlsx"
+    pd.DataFrame({"answer": [7, None, None], "id": ["a", "b", None]}).to_excel(sheet, index=False)
+    # A sheet has no types that would tell an answer of 7 from one that is the text; a blank row is none.
+    assert read_records(sheet) == [(2, {"answer": "7", "id": "a"}), (3, {"answer": None, "id": "b"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.xlsx", b"PK\x03\x04 broken", "The sheet cannot be read"),
+        ("a.parquet", b"PAR1 broken", "The Parquet file cannot be read"),
+        ("a.json", b'{"version": 2, "eval": {}, "status": "started"}', "has no samples"),
+        ("a.json", b'[{"answer": "x"}, 3]', r"Entry 2 of the list is not a JSON object.*got 3"),
+        ("a.json", b"[1", "a.json:1: The line is not a JSON object"),
+        ("a.csv", b"index,prediction\n1,x,y\n", "a.csv:2: The row has 3 cells, the header 2"),
+        (
+            "a.jsonl",
+            b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n',
+            "a.jsonl:2: The row has no 'filtered_resps', which lmms-eval writes",
+        ),
+        (
+            "a.jsonl",
+            b'{"doc_id": 1, "filtered_resps": [["-3.1", "False"], ["-0.2", "True"]]}',
+            "a.jsonl:1: The sample has likelihoods of given options.*generate_until",
+        ),
+        ("a.json", b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}', "inspect_ai"),
+        ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*lmms-eval: doc_id, filtered_resps; vlmevalkit: index, pred"),
+        ("missing.csv", None, "There is no such answers file"),
+    ],
+)
+def test_what_is_no_file_of_answers_is_said(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_answers(tmp_path / name)
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(MissingExtraError, match=r"XLSX.*openpyxl.*taxtune\[xlsx\]"):
+        read_answers(FILES / "vlmevalkit.xlsx")
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(MissingExtraError, match=r"\.eval.*inspect_ai.*taxtune\[inspect\]"):
+        read_answers(FILES / "inspect.eval")
+
+
+# -- other harnesses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "answers"),
+    [
+        ("lmms-eval.jsonl", ["0", "1", "2", "3"], ["a mallard", "001", "", None]),
+        ("vlmevalkit.xlsx", ["0", "1", "2", "3"], ["mallard", "001", None, None]),
+        ("vlmevalkit.tsv", ["0", "1", "2", "3"], ["mallard", "001", None, None]),
+        ("inspect.json", ["7", "a", "broken", "empty"], ["001", "a mallard", None, ""]),
+    ],
+)
+def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], answers: list[str | None]) -> None:
+    read = read_file(FILES / name, birds, reference="reference", missing="keep")
+    assert [row.id for row in read.rows] == ids
+    assert [row.answer for row in read.rows] == answers
+    mallard, blackbird = birds.resolve("mallard"), birds.resolve("blackbird")
+    of_id = dict(zip(ids, [row.target for row in read.rows], strict=True))
+    expected = (blackbird, mallard, mallard, blackbird) if "7" in ids else (mallard, blackbird, blackbird, mallard)
+    assert list(of_id.values()) == list(expected)
+    harness = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}[name.split(".")[0]]
+    assert f"{FILES / name} is read as output of {harness}" in read.notes
+    # Metadata and the harness's own columns can choose rows.
+    assert all(row.fields for row in read.rows)
+
+
+def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonomy) -> None:
+    for name in ("lmms-eval.jsonl", "inspect.json"):
+        read = read_file(FILES / name, birds, reference="reference", missing="keep")
+        row = next(row for row in read.rows if row.answer == "001")
+        assert (row.target_text, row.references) == ("blackbird", ("blackbird", "merle"))
+        assert f"{FILES / name}: 1 of 4 rows have several targets, of which the first is taken" in read.notes
+
+
+@pytest.mark.parametrize("own", ["target", "reference", "predicted"])
+def test_a_table_that_names_columns_as_taxtune_does_is_its_own(tmp_path: Path, own: str) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"index,answer,prediction,{own}\n1,said,other,mallard\n")
+    assert read_file(file).rows[0].answer == "said"
+
+
+def test_options_by_letter_are_their_texts(birds: Taxonomy) -> None:
+    read = read_file(FILES / "vlmevalkit.tsv", birds, missing="keep")
+    assert read.notes[1].endswith("4 of 4 rows name options by letter, which stands for its text")
+    assert [row.target_text for row in read.rows] == ["mallard", "blackbird", "blackbird", "mallard"]
+
+
+def test_the_question_is_known_and_images_in_the_log_are_none(birds: Taxonomy) -> None:
+    rows = {row.id: row for row in read_file(FILES / "inspect.json", birds, missing="keep").rows}
+    assert (rows["7"].question, rows["a"].question) == ("What bird is this?", "What is this?")
+    assert rows["7"].image is None
+    assert read_file(FILES / "inspect.json", birds, missing="keep", where={"domain": "birds"}).rows[0].id == "a"
+
+
+def test_a_binary_log_is_what_the_json_one_is(birds: Taxonomy) -> None:
+    pytest.importorskip("inspect_ai", reason="reading .eval takes inspect_ai")
+    text, binary = (read_file(FILES / f"inspect.{form}", birds, missing="keep").rows for form in ("json", "eval"))
+    assert [(row.id, row.answer, row.target) for row in text] == [(row.id, row.answer, row.target) for row in binary]
+
+
+def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) -> None:
+    # VLMEvalKit's own table, in which "answer" is the target: whoever names columns means the file's.
+    file = FILES / "vlmevalkit.tsv"
+    read = read_file(file, reference="answer", answer="prediction", missing="keep")
+    assert [(row.answer, row.references) for row in read.rows[:2]] == [("A", ("A",)), ("001", ("B",))]
+    with pytest.raises(DataError, match="no column 'target'"):
+        read_file(file, birds, answer="prediction")
+    assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
+    assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
+    with pytest.raises(DataError, match="The row has no 'doc_id', which lmms-eval writes"):
+        read_file(file, format="lmms-eval")
+    with pytest.raises(DataError, match=r"There is no such input.*inspect"):
+        read_table(file, format="xml")
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
+    placed = None if answer is None else "life"
+    more = {"placed": placed, "node": None if answer is None else 0, "stage": None if answer is None else "abstained"}
+    return {"example": example, "image": f"{example}.png", "target": 3, "truth": truth, "answer": answer, **more}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    truths = ("life/bird/duck/mallard", "life/bird/thrush")
+    held = [
+        {"name": name, "rows": [_row("a", truths[0], answer), _row("b", truths[1], None)]}
+        for name, answer in (("baseline", "a bird"), ("winner", "a mallard"))
+    ]
+    (folder / "result.json").write_text(json.dumps({"heldout": held}))
+    history = [{"iteration": i, "rows": [_row("t", truths[0], f"said {i}")]} for i in range(2)]
+    (folder / "history.jsonl").write_text("".join(json.dumps(record) + "\n" for record in history))
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    path = tmp_path / "tree.csv"
+    path.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("which", "answers", "said"),
+    [
+        ("", ["a mallard", None], "winner on the held-out"),
+        (":winner", ["a mallard", None], "winner on the held-out"),
+        (":baseline", ["a bird", None], "baseline on the held-out"),
+        (":1", ["said 1"], "iteration 1 on the tuning"),
+    ],
+)
+def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], said: str) -> None:
+    read = read_answers(f"{run}{which}", AnswerSchema(missing="keep", reference="reference"))
+    assert [row.answer for row in read.rows] == answers
+    assert said in read.notes[0]
+    assert (read.rows[0].references, read.rows[0].row) == (("mallard",), 1)
+    assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
+
+
+def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
+    for source, message in (
+        (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
+        (f"{run}:7", r"no answers of this iteration.*'7'.*those of 0, 1"),
+        (str(tmp_path), "holds no run"),
+        (f"{run}x:winner", "There is no such answers file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_answers(source)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "score RUN -t TREE --empty leave-out --resamples 5 --json",
+        "score RUN:baseline -t TREE --empty abstain --resamples 5 --json",
+        "diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
+        "measure RUN -m exact-match --empty leave-out --resamples 5 --json",
+        "study ranking tuned=RUN before=RUN:baseline -t TREE -m exact-match --resamples 5 --json",
+        "study prompts m:tuned=RUN:winner m:before=RUN:baseline -t TREE --resamples 5 --json",
+        "place -t TREE RUN:1 --json",
+    ],
+)
+def test_commands_take_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Path, tree: Path, command: str
+) -> None:
+    arguments = [word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()]
+    assert run_command(monkeypatch, *arguments) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["lmms-eval.jsonl", "vlmevalkit.xlsx", "inspect.json"])
+def test_commands_take_other_harnesses_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    tree = tmp_path / "tree.csv"
+    tree.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush/blackbird\n")
+    options = ("-t", tree, "--empty", "leave-out", "--resamples", 5, "--json")
+    assert run_command(monkeypatch, "score", FILES / name, *options) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["left_out"]
+    assert "is read as" in captured.err
+    assert run_command(monkeypatch, "place", "-t", tree, FILES / name, "--json") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4

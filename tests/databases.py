@@ -1,0 +1,51 @@
+"""A PostgreSQL server of our own, where PostgreSQL is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+__all__ = ["postgresql"]
+
+
+def _program(name: str) -> str:
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    found = shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+    if found is None:
+        pytest.skip(f"PostgreSQL is not installed ({name} is missing)")
+    return found
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """Starts a server with an empty database and yields the database's URL for SQLAlchemy; skips without PostgreSQL."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    # The server refuses to run as root, and its packages bring a user for it.
+    user = "postgres" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="taxtune-pg-") as folder, socket.socket() as probe:
+        if user is not None:
+            shutil.chown(folder, user)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+
+        def run(*command: str) -> None:
+            subprocess.run(command, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+
+        data = f"{folder}/data"
+        run(_program("initdb"), "-D", data, "-U", "taxtune", "-A", "trust", "--no-sync")
+        options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
+        server = _program("pg_ctl")
+        run(server, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+        try:
+            yield f"postgresql+psycopg://taxtune:unused@127.0.0.1:{port}/postgres"
+        finally:
+            run(server, "-D", data, "-m", "immediate", "stop")

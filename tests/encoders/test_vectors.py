@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.encoders import FloatMatrix
+from taxtune.encoders.base import folder_digest
+from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.vectors import checked_images, stored_embeddings, stored_images
+from taxtune.errors import ImageError
+from tests.tiny_text_models import make_clip
+
+MODEL = {"kind": "clip", "model": "m", "weights": "w"}
+
+
+class Encoder:
+    """Stands for a CLIP model: a picture's vector is the mean of its colours, and calls are counted."""
+
+    batch_size = 2
+    preprocessing = "none"
+
+    def __init__(self, folder: Path | None, **identity: str) -> None:
+        self.cache_dir = folder
+        self.identity: dict[str, str | int | None] = MODEL | identity
+        self.seen: list[int] = []
+
+    def images(self, images: Sequence[Any]) -> FloatMatrix:
+        self.seen.append(len(images))
+        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
+        return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    made = []
+    for i, colour in enumerate(("red", "green", "blue", "white", "tan")):
+        made.append(tmp_path / f"{i}.png")
+        Image.new("RGB", (20, 20), colour).save(made[-1])
+    return made
+
+
+def encode(encoder: Encoder, files: Sequence[Path], **options: Any) -> FloatMatrix:
+    return stored_images(encoder, files, **options)  # type: ignore[arg-type]
+
+
+def test_a_second_run_encodes_nothing(tmp_path: Path, files: list[Path]) -> None:
+    first, second = Encoder(tmp_path / "cache"), Encoder(tmp_path / "cache")
+    told: list[int] = []
+    vectors = encode(first, files, on_progress=told.append)
+    assert (first.seen, told) == ([2, 2, 1], [2, 2, 1])
+    assert vectors[:3] == pytest.approx(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
+    told.clear()
+    again = encode(second, files[::-1], on_progress=told.append)
+    assert (second.seen, told) == ([], [2, 2, 1])
+    assert (again[::-1] == vectors).all()
+    assert again.dtype == np.float32
+
+
+def test_names_do_not_matter_and_content_does(tmp_path: Path, files: list[Path]) -> None:
+    encoder = Encoder(tmp_path / "cache")
+    encode(encoder, files)
+    moved = files[0].rename(tmp_path / "moved.png")
+    encoder.seen.clear()
+    assert encode(encoder, [moved])[0, 0] == pytest.approx(1)
+    assert encoder.seen == []
+    Image.new("RGB", (20, 20), "blue").save(moved)
+    Image.new("RGB", (21, 20), "lime").save(files[1])
+    vectors = encode(encoder, [moved, files[1], files[2]])
+    assert encoder.seen == [1]  # the first is now the same file as the third
+    assert vectors == pytest.approx(np.array([[0, 0, 1], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
+
+
+def test_the_same_file_twice_is_encoded_once(tmp_path: Path, files: list[Path]) -> None:
+    encoder = Encoder(tmp_path / "cache")
+    assert len(encode(encoder, [files[0], files[0]])) == 2
+    assert encoder.seen == [1]
+
+
+def test_another_model_or_preprocessing_encodes_anew(tmp_path: Path, files: list[Path]) -> None:
+    encode(Encoder(tmp_path), files[:1])
+    other = Encoder(tmp_path, weights="x")
+    encode(other, files[:1])
+    cropped = Encoder(tmp_path)
+    cropped.preprocessing = "crop"
+    encode(cropped, files[:1])
+    assert other.seen == cropped.seen == [1]
+
+
+def test_broken_images_are_errors_whatever_is_kept(tmp_path: Path, files: list[Path]) -> None:
+    encoder = Encoder(tmp_path / "cache")
+    encode(encoder, files)
+    files[0].write_bytes(files[0].read_bytes()[:40])
+    with pytest.raises(ImageError, match=r"0\.png"):
+        encode(encoder, files)
+    files[1].unlink()
+    with pytest.raises(ImageError, match=r"1\.png: .*does not exist"):
+        encode(encoder, files[1:])
+    # Known by a hash, an image that is not that any more is no match.
+    with pytest.raises(ImageError, match="changed since"):
+        encode(encoder, [files[2]], sha256=[hashlib.sha256(b"other").hexdigest()])
+
+
+def test_hashes_that_are_known_save_the_reading(tmp_path: Path, files: list[Path]) -> None:
+    encoder = Encoder(tmp_path / "cache")
+    hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    vectors = encode(encoder, files)
+    encoder.seen.clear()
+    assert (encode(encoder, files, sha256=["", *hashes[1:]]) == vectors).all()
+    assert encoder.seen == []
+
+
+def test_only_what_is_new_is_checked(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder: Any = Encoder(tmp_path / "cache")
+    hashes = checked_images(encoder, files)
+    assert hashes == [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    encode(encoder, files[:3], sha256=hashes[:3])
+    told: list[tuple[int, int]] = []
+    assert checked_images(encoder, [*files, files[0]], on_progress=lambda *at: told.append(at)) == [*hashes, hashes[0]]
+    assert told == [(1, 2), (2, 2)]
+    files[1].unlink()
+    files[3].write_bytes(files[3].read_bytes()[:50])
+    with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):
+        checked_images(encoder, files)
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, files: list[Path]) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    encoder = Encoder(blocked)
+    assert encode(encoder, files).shape == (5, 3)
+    assert encoder.seen == [2, 2, 1]
+
+
+def test_no_images(tmp_path: Path) -> None:
+    assert len(encode(Encoder(tmp_path), [])) == 0
+
+
+def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("open_clip")
+    encoder = ClipEncoder(make_clip(tmp_path), device="cpu", cache_dir=tmp_path / "cache", batch_size=2)
+    assert "Resize" in encoder.preprocessing
+    assert not re.search("0x[0-9a-f]", encoder.preprocessing)
+    vectors = stored_images(encoder, files)
+    assert vectors == pytest.approx(encoder.images([Image.open(file) for file in files]), abs=1e-5)
+    monkeypatch.setattr(encoder._model, "encode_image", lambda *_: pytest.fail("encoded again"))
+    assert (stored_images(encoder, files) == vectors).all()
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+NAMES = ["Blue Jay", "House Sparrow", "∅", "苍鹭", "half \ud83d"]
+
+
+class Names:
+    """Embeds texts by their place, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, texts: Sequence[str]) -> FloatMatrix:
+        self.calls += 1
+        return np.arange(1, len(texts) * 3 + 1, dtype=np.float32).reshape(len(texts), 3)
+
+
+@pytest.mark.parametrize("names", [NAMES, [str(i) for i in range(9000)], []])
+def test_a_list_of_names_is_embedded_once(tmp_path: Path, names: list[str]) -> None:
+    embed = Names()
+    first = stored_embeddings({"model": "m"}, names, embed, tmp_path)
+    second = stored_embeddings({"model": "m"}, names, embed, tmp_path)
+    assert embed.calls == (1 if names else 2)
+    assert first.shape == second.shape == (len(names), 3)
+    assert (first == second).all()
+    assert second.dtype == np.float32
+
+
+def test_another_model_or_another_list_is_embedded_anew(tmp_path: Path) -> None:
+    embed = Names()
+    for identity, names in (("m", NAMES), ("n", NAMES), ("m", NAMES[::-1]), ("m", NAMES[:3])):
+        stored_embeddings({"model": identity}, names, embed, tmp_path)
+    assert embed.calls == 4
+    for identity, names in (("m", NAMES), ("n", NAMES)):
+        stored_embeddings({"model": identity}, names, embed, tmp_path)
+    assert embed.calls == 4
+
+
+def test_a_folder_digest_changes_with_the_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    before = folder_digest(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    assert folder_digest(tmp_path) != before

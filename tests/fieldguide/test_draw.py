@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fieldguide.draw import main, make_dataset, plan
+from fieldguide.species import all_species
+from taxtune.data import load_examples
+from taxtune.errors import DataError
+from taxtune.fieldguide import IMAGES, MANIFEST_FILE, TAXONOMY_FILE
+from taxtune.taxonomy import read_taxonomy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("guide") / "birds", n=40, seed=9, size=48)
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "manifest.csv").open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_it_reads_like_any_other_data_set(folder: Path) -> None:
+    taxonomy = read_taxonomy(folder / "taxonomy.csv")
+    examples = load_examples(folder / "manifest.csv", taxonomy)
+    assert len(examples) == 40
+    assert all(taxonomy.labels[example.target] == example.label for example in examples)
+    assert all(taxonomy.node(example.target).rank == "species" for example in examples)
+
+
+def test_the_manifest_says_what_is_on_the_images(folder: Path) -> None:
+    by_label = {bird.label: bird for bird in all_species()}
+    for row in _rows(folder):
+        bird = by_label[row["label"]]
+        assert (row["family"], row["order"], row["common_name"]) == (bird.family, bird.order, bird.names[0])
+        assert (row["degraded"] == "yes") == (float(row["severity"]) > 0) == (row["condition"] != "clear")
+        assert (folder / row["image"]).is_file()
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(folder: Path, tmp_path: Path) -> None:
+    def contents(where: Path) -> set[bytes]:
+        return {file.read_bytes() for file in (where / "images").iterdir()}
+
+    again = make_dataset(tmp_path / "again", n=40, seed=9, size=48)
+    assert contents(again) == contents(folder)
+    assert (again / "manifest.csv").read_bytes() == (folder / "manifest.csv").read_bytes()
+    assert not contents(make_dataset(tmp_path / "other", n=40, seed=10, size=48)) & contents(folder)
+
+
+def test_every_species_comes_equally_often() -> None:
+    counts = Counter(item.species.label for item in plan(3 * len(all_species()), seed=1))
+    assert set(counts.values()) == {3}
+
+
+def test_the_share_of_degraded_images_can_be_set() -> None:
+    assert all(item.sight.severity == 0 for item in plan(50, seed=1, degraded=0.0))
+    assert all(item.sight.severity > 0 for item in plan(50, seed=1, degraded=1.0))
+
+
+def test_the_package_holds_what_the_command_draws(tmp_path: Path) -> None:
+    assert main(["--out", str(tmp_path / "birds"), "--images", "12"]) == 0
+    drawn = (tmp_path / "birds" / "manifest.csv").read_text().splitlines()
+    assert MANIFEST_FILE.read_text().splitlines()[:13] == drawn
+    assert (tmp_path / "birds" / "taxonomy.csv").read_bytes() == TAXONOMY_FILE.read_bytes()
+    for row in _rows(tmp_path / "birds"):
+        with (
+            Image.open(tmp_path / "birds" / row["image"]) as one,
+            Image.open(MANIFEST_FILE.parent / row["image"]) as two,
+        ):
+            assert one.tobytes() == two.tobytes(), row
+    assert len(_rows(MANIFEST_FILE.parent)) == len(list((MANIFEST_FILE.parent / "images").iterdir())) == IMAGES.n
+
+
+def test_a_folder_that_is_not_empty_is_refused_and_untouched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(DataError, match="not empty"):
+        make_dataset(tmp_path, n=5, seed=9)
+    assert main(["--out", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_nothing_is_left_behind_when_drawing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fieldguide.draw.write_taxonomy", full)
+    with pytest.raises(DataError, match="No space left"):
+        make_dataset(tmp_path / "birds", n=2, seed=0, size=32)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "at least one image"),
+        ({"seed": -1}, "negative"),
+        ({"degraded": 1.5}, "between 0 and 1"),
+        ({"size": 5000}, "32 to 1024"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(tmp_path: Path, arguments: dict[str, float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make_dataset(tmp_path / "birds", **{"n": 1, "seed": 0, **arguments})
+    assert not (tmp_path / "birds").exists()

@@ -1,0 +1,489 @@
+from __future__ import annotations
+
+import base64
+import io
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.data import content_hash, load_image
+from taxtune.errors import ModelError
+from taxtune.models import (
+    Answer,
+    AnswerStore,
+    Failure,
+    Model,
+    ModelSettings,
+    Reply,
+    Request,
+    RetryPolicy,
+    ask,
+    open_replies,
+)
+from taxtune.models.api import ApiModel, data_url
+from taxtune.models.api_errors import load_litellm, without_credentials
+from tests import servers
+from tests.servers import OpenAIServer
+
+KEY = "sk-a-secret-of-the-test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_loaded() -> None:
+    load_litellm()  # its import takes seconds, which must not count against a test's time-out
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "bird.png"
+    Image.linear_gradient("L").resize((64, 48)).save(path)
+    return path
+
+
+@pytest.fixture
+def asked(image: Path) -> Request:
+    return Request("What bird is this?", image, content_hash(image))
+
+
+def vlm(server: OpenAIServer | str, **settings: Any) -> ApiModel:
+    return ApiModel("openai/gpt-4o", servers.model_settings(server, **{"api_key": KEY, **settings}))
+
+
+def failure(reply: Reply) -> Failure:
+    assert isinstance(reply, Failure), reply
+    assert KEY not in reply.reason
+    assert "data:image" not in reply.reason
+    assert "\n" not in reply.reason
+    return reply
+
+
+def numbered(asked: Request, count: int) -> list[Request]:
+    return [Request(f"{asked.prompt} {i}", asked.image, asked.image_sha256) for i in range(count)]
+
+
+# -- a good call -------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
+    with OpenAIServer(servers.text(" A: a robin.\n", prompt_tokens=120, completion_tokens=6)) as server:
+        (answer,) = vlm(server).answer([asked])
+    assert isinstance(answer, Answer)
+    assert answer.text == "A: a robin."
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached) == (120, 6, False)
+    assert answer.cost_usd == pytest.approx(120 * 2.5e-6 + 6 * 10e-6)  # GPT-4o's price a token
+    assert answer.seconds > 0
+
+
+def test_an_unknown_price_is_unknown(asked: Request) -> None:
+    with OpenAIServer(servers.text("x", model="tiny")) as server:
+        (answer,) = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base)).answer([asked])
+    assert isinstance(answer, Answer)
+    assert answer.cost_usd is None
+
+
+def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
+    with OpenAIServer("x") as server:
+        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([asked])
+        (request,) = server.chats
+    system, user = request.messages
+    assert system == {"role": "system", "content": "Be brief."}
+    picture, text = user["content"]
+    assert text == {"type": "text", "text": "What bird is this?"}
+    head, _, data = picture["image_url"]["url"].partition(",")
+    assert head == "data:image/png;base64"
+    sent = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert sent.tobytes() == load_image(asked.image).tobytes()
+    assert request.json["temperature"] == 0.5
+    assert 17 in (request.json.get("max_tokens"), request.json.get("max_completion_tokens"))
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_no_temperature_leaves_it_to_the_provider(asked: Request) -> None:
+    with OpenAIServer("x") as server:
+        vlm(server, temperature=None).answer([asked])
+        assert "temperature" not in server.chats[0].json
+
+
+def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
+    def sent(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
+        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
+        picture = Image.open(io.BytesIO(data))
+        return picture.format, picture.size
+
+    assert sent((3000, 1500), 1024) == ("JPEG", (1024, 512))
+    assert sent((3000, 1500), None) == ("JPEG", (3000, 1500))
+    assert sent((3000, 1500), 200) == ("PNG", (200, 100))
+    assert sent((64, 64), 1024) == ("PNG", (64, 64))
+
+
+def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
+    def echo(body: dict[str, Any]) -> servers.Reply:
+        prompt = body["messages"][-1]["content"][1]["text"]
+        number = int(prompt.rsplit(" ", 1)[1])
+        return servers.slow(0.05 * (6 - number % 7), servers.text(prompt))
+
+    with OpenAIServer(echo) as server:
+        questions = numbered(asked, 9)
+        replies = vlm(server, concurrency=3).answer(questions)
+        assert 2 <= server.most_at_once <= 3
+    assert [r.text for r in replies if isinstance(r, Answer)] == [q.prompt for q in questions]
+
+
+def test_no_questions() -> None:
+    assert vlm("http://127.0.0.1:9/v1").answer([]) == []
+
+
+# -- what may pass is tried again --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        servers.status(429),
+        servers.status(500),
+        servers.status(502),
+        servers.status(503),
+        servers.html(code=502),
+        servers.empty_body(),
+        servers.dropped(),
+        servers.slow(5),
+    ],
+    ids=["429", "500", "502", "503", "html-502", "empty-body", "dropped", "time-out"],
+)
+def test_what_passes_is_retried_and_answered(bad: servers.Reply, asked: Request) -> None:
+    with OpenAIServer(bad, bad, "A: a robin.") as server:
+        (answer,) = vlm(server, timeout=0.5 if bad.delay else 10).answer([asked])
+        assert len(server.chats) == 3
+    assert isinstance(answer, Answer)
+    assert answer.text == "A: a robin."
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (servers.status(429), "over its rate limit"),
+        (servers.status(500), r"failed \(500\)"),
+        (servers.html(code=503), r"failed \(503\): with a web page"),
+        (servers.empty_body(), "replied with nothing"),
+        (servers.dropped(), "cannot be reached"),
+        (servers.slow(5), "did not answer in time"),
+    ],
+    ids=["429", "500", "html-503", "empty-body", "dropped", "time-out"],
+)
+def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
+    bad: servers.Reply, reason: str, asked: Request
+) -> None:
+    with OpenAIServer(then=bad) as server:
+        (reply,) = vlm(server, timeout=0.3 if bad.delay else 10).answer([asked])
+        assert len(server.chats) == 3, "one layer of retries, not two"
+        assert server.api_base in failure(reply).reason
+    assert re.search(reason, failure(reply).reason)
+    assert "(3 attempts)" in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
+    (reply,) = vlm(servers.closed_api_base()).answer([asked])
+    assert "cannot be reached" in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_retry_after_is_respected(asked: Request) -> None:
+    with OpenAIServer(servers.status(429, retry_after=0.4), "x") as server:
+        started = time.monotonic()
+        vlm(server, first_wait=0.001).answer([asked])
+        assert time.monotonic() - started >= 0.4
+
+
+def test_a_server_that_will_refuse_for_long_is_not_waited_for(asked: Request) -> None:
+    with OpenAIServer(then=servers.status(429, retry_after=3000)) as server:
+        (reply,) = vlm(server).answer([asked])
+        assert len(server.chats) == 1
+    assert "over its rate limit (it asks to wait 3000 s)" in failure(reply).reason
+    assert "attempts" not in failure(reply).reason
+    assert failure(reply).retryable
+
+
+def test_a_server_that_is_down_is_not_waited_for_once_a_question(asked: Request) -> None:
+    with OpenAIServer(then=servers.status(500)) as server:
+        replies = vlm(server, concurrency=1).answer(numbered(asked, 5))
+        assert len(server.chats) == 3 + 4, "the first to its last attempt, the others once"
+    assert "(3 attempts)" in failure(replies[0]).reason
+    assert "attempts" not in failure(replies[4]).reason
+    bad = servers.status(500)
+    with OpenAIServer("x", bad, bad, bad, bad, bad, "y") as server:
+        replies = vlm(server, concurrency=1).answer(numbered(asked, 3))
+        assert len(server.chats) == 7, "one that answers is worth the wait"
+    assert [isinstance(reply, Answer) for reply in replies] == [True, False, True]
+
+
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request) -> None:
+    notes: list[str] = []
+    with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
+        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(asked, 4))
+        base = server.api_base
+    assert notes == [
+        f"The model 'openai/gpt-4o' at {base} failed (500): broken [key]; trying again in 1 s (attempt 2 of 3)."
+    ]
+
+
+def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tenacity
+
+    patience = RetryPolicy(max_retries=5, first_wait=1.0, longest_wait=6.0, timeout=1.0)
+    monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
+    waits = []
+    for attempt in range(1, 6):
+        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+        state.attempt_number = attempt
+        waits.append(patience.wait(state))
+    assert waits == [1, 2, 4, 6, 6]
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(asked: Request) -> None:
+    with OpenAIServer(then=servers.slow(60)) as server:
+        started = time.monotonic()
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            vlm(server, timeout=30).answer(numbered(asked, 8))
+        assert time.monotonic() - started < 10
+
+
+# -- what does not pass is not ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refused_key_ends_the_run_at_once(code: int, asked: Request) -> None:
+    with OpenAIServer(then=servers.status(code)) as server:
+        with pytest.raises(ModelError, match=rf"refuses the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
+            vlm(server, concurrency=1).answer(numbered(asked, 20))
+        assert len(server.chats) == 1
+    assert KEY not in str(caught.value)
+
+
+def test_a_refused_key_lets_calls_that_wait_go(asked: Request) -> None:
+    def script(body: dict[str, Any]) -> servers.Reply:
+        return servers.status(401) if body["messages"][-1]["content"][1]["text"].endswith(" 0") else servers.status(429)
+
+    with OpenAIServer(script) as server:
+        started = time.monotonic()
+        with pytest.raises(ModelError):
+            vlm(server, concurrency=4, first_wait=30, max_retries=5).answer(numbered(asked, 8))
+        assert time.monotonic() - started < 10
+        for _ in range(100):
+            if not [t for t in threading.enumerate() if t.name == "taxtune-model"]:
+                break
+            time.sleep(0.05)
+        assert not [t for t in threading.enumerate() if t.name == "taxtune-model"], "a thread still waits"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (servers.status(404), "was not found.*Check the model's name and `api_base`"),
+        (servers.status(429, "You exceeded your current quota."), "no credit left.*Top up"),
+    ],
+)
+def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: str, asked: Request) -> None:
+    with OpenAIServer(then=reply) as server:
+        with pytest.raises(ModelError, match=message):
+            vlm(server).answer([asked])
+        assert len(server.chats) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "retryable"),
+    [
+        (servers.status(400, "This image is not supported."), "rejected the request: This image is not", False),
+        (servers.html(), "gave a web page in place of an answer; check `api_base`", True),
+        (servers.empty_text(), "gave an empty answer", False),
+        (servers.text("", finish_reason="length"), "gave an empty answer within max_tokens = 64", False),
+        (servers.text("   \n"), "gave an empty answer", False),
+        (servers.text(None), "gave an empty answer", False),
+        (servers.model_refusal("I can't assist with that."), "refused: I can't assist", False),
+        (servers.content_filter(), "content filter", False),
+    ],
+    ids=["400", "html", "empty", "length", "blank", "none", "refusal", "filter"],
+)
+def test_what_is_no_answer_is_a_failure_of_its_question_alone(
+    reply: servers.Reply, reason: str, retryable: bool, asked: Request, tmp_path: Path
+) -> None:
+    with OpenAIServer(reply, "A: a robin.") as server, AnswerStore(tmp_path / "answers.db") as store:
+        replies = ask(vlm(server, concurrency=1), numbered(asked, 2), store)
+        assert len(server.chats) == 2, "no attempt is wasted on it"
+        assert len(store) == 1, "failures are not kept"
+    assert reason in failure(replies[0]).reason
+    assert failure(replies[0]).retryable is retryable
+    assert isinstance(replies[1], Answer)
+
+
+def test_a_refusal_in_words_is_an_answer(asked: Request) -> None:
+    with OpenAIServer(servers.refusal_text("I'm sorry, I can't help with that.")) as server:
+        (reply,) = vlm(server).answer([asked])
+    assert isinstance(reply, Answer)
+
+
+def test_a_rate_limit_without_end_does_not_hold_up_the_run(asked: Request, tmp_path: Path) -> None:
+    with OpenAIServer(then=servers.status(429)) as server, AnswerStore(tmp_path / "answers.db") as store:
+        replies = ask(vlm(server, concurrency=4, max_retries=1), numbered(asked, 50), store)
+        assert 8 < len(server.chats) <= 8 * 2, "one batch, each question twice at most"
+        assert len(store) == 0
+    assert all(isinstance(reply, Failure) and reply.retryable for reply in replies)
+
+
+def test_a_lost_image_fails_alone(asked: Request, tmp_path: Path) -> None:
+    lost = Request("What?", tmp_path / "lost.png", "0" * 64)
+    with OpenAIServer("x") as server:
+        first, second = vlm(server).answer([lost, asked])
+    assert "lost.png" in failure(first).reason
+    assert isinstance(second, Answer)
+
+
+def test_half_a_surrogate_pair_in_a_reply_is_replaced(asked: Request) -> None:
+    with OpenAIServer(servers.text("a \ud83d bird")) as server:
+        (reply,) = vlm(server).answer([asked])
+    assert isinstance(reply, Answer)
+    reply.text.encode("utf-8")
+
+
+# -- keys and identity -------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_model() -> None:
+    assert isinstance(ApiModel("openai/gpt-4o"), Model)
+
+
+def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelError, match=r"OPENAI_API_KEY is not set.*export OPENAI_API_KEY"):
+        ApiModel("openai/gpt-4o").check()
+    with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
+        ApiModel("openai/gpt-4o").answer([asked])
+
+
+def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with OpenAIServer("x") as server:
+        model = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base))
+        assert model.check() == []
+        assert isinstance(model.answer([asked])[0], Answer)
+
+
+def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    with OpenAIServer(servers.status(401, "Wrong key sk-from-the-environment given.")) as server:
+        with pytest.raises(ModelError, match=r"Wrong key \[key\] given"):
+            ApiModel("openai/gpt-4o", ModelSettings(api_base=server.api_base)).answer([asked])
+        assert server.chats[0].headers["authorization"] == "Bearer sk-from-the-environment"
+
+
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(ModelError, match="no provider for the model 'nothing/known'"):
+        ApiModel("nothing/known").check()
+
+
+def test_a_model_without_images_is_noted() -> None:
+    assert ApiModel("openai/gpt-3.5-turbo", ModelSettings(api_key=KEY)).check() == [
+        "litellm's list says that openai/gpt-3.5-turbo takes no images."
+    ]
+    assert ApiModel("openai/gpt-4o", ModelSettings(api_key=KEY)).check() == []
+
+
+def test_the_identity_holds_what_changes_answers_and_no_secret() -> None:
+    base = vlm("http://user:password@host/v1?token=abc").identity
+    assert base["api_base"] == "http://host/v1"
+    assert not any(secret in str(base) for secret in (KEY, "password", "abc"))
+    assert base == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
+    for settings in (
+        {"max_tokens": 5},
+        {"temperature": 0.7},
+        {"system_prompt": "Be brief."},
+        {"max_image_side": 512},
+    ):
+        assert vlm("http://host/v1", **settings).identity != base
+
+
+def test_the_representation_holds_no_secret() -> None:
+    assert repr(vlm("http://user:password@host/v1")) == "ApiModel('openai/gpt-4o', api_base='http://host/v1')"
+    assert without_credentials(None) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"max_retries": -1}, "max_retries must be at least 0"),
+        ({"max_image_side": 4}, "max_image_side must be at least 8"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"temperature": -1}, "temperature must lie between"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        servers.model_settings("http://host/v1", **settings)
+
+
+# -- text alone --------------------------------------------------------------------------------------------------------
+
+
+def judge(server: OpenAIServer | str, **settings: Any) -> ApiModel:
+    given = {"task": "text-generation", "api_key": KEY, "longest_wait": 0.05, **settings}
+    return ApiModel("openai/gpt-4o-mini", servers.model_settings(server, **given))
+
+
+def test_a_prompt_alone_is_sent_as_text() -> None:
+    with OpenAIServer(servers.text(" Yes. ", prompt_tokens=30, completion_tokens=2, model="gpt-4o-mini")) as server:
+        (reply,) = judge(server, max_tokens=17).answer([Request("Is it \ud83d?")])
+        (sent,) = server.chats
+    assert isinstance(reply, Answer)
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("Yes.", 30, 2)
+    assert reply.cost_usd is not None
+    assert sent.messages == [{"role": "user", "content": "Is it ??"}]
+    assert sent.json["temperature"] == 0
+    assert 17 in (sent.json.get("max_tokens"), sent.json.get("max_completion_tokens"))
+
+
+def test_a_response_without_choices_may_be_asked_for_again() -> None:
+    assert judge("http://127.0.0.1:9/v1")._read(None, 0.0) == Failure(
+        "The model 'openai/gpt-4o-mini' at http://127.0.0.1:9/v1 gave a response without any answer.", retryable=True
+    )
+
+
+def test_a_model_for_text_is_known_by_what_changes_its_replies() -> None:
+    base = judge("http://me:secret@127.0.0.1:9/v1")
+    assert base.check() == []
+    assert base.identity == {
+        "kind": "api",
+        "model": "openai/gpt-4o-mini",
+        "api_base": "http://127.0.0.1:9/v1",
+        "max_tokens": 64,
+        "temperature": 0.0,
+    }
+    assert "secret" not in f"{base!r}"
+
+
+def test_replies_are_kept_and_failures_are_not(tmp_path: Path) -> None:
+    def kept(model: ApiModel, *prompts: str) -> list[Reply]:
+        with open_replies(tmp_path) as store:
+            return ask(model, [Request(prompt) for prompt in prompts], store)
+
+    with OpenAIServer(lambda body: body["messages"][-1]["content"].upper()) as server:
+        for _ in range(2):
+            assert [r.text for r in kept(judge(server), "a", "b", "a") if isinstance(r, Answer)] == ["A", "B", "A"]
+        assert sorted(server.prompts) == ["a", "b"]
+        for settings in ({"max_tokens": 9}, {"temperature": 0.5}):
+            kept(judge(server, **settings), "a")
+        assert len(server.chats) == 4, "another setting is another reply"
+    bad = [servers.empty_text(), servers.model_refusal(), servers.content_filter(), servers.status(400, "no")]
+    with OpenAIServer(*bad, "Yes.") as server:
+        said = [kept(judge(server, max_retries=0), "c")[0] for _ in range(6)]
+        assert [isinstance(reply, Answer) for reply in said] == [False] * 4 + [True] * 2
+        assert len(server.chats) == 5

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from taxtune.data import content_hash
+from taxtune.errors import ModelError
+from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask, check_model
+
+
+class Scripted:
+    """A model whose replies a function gives; it notes what it was asked."""
+
+    def __init__(self, reply: Callable[[Request], Reply], name: str = "scripted") -> None:
+        self.reply = reply
+        self.identity: Identity = {"kind": "scripted", "model": name}
+        self.batches: list[list[str]] = []
+
+    def answer(self, questions: Sequence[Request]) -> list[Reply]:
+        self.batches.append([q.prompt for q in questions])
+        return [self.reply(q) for q in questions]
+
+
+def echo(question: Request) -> Answer:
+    return Answer(f"said {question.prompt} {question.image_sha256}", prompt_tokens=2, completion_tokens=1)
+
+
+def q(prompt: str, image: str = "i") -> Request:
+    return Request(prompt, Path(f"{image}.png"), image)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> AnswerStore:
+    return AnswerStore(tmp_path / "answers.db")
+
+
+def test_the_scripted_model_is_a_vlm() -> None:
+    assert isinstance(Scripted(echo), Model)
+
+
+def test_answers_keep_order_and_number_over_batches() -> None:
+    vlm = Scripted(echo)
+    replies = ask(vlm, [q(str(i)) for i in range(7)], None, batch_size=3)
+    assert [r.text for r in replies if isinstance(r, Answer)] == [f"said {i} i" for i in range(7)]
+    assert [len(batch) for batch in vlm.batches] == [3, 3, 1]
+
+
+def test_no_questions() -> None:
+    assert ask(Scripted(echo), [], None) == []
+
+
+def test_a_second_run_asks_nothing(store: AnswerStore) -> None:
+    questions = [q("a", "1"), q("b", "1"), q("a", "2")]
+    first = ask(Scripted(echo), questions, store)
+    again = Scripted(echo)
+    second = ask(again, questions, store)
+    assert again.batches == []
+    assert [r.text for r in second if isinstance(r, Answer)] == [r.text for r in first if isinstance(r, Answer)]
+    assert [r.cached for r in first if isinstance(r, Answer)] == [False] * 3
+    assert [r.cached for r in second if isinstance(r, Answer)] == [True] * 3
+
+
+def test_another_model_is_asked_again(store: AnswerStore) -> None:
+    ask(Scripted(echo), [q("a")], store)
+    other = Scripted(echo, name="other")
+    ask(other, [q("a")], store)
+    assert other.batches == [["a"]]
+
+
+def test_the_same_question_is_asked_once_and_costs_once() -> None:
+    vlm = Scripted(echo)
+    replies = ask(vlm, [q("a"), q("b"), q("a"), Request("a", Path("copy.png"), "i")], None)
+    assert vlm.batches == [["a", "b"]]
+    assert [(r.text, r.cached) for r in replies if isinstance(r, Answer)] == [
+        ("said a i", False),
+        ("said b i", False),
+        ("said a i", True),
+        ("said a i", True),
+    ]
+
+
+def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(
+    store: AnswerStore, pictures: list[Path], tmp_path: Path
+) -> None:
+    copy, lost = tmp_path / "copy.png", tmp_path / "lost.png"
+    shutil.copy(pictures[0], copy)
+    requests = [
+        Request("a", pictures[0]),
+        Request("a", copy),
+        Request("a"),
+        Request("a", lost),
+        Request("a", pictures[1]),
+    ]
+    model = Scripted(echo)
+    replies = ask(model, requests, store)
+    assert [len(batch) for batch in model.batches] == [3]
+    assert [isinstance(reply, Answer) and reply.cached for reply in replies] == [False, True, False, False, False]
+    assert isinstance(replies[3], Failure)
+    assert "lost.png" in replies[3].reason
+    assert not replies[3].retryable
+    hashed = Request("a", copy, content_hash(copy))
+    assert ask(model, [hashed], store) == [replace(replies[0], cached=True)]  # type: ignore[type-var]
+
+
+def test_a_failure_is_never_stored(store: AnswerStore) -> None:
+    def flaky(question: Request) -> Reply:
+        return Failure("rate limit", retryable=True) if question.prompt == "b" else echo(question)
+
+    first = ask(Scripted(flaky), [q("a"), q("b"), q("c")], store)
+    assert isinstance(first[1], Failure)
+    assert len(store) == 2
+    healed = Scripted(echo)
+    assert all(isinstance(r, Answer) for r in ask(healed, [q("a"), q("b"), q("c")], store))
+    assert healed.batches == [["b"]]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ModelError])
+def test_what_ends_the_run_loses_only_the_batch_in_flight(store: AnswerStore, stop: type[BaseException]) -> None:
+    def until_five(question: Request) -> Reply:
+        if question.prompt == "5":
+            raise stop("stop")
+        return echo(question)
+
+    with pytest.raises(stop):
+        ask(Scripted(until_five), [q(str(i)) for i in range(9)], store, batch_size=2)
+    rest = Scripted(echo)
+    ask(rest, [q(str(i)) for i in range(9)], store, batch_size=9)
+    assert rest.batches == [["4", "5", "6", "7", "8"]]
+
+
+def test_progress_counts_what_is_done_and_what_came_from_the_store(store: AnswerStore) -> None:
+    ask(Scripted(echo), [q("a"), q("b")], store)
+    seen: list[tuple[int, int]] = []
+    questions = [q("a"), q("b"), q("c"), q("d"), q("e"), q("e")]
+    ask(Scripted(echo), questions, store, batch_size=2, on_progress=lambda done, stored: seen.append((done, stored)))
+    assert seen == [(2, 2), (4, 2), (6, 2)]
+
+
+def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
+    vlm = Scripted(lambda _: Failure("429", retryable=True))
+    replies = ask(vlm, [q(str(i)) for i in range(40)], store, batch_size=4)
+    assert len(vlm.batches) == 1
+    assert all(isinstance(r, Failure) and r.retryable for r in replies)
+    assert isinstance(replies[-1], Failure)
+    assert "not asked" in replies[-1].reason
+    assert "429" in replies[-1].reason
+
+
+def test_questions_that_fail_for_themselves_do_not_stop_the_others() -> None:
+    vlm = Scripted(lambda question: Failure("bad", retryable=False) if int(question.prompt) < 4 else echo(question))
+    replies = ask(vlm, [q(str(i)) for i in range(8)], None, batch_size=4)
+    assert [isinstance(r, Answer) for r in replies] == [False] * 4 + [True] * 4
+
+
+def test_a_model_that_loses_an_answer_is_found_out() -> None:
+    class Short(Scripted):
+        def answer(self, questions: Sequence[Request]) -> list[Reply]:
+            return super().answer(questions)[1:]
+
+    with pytest.raises(ModelError, match="1 answers to 2 requests"):
+        ask(Short(echo), [q("a"), q("b")], None)
+
+
+def test_a_model_may_have_a_check() -> None:
+    model = Scripted(echo)
+    assert check_model(model) == []
+    for said in (None, [], ["Slow."]):
+        model.check = lambda said=said: said  # type: ignore[attr-defined]
+        assert check_model(model) == (said or [])
+
+
+def test_a_batch_size_of_zero_is_refused() -> None:
+    with pytest.raises(ModelError, match="at least one request"):
+        ask(Scripted(echo), [q("a")], None, batch_size=0)
+
+
+def test_the_models_own_batch_size_is_the_default() -> None:
+    vlm = Scripted(echo)
+    vlm.batch_size = 5  # type: ignore[attr-defined]
+    ask(vlm, [q(str(i)) for i in range(6)], None)
+    assert [len(b) for b in vlm.batches] == [5, 1]

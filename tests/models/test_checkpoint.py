@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import ModelError
+from taxtune.models import Answer, ModelSettings, Request, check_model, make_model
+from taxtune.models.checkpoint import _cached_weights, find_checkpoint
+
+Checkpoints = Callable[[str], Path]
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_a_folder_is_known_by_its_content(checkpoints: Checkpoints) -> None:
+    folder = checkpoints("mllama")
+    found = find_checkpoint(str(folder))
+    assert found.name == folder.name
+    assert found.model_type == "mllama"
+    assert found.complete
+    assert found.load_revision is None
+    assert found.weight_bytes == (folder / "model.safetensors").stat().st_size
+    assert find_checkpoint(str(folder)).revision == found.revision
+
+
+def test_a_note_beside_the_weights_does_not_change_the_revision(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(checkpoints("llava"), folder)
+    before = find_checkpoint(str(folder)).revision
+    (folder / "README.md").write_text("notes")
+    assert find_checkpoint(str(folder)).revision == before
+    (folder / "generation_config.json").write_text('{"repetition_penalty": 1.3}')
+    assert find_checkpoint(str(folder)).revision != before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("builtin:nothing", "no such built-in model"),
+        ("/no/such/folder", "folder of the model does not exist"),
+        ("./nor/this", "folder of the model does not exist"),
+    ],
+)
+def test_names_of_nothing_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        find_checkpoint(name)
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        find_checkpoint(str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="configuration"):
+        find_checkpoint(str(tmp_path))
+
+
+def test_a_folder_without_weights_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    shutil.copy(checkpoints("llava") / "config.json", tmp_path)
+    with pytest.raises(ModelError, match="no weights"):
+        find_checkpoint(str(tmp_path))
+
+
+def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(ModelError, match="of the type 'bert'"):
+        find_checkpoint(str(tmp_path))
+
+
+def test_a_folder_takes_no_revision(checkpoints: Checkpoints) -> None:
+    with pytest.raises(ModelError, match="no revisions"):
+        find_checkpoint(str(checkpoints("llava")), "main")
+
+
+def _hub_cache(folder: Path, checkpoint: Path) -> None:
+    """Lays a checkpoint out as the cache of Hugging Face's client does."""
+    repo = folder / "hub" / "models--org--tiny"
+    (repo / "refs").mkdir(parents=True)
+    (repo / "refs" / "main").write_text(COMMIT)
+    shutil.copytree(checkpoint, repo / "snapshots" / COMMIT)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a cache of Hugging Face's client on a machine without a connection."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path
+
+
+def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list[Path], hub: Path) -> None:
+    _hub_cache(hub, checkpoints("mllama"))
+    model = make_model("local:org/tiny", ModelSettings(max_tokens=3))
+    assert (model.identity["model"], model.identity["revision"]) == ("org/tiny", COMMIT)
+    assert check_model(model) == []
+    (reply,) = model.answer([Request("Bird?", pictures[0])])
+    assert isinstance(reply, Answer)
+
+
+def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub: Path) -> None:
+    said = "'org/absent' is not all on this machine, and Hugging Face could not be reached.*hf download org/absent"
+    with pytest.raises(ModelError, match=said):
+        check_model(make_model("local:org/absent"))
+
+
+def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, hub: Path) -> None:
+    _hub_cache(hub, checkpoints("llava"))
+    (hub / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
+    said = "The weights of 'org/tiny' are not all on this machine.*hf download org/tiny"
+    with pytest.raises(ModelError, match=said):
+        check_model(make_model("local:org/tiny"))
+
+
+def test_weights_in_parts_are_complete_when_all_parts_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cached(repo: str, name: str, revision: str) -> str | None:
+        assert (repo, revision) == ("org/model", COMMIT)
+        return str(tmp_path / name) if (tmp_path / name).exists() else None
+
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", cached)
+    assert _cached_weights("org/model", COMMIT) is None
+    index = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "model-1-of-2.safetensors").write_bytes(b"12345")
+    assert _cached_weights("org/model", COMMIT) is None
+    (tmp_path / "model-2-of-2.safetensors").write_bytes(b"123")
+    assert _cached_weights("org/model", COMMIT) == 8

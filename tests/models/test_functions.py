@@ -1,0 +1,317 @@
+"""Plain functions as models."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.errors import ModelError
+from taxtune.models import Answer, AnswerStore, Failure, FunctionModel, Identity, Model, Reply, Request, ask, make_model
+
+PROMPTS = ["one", "two", "three"]
+
+
+@pytest.fixture
+def asked(pictures: list[Path]) -> list[Request]:
+    return [Request(prompt, image) for prompt, image in zip(PROMPTS, pictures, strict=False)]
+
+
+def texts(replies: Sequence[Reply]) -> list[str | None]:
+    return [reply.text if isinstance(reply, Answer) else None for reply in replies]
+
+
+def looked(image: Any, prompt: str) -> str:
+    assert isinstance(image, Image.Image)
+    return f"{prompt} {Path(image.filename).name} {image.mode}"  # type: ignore[attr-defined]
+
+
+async def async_looked(image: Any, prompt: str) -> str:
+    await asyncio.sleep(0.01 * (3 - PROMPTS.index(prompt)))
+    return looked(image, prompt)
+
+
+class Looker:
+    def __call__(self, image: Any, prompt: str) -> str:
+        return looked(image, prompt)
+
+    def method(self, image: Any, prompt: str) -> str:
+        return looked(image, prompt)
+
+
+class AsyncLooker:
+    async def __call__(self, image: Any, prompt: str) -> str:
+        return looked(image, prompt)
+
+
+def batch(images: list[Any], prompts: list[str]) -> list[str]:
+    return [looked(*pair) for pair in zip(images, prompts, strict=True)]
+
+
+async def async_batch(images: list[Any], prompts: list[str]) -> list[str]:
+    return batch(images, prompts)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        looked,
+        lambda image, prompt: f" {looked(image, prompt)}\n",
+        lambda prompt, image: looked(image, prompt),
+        lambda question, image: looked(image, question),
+        lambda photo, question, /, style="short": looked(photo, question),
+        lambda *both: looked(*both),
+        functools.partial(lambda style, image, prompt: looked(image, prompt), "short"),
+        Looker(),
+        Looker().method,
+        async_looked,
+        AsyncLooker(),
+        functools.partial(async_looked),
+        batch,
+        lambda prompts, images: batch(images, prompts),
+        async_batch,
+        lambda images, prompts: np.array(batch(images, prompts)),
+        FunctionModel(lambda pictures, questions: tuple(batch(pictures, questions)), batched=True),
+    ],
+)
+def test_every_form_of_a_function_answers_in_order(function: Callable[..., Any], asked: list[Request]) -> None:
+    model = make_model(function)
+    assert isinstance(model, Model)
+    assert texts(model.answer(asked)) == [f"{prompt} {i}.png RGB" for i, prompt in enumerate(PROMPTS)]
+    assert model.answer([]) == []
+
+
+def test_a_function_of_the_prompt_alone_needs_no_image() -> None:
+    for function in (lambda text: text.upper(), lambda prompts: [p.upper() for p in prompts]):
+        assert texts(make_model(function).answer([Request("a"), Request("b")])) == ["A", "B"]
+    assert texts(FunctionModel(lambda image, prompt: f"{image} {prompt}").answer([Request("a")])) == ["None a"]
+
+
+def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) -> None:
+    under_way: list[int] = []
+    now = 0
+
+    async def answer(image: Any, prompt: str) -> str:
+        nonlocal now
+        now += 1
+        under_way.append(now)
+        await asyncio.sleep(0.01)
+        now -= 1
+        return str(id(asyncio.get_running_loop()))
+
+    model = FunctionModel(answer, concurrency=2)
+
+    async def notebook() -> list[Reply]:
+        return model.answer(asked) + model.answer(asked)
+
+    replies = texts(asyncio.run(notebook()))
+    assert max(under_way) == 2
+    assert len(set(replies)) == 1, "a client that belongs to its event loop serves all batches"
+    assert [thread.name for thread in threading.enumerate()].count("taxtune-async") == 1
+
+
+def test_an_exception_is_a_failure_and_never_an_answer(asked: list[Request], tmp_path: Path) -> None:
+    def fails(image: Any, prompt: str) -> str:
+        if prompt == "two":
+            raise TimeoutError("no reply\nin time")
+        return prompt
+
+    async def async_fails(image: Any, prompt: str) -> str:
+        return fails(image, prompt)
+
+    def batch_fails(images: list[Any], prompts: list[str]) -> list[str]:
+        return [fails(*pair) for pair in zip(images, prompts, strict=True)]
+
+    for function in (fails, async_fails, batch_fails):
+        with AnswerStore(tmp_path / f"{function.__name__}.db") as store:
+            replies = ask(FunctionModel(function), asked, store)
+            assert texts(replies) == ["one", None, "three"]
+            assert isinstance(replies[1], Failure)
+            assert replies[1].reason.startswith(f"{asked[1].image}: the function {__name__}.")
+            assert replies[1].reason.endswith("raised TimeoutError: no reply in time")
+            assert len(store) == 2
+
+
+def test_a_function_that_always_fails_ends_the_work(asked: list[Request]) -> None:
+    def broken(image: Any, prompt: str) -> str:
+        raise NameError("name 'client' is not defined")
+
+    with pytest.raises(ModelError, match=r"broken failed for all of 3 requests; the first: .*0\.png.*'client'"):
+        FunctionModel(broken).answer(asked)
+    (reply,) = FunctionModel(broken).answer(asked[:1])
+    assert isinstance(reply, Failure), "one failure says nothing of the function"
+
+    def sometimes(image: Any, prompt: str) -> str:
+        return broken(image, prompt) if prompt != "one" else "x"
+
+    model = FunctionModel(sometimes)
+    assert texts([*model.answer(asked[:1]), *model.answer(asked[1:])]) == ["x", None, None]
+
+
+def test_a_model_error_ends_the_work_at_once(asked: list[Request]) -> None:
+    def no_key(image: Any, prompt: str) -> str:
+        raise ModelError("No key.", remedy="Set KEY.")
+
+    async def async_no_key(image: Any, prompt: str) -> str:
+        return no_key(image, prompt)
+
+    def batch_no_key(images: list[Any], prompts: list[str]) -> list[str]:
+        raise ModelError("No key.")
+
+    let_go: list[str] = []
+
+    async def one_no_key(image: Any, prompt: str) -> str:
+        if prompt == "one":
+            raise ModelError("No key.")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            let_go.append(prompt)
+        return prompt
+
+    for function in (no_key, async_no_key, batch_no_key, one_no_key):
+        with pytest.raises(ModelError, match=r"^No key"):
+            FunctionModel(function).answer(asked)
+    make_model(async_looked).answer(asked)  # what was let go has its turn to end
+    assert sorted(let_go) == ["three", "two"]
+
+
+@pytest.mark.parametrize("said", [None, 3, b"bytes", ["a"]])
+def test_what_is_no_text_names_the_image_and_the_value(said: object, asked: list[Request]) -> None:
+    for function in (
+        lambda image, prompt: said if prompt == "two" else "x",
+        lambda images, prompts: ["x", said, "x"],
+    ):
+        with pytest.raises(ModelError, match=r"1\.png: .*for the image, which is not text.*Return a str") as caught:
+            FunctionModel(function).answer(asked)
+        assert f"gave {said!r} for" in str(caught.value)
+    with pytest.raises(ModelError, match="for the prompt 'hm', which is not text"):
+        FunctionModel(lambda prompt: said).answer([Request("hm")])
+
+
+@pytest.mark.parametrize("said", ["x", ["x"], None, 3])
+def test_a_batch_has_as_many_answers_as_prompts(said: object, asked: list[Request]) -> None:
+    with pytest.raises(ModelError, match="a list of 3 answers to 3 prompts"):
+        FunctionModel(lambda images, prompts: said).answer(asked)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        Looker,
+        lambda: "x",
+        lambda image, prompt, key: "x",
+        lambda image, prompt, *, key: "x",
+        lambda image: "x",
+        3,
+        "x",
+        None,
+    ],
+)
+def test_what_cannot_be_called_with_image_and_prompt_is_refused(function: Any) -> None:
+    with pytest.raises(ModelError, match=r"answer\(image, prompt\) -> str"):
+        FunctionModel(function)
+
+
+def test_a_lost_image_fails_alone(asked: list[Request], tmp_path: Path) -> None:
+    for function in (looked, async_looked, batch):
+        replies = FunctionModel(function).answer([Request("one", tmp_path / "lost.png"), asked[1]])
+        assert isinstance(replies[0], Failure)
+        assert "lost.png" in replies[0].reason
+        assert not replies[0].retryable
+        assert texts(replies[1:]) == ["two 1.png RGB"]
+
+
+def test_half_a_surrogate_pair_can_be_stored(tmp_path: Path) -> None:
+    with AnswerStore(tmp_path / "answers.db") as store:
+        model = FunctionModel(lambda prompt: "a \ud83d bird")
+        assert texts(ask(model, [Request("x")], store)) == texts(ask(model, [Request("x")], store)) == ["a ? bird"]
+
+
+# -- identity ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_identity_is_the_name_and_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def imported(source: str) -> Identity:
+        (tmp_path / "mine.py").write_text(source)
+        importlib.invalidate_caches()
+        # Another size or time of the file makes the import system read it again.
+        module = importlib.reload(importlib.import_module("mine"))
+        return make_model(module.answer).identity
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    before = imported("def answer(image, prompt):\n    return 'a bird'\n")
+    assert before["model"] == "mine.answer"
+    assert imported("# A note.\ndef answer(image, prompt):\n    return 'a bird'\n") == before
+    assert imported("def answer(image, prompt):\n    return 'a robin, I think'\n") != before
+
+
+def made(said: object) -> Callable[..., str]:
+    def answer(image: Any, prompt: str) -> str:
+        return str(said)
+
+    return answer
+
+
+def test_functions_of_one_source_are_told_apart_by_what_they_were_made_with() -> None:
+    one, two = (lambda image, prompt: "one"), (lambda image, prompt: "two")
+    styled = lambda style, image, prompt: style  # noqa: E731
+    models = [
+        *(one, two, made("one"), made("two"), made(["one"]), made({"say": 1})),
+        *(functools.partial(styled, "one"), functools.partial(styled, "two")),
+        *(Looker(), Looker().method, looked),
+    ]
+    identities = [str(make_model(model).identity) for model in models]
+    assert len(set(identities)) == len(models)
+    assert identities == [str(make_model(model).identity) for model in models]
+    assert make_model(made(Looker())).identity == make_model(made(Looker())).identity, "no address of an object"
+
+
+def test_a_wrapped_function_is_known_by_wrapper_and_wrapped() -> None:
+    def shout(function: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(function)
+        def loud(image: Any, prompt: str) -> str:
+            return function(image, prompt).upper()
+
+        return loud
+
+    identities = [make_model(f).identity["source"] for f in (shout(looked), looked, shout(Looker().method))]
+    assert len(set(identities)) == 3
+
+
+def test_a_function_without_a_source_is_known_by_its_code() -> None:
+    scope: dict[str, Any] = {"__name__": "typed"}
+    identities = []
+    for code in ("[x for x in ['one']][0]", "[x for x in ['two']][0]", "str(prompt in {'a'})", "str(prompt in {'b'})"):
+        exec(f"def answer(image, prompt):\n    return {code}", scope)  # as an interpreter does
+        identities.append(make_model(scope["answer"]).identity)
+    assert {identity["model"] for identity in identities} == {"typed.answer"}
+    assert len({identity["source"] for identity in identities}) == 4
+
+
+def test_the_identity_can_be_given(tmp_path: Path) -> None:
+    def answer(prompt: str) -> str:
+        return prompt
+
+    assert FunctionModel(answer, identity="v1").identity["identity"] == "v1"
+    answer.identity = {"checkpoint": "abc", "temperature": 0.5}  # type: ignore[attr-defined]
+    identity = make_model(answer).identity
+    assert (identity["kind"], identity["checkpoint"], identity["temperature"]) == ("function", "abc", 0.5)
+    assert "source" not in identity
+
+
+def test_a_changed_function_is_asked_anew_and_the_same_is_not(tmp_path: Path, asked: list[Request]) -> None:
+    with AnswerStore(tmp_path / "answers.db") as store:
+        assert texts(ask(make_model(made("one")), asked, store)) == ["one"] * 3
+        again = ask(make_model(made("one")), asked, store)
+        assert all(isinstance(reply, Answer) and reply.cached for reply in again)
+        assert texts(ask(make_model(made("two")), asked, store)) == ["two"] * 3

@@ -1,0 +1,183 @@
+"""What models that run here have in common, be they asked about images or not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taxtune.data import content_hash
+from taxtune.errors import ModelError
+from taxtune.models import Answer, Model, ModelSettings, Reply, Request, make_model
+from taxtune.models.local import LocalModel
+from tests.tiny_models import TEXT_FAMILIES, make_checkpoint
+
+Make = Callable[..., LocalModel]
+
+
+@pytest.fixture(params=["llava", "llama"])
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def requests(family: str, pictures: list[Path]) -> list[Request]:
+    return [Request(f"Bird {i}?", None if family in TEXT_FAMILIES else pictures[i % 4]) for i in range(7)]
+
+
+@pytest.fixture
+def make(family: str, checkpoints: Callable[[str], Path]) -> Make:
+    """Makes a model of the family, or of a folder, with settings."""
+
+    def made(folder: Path | None = None, **settings: Any) -> LocalModel:
+        task = "text-generation" if family in TEXT_FAMILIES else "image-text-to-text"
+        model = make_model(
+            f"local:{folder or checkpoints(family)}",
+            ModelSettings(**{"task": task, "max_tokens": 6, "device": "cpu", **settings}),
+        )
+        assert isinstance(model, LocalModel)
+        return model
+
+    return made
+
+
+def texts(replies: list[Reply]) -> list[str]:
+    assert all(isinstance(reply, Answer) for reply in replies), replies
+    return [reply.text for reply in replies if isinstance(reply, Answer)]
+
+
+def test_the_identity_does_not_load_the_weights(make: Make, family: str) -> None:
+    model = make()
+    assert isinstance(model, Model)
+    assert model.identity["model"] == f"tiny-{family}-0"
+    assert model.check() == []
+    assert not {"_network", "_processor"} & set(vars(model))
+
+
+def test_the_identity_pins_weights_and_decoding(
+    make: Make, family: str, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / checkpoints(family).name
+    shutil.copytree(checkpoints(family), folder)
+    base = make(folder).identity
+    assert base == make().identity, "the place of a folder is no part of the model"
+    assert str(base["revision"]).startswith("sha256:")
+    assert (base["dtype"], base["device"]) == ("float32", "cpu")
+    for settings in ({"max_tokens": 5}, {"temperature": 0.7}, {"system_prompt": "Be brief."}, {"dtype": "bfloat16"}):
+        assert make(folder, **settings).identity != base
+    assert make(folder, temperature=0.7, seed=1).identity != make(folder, temperature=0.7).identity
+    assert make(folder, seed=1, batch_size=2).identity == base
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert make(folder).identity["revision"] != base["revision"]
+
+
+def test_what_to_know_before_it_is_loaded(make: Make) -> None:
+    model = make()
+    found = model.checkpoint
+    for complete, weight_bytes, said in (
+        (True, 1, []),
+        (False, 0, [f"The weights of {found.name} will be downloaded first."]),
+        (True, 9 * 1024**3, [f"{found.name} has 9 GiB of weights and will run on the CPU, very slowly."]),
+    ):
+        vars(model)["checkpoint"] = replace(found, complete=complete, weight_bytes=weight_bytes)
+        assert model.check() == said
+
+
+def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    model = make(batch_size=8)
+    expected = texts(model.answer(requests))
+    real, sizes = model._network.generate, []
+
+    def tight(**inputs: Any) -> Any:
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return real(**inputs)
+
+    monkeypatch.setattr(model._network, "generate", tight)
+    assert texts(model.answer(requests)) == expected
+    assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
+    assert model.batch_size == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("MPS backend out of memory", "does not fit into the memory of the device 'cpu' with a single prompt"),
+        ("device-side assert triggered", "failed while it generated: device-side assert"),
+    ],
+)
+def test_what_the_network_cannot_do_ends_the_work(
+    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch, fault: str, message: str
+) -> None:
+    model = make()
+
+    def fail(**_: Any) -> Any:
+        raise RuntimeError(fault)
+
+    monkeypatch.setattr(model._network, "generate", fail)
+    with pytest.raises(ModelError, match=message):
+        model.answer(requests[:1])
+
+
+def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make()
+
+    def full() -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(model, "_family", full)
+    with pytest.raises(ModelError, match=r"does not fit into the memory of the device 'cpu'\."):
+        model.answer(requests[:1])
+
+
+def test_damaged_weights_are_named(
+    make: Make, family: str, checkpoints: Callable[[str], Path], requests: list[Request], tmp_path: Path
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(checkpoints(family), folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelError, match="The weights of 'damaged' cannot be loaded"):
+        make(folder).answer(requests[:1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dtype": "int8"}, "no such dtype"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"temperature": -1.0}, "temperature must lie between"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        ModelSettings(**settings)
+
+
+@pytest.mark.parametrize(("device", "message"), [("abacus", "no such device"), ("cuda:99", "not available here")])
+def test_a_device_that_is_not_there_is_refused(make: Make, device: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        make(device=device).check()
+
+
+def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictures: list[Path]) -> None:
+    wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
+    (reply,) = make().answer([wrong])
+    assert not isinstance(reply, Answer)
+    assert "takes no images" in reply.reason if family in TEXT_FAMILIES else "the request has none" in reply.reason
+
+
+def test_seeds_of_the_maker_differ(family: str, tmp_path: Path) -> None:
+    one, two = (make_checkpoint(family, tmp_path, seed=seed) for seed in (1, 2))
+    assert content_hash(one / "model.safetensors") != content_hash(two / "model.safetensors")

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.errors import ModelError
+from taxtune.models import Answer, Failure, ModelSettings, Request
+from taxtune.models.vision import LocalVLM
+from tests.tiny_models import FAMILIES
+
+Checkpoints = Callable[[str], Path]
+Ask = Callable[[str, Path], Request]
+
+PROMPTS = ["What is this?", "Name the bird in the picture, or only its family where you are unsure.", "Bird?"]
+
+
+def local(folder: Path, **settings: Any) -> LocalVLM:
+    return LocalVLM(str(folder), ModelSettings(**settings))
+
+
+def text(reply: object) -> str:
+    assert isinstance(reply, Answer), reply
+    return reply.text
+
+
+@pytest.fixture(scope="module")
+def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
+    made: dict[str, LocalVLM] = {}
+
+    def get(family: str) -> LocalVLM:
+        if family not in made:
+            made[family] = local(checkpoints(family), batch_size=8, max_tokens=10, device="cpu")
+        return made[family]
+
+    return get
+
+
+def next_logits(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> np.ndarray[Any, Any]:
+    import torch
+
+    inputs = vlm._collate([vlm._prepare(Request(prompt, image)) for prompt, image in pairs])
+    with torch.inference_mode():
+        return vlm._network(**inputs).logits[:, -1].float().numpy()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_gives_what_each_question_gives_alone(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
+) -> None:
+    vlm = models(family)
+    pairs = [(prompt, image) for image in pictures for prompt in PROMPTS[:2]]
+    together = next_logits(vlm, pairs)
+    alone = np.concatenate([next_logits(vlm, [pair]) for pair in pairs])
+    np.testing.assert_allclose(together, alone, atol=2e-4, rtol=1e-3)
+    questions = [request_for(*pair) for pair in pairs]
+    assert [text(r) for r in vlm.answer(questions)] == [text(vlm.answer([q])[0]) for q in questions]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_image_and_prompt_both_matter(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
+) -> None:
+    vlm = models(family)
+    grid = next_logits(vlm, [(p, i) for p in PROMPTS for i in pictures]).reshape(len(PROMPTS), len(pictures), -1)
+    spread = float(grid.std())
+    assert spread > 0
+    for one in range(len(pictures) - 1):
+        assert np.abs(grid[:, one] - grid[:, one + 1]).max() > 0.05 * spread, "the image makes no difference"
+    for one in range(len(PROMPTS) - 1):
+        assert np.abs(grid[one] - grid[one + 1]).max() > 0.05 * spread, "the prompt makes no difference"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tokens_are_counted_and_only_the_answer_is_decoded(
+    family: str, models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
+) -> None:
+    vlm = models(family)
+    short, long = vlm.answer([request_for("Bird?", pictures[0]), request_for("Bird? " * 20, pictures[0])])
+    assert isinstance(short, Answer)
+    assert isinstance(long, Answer)
+    # One token a byte: 5 bytes against 120, whatever the padding.
+    assert long.prompt_tokens - short.prompt_tokens == 115
+    assert 1 <= short.completion_tokens <= 10
+    assert len(short.text.encode()) <= 10 * 3
+    assert "Bird?" not in short.text
+    assert short.cost_usd == 0
+    assert short.seconds > 0
+    assert not short.cached
+
+
+def test_what_follows_the_end_is_not_counted(checkpoints: Checkpoints, pictures: list[Path], request_for: Ask) -> None:
+    vlm = local(checkpoints("llava"), max_tokens=10)
+    questions = [request_for("Bird?", image) for image in pictures]
+    free = [text(r) for r in vlm.answer(questions)]
+    # Make a token that occurs early in one answer the end, and every answer must stop there.
+    inputs = vlm._collate([vlm._prepare(Request("Bird?", pictures[0]))])
+    third = int(vlm._network.generate(**inputs, generation_config=vlm._generation)[0, inputs["input_ids"].shape[1] + 2])
+    vlm._generation.eos_token_id = [third]
+    cut = vlm.answer(questions)
+    assert isinstance(cut[0], Answer)
+    assert cut[0].completion_tokens <= 3
+    assert free[0].startswith(cut[0].text.rstrip("�"))
+    assert max(r.completion_tokens for r in cut if isinstance(r, Answer)) == 10
+
+
+def test_greedy_answers_repeat_and_sampling_follows_its_seed(
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask
+) -> None:
+    import torch
+
+    questions = [request_for("Bird?", image) for image in pictures]
+
+    def made(**settings: Any) -> LocalVLM:
+        return local(checkpoints("llava"), max_tokens=10, **settings)
+
+    def answers(vlm: LocalVLM) -> list[str]:
+        return [text(r) for r in vlm.answer(questions)]
+
+    assert answers(made()) == answers(made())
+    one = made(temperature=1.0, seed=1)
+    first = answers(one)
+    state = torch.random.get_rng_state()
+    assert answers(one) == first
+    assert torch.equal(torch.random.get_rng_state(), state), "sampling must not touch the caller's random numbers"
+    assert answers(made(temperature=1.0, seed=1)) == first
+    assert answers(made(temperature=1.0, seed=2)) != first
+
+
+def test_bfloat16_is_what_the_model_computes_in(
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask
+) -> None:
+    import torch
+
+    vlm = local(checkpoints("mllama"), dtype="bfloat16", max_tokens=4)
+    assert isinstance(vlm.answer([request_for("Bird?", pictures[0])])[0], Answer)
+    assert {p.dtype for p in vlm._network.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("family", ["mllama", "llava", "smolvlm"])
+def test_a_system_prompt_reaches_the_model_whatever_the_template(
+    family: str, checkpoints: Checkpoints, pictures: list[Path]
+) -> None:
+    plain = local(checkpoints(family))
+    briefed = local(checkpoints(family), system_prompt="You know every bird.")
+    assert "You know every bird." in briefed._chat("Bird?")
+    assert briefed._chat("Bird?").count("<|image|>" if family == "mllama" else "<image>") == 1
+    assert "You know every bird." not in plain._chat("Bird?")
+
+
+def test_the_start_token_is_there_once(models: Callable[[str], LocalVLM], pictures: list[Path]) -> None:
+    for family in ("mllama", "llava", "smolvlm"):
+        vlm = models(family)
+        (ids,) = vlm._collate([vlm._prepare(Request("Bird?", pictures[0]))])["input_ids"].tolist()
+        assert ids.count(vlm._processor.tokenizer.bos_token_id) == 1, family
+        assert ids[0] == vlm._processor.tokenizer.bos_token_id, family
+
+
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    folder = tmp_path / "dated"
+    shutil.copytree(checkpoints("mllama"), folder)
+    template = folder / "chat_template.jinja"
+    body = template.read_text()
+    template.write_text(
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+        "Today: {{ date_string }}\n" + body
+    )
+    assert local(folder)._chat("Bird?").startswith("Today: 26 Jul 2024\n")
+
+
+# -- what can go wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_or_lost_image_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.png"
+    shutil.copy(pictures[0], changed)
+    stale = request_for("Bird?", changed)
+    shutil.copy(pictures[1], changed)
+    lost = Request("Bird?", tmp_path / "lost.png", "0" * 64)
+    first, second, third, fourth = models("llava").answer(
+        [stale, request_for("Bird?", pictures[0]), lost, request_for("Bird?", pictures[2])]
+    )
+    assert isinstance(first, Failure)
+    assert "changed.png: The image was changed" in first.reason
+    assert isinstance(third, Failure)
+    assert "lost.png: The image file does not exist" in third.reason
+    assert text(second) == text(models("llava").answer([request_for("Bird?", pictures[0])])[0])
+    assert isinstance(fourth, Answer)
+
+
+def test_a_control_token_in_the_prompt_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
+) -> None:
+    prompts = ["Bird?", "Bird? <image>", "Bird?</s>", "What?"]
+    replies = models("llava").answer([request_for(p, pictures[0]) for p in prompts])
+    assert [isinstance(r, Answer) for r in replies] == [True, False, False, True]
+    assert isinstance(replies[1], Failure)
+    assert "control token '<image>'" in replies[1].reason
+    assert not replies[1].retryable
+
+
+def test_control_tokens_beyond_the_named_ones_are_known(
+    models: Callable[[str], LocalVLM], pictures: list[Path]
+) -> None:
+    for family, token in (
+        ("mllama", "<|start_header_id|>"),
+        ("smolvlm", "<row_1_col_2>"),
+        ("qwen2_5_vl", "<|im_start|>"),
+    ):
+        (reply,) = models(family).answer([Request(f"Bird? {token} yes", pictures[0])])
+        assert isinstance(reply, Failure)
+        assert f"control token {token!r}" in reply.reason
+    assert "a < b > c" in models("mllama")._chat("a < b > c")
+
+
+def test_an_image_that_the_processor_refuses_fails_alone(
+    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
+) -> None:
+    strip = tmp_path / "strip.png"
+    Image.new("RGB", (8 * 250, 8)).save(strip)  # Qwen's processor takes no sides of more than 200 to 1
+    replies = models("qwen2_5_vl").answer([request_for("Bird?", p) for p in (pictures[0], strip, pictures[1])])
+    assert [isinstance(r, Answer) for r in replies] == [True, False, True]
+    assert isinstance(replies[1], Failure)
+    assert "strip.png" in replies[1].reason
+
+
+def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = local(checkpoints("llava"), batch_size=4, max_tokens=6)
+    questions = [request_for(f"Bird {i}?", pictures[i]) for i in range(3)]
+    expected = [text(r) for r in vlm.answer(questions)]
+    real = vlm._collate
+
+    def tight(pairs: Any) -> Any:
+        if len(pairs) > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return real(pairs)
+
+    monkeypatch.setattr(vlm, "_collate", tight)
+    assert [text(r) for r in vlm.answer(questions)] == expected
+    assert vlm.batch_size == 1
+
+
+def test_a_checkpoint_without_a_chat_template_is_refused(
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
+) -> None:
+    folder = tmp_path / "base"
+    shutil.copytree(checkpoints("mllama"), folder)
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ModelError, match="has no chat template"):
+        local(folder).answer([request_for("Bird?", pictures[0])])
+
+
+def test_loading_draws_no_bars_and_says_nothing(checkpoints: Checkpoints, pictures: list[Path]) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from taxtune.models import ModelSettings, Request, make_model\n"
+        "image = Path(sys.argv[2])\n"
+        "vlm = make_model('local:' + sys.argv[1], ModelSettings(max_tokens=3))\n"
+        "vlm.answer([Request('Bird?', image)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(checkpoints("mllama")), str(pictures[0])], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "Loading" not in done.stderr
+    assert "generation flags" not in done.stderr

@@ -1,0 +1,317 @@
+"""The store of every kind of value: answers, scores, embeddings."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taxtune.encoders.vectors import VectorStore
+from taxtune.errors import DataError
+from taxtune.metrics.score_store import ScoreStore
+from taxtune.models import Answer, AnswerStore, Request
+from taxtune.store import Store
+
+IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of store: how it is opened in a folder, and its items and values by number."""
+
+    open: Callable[[Path], Store[Any, Any]]
+    item: Callable[[int], Any]
+    value: Callable[[int], Any]
+    plain: Callable[[Any], Any] = lambda value: value
+
+
+KINDS = {
+    "answers": Kind(
+        lambda folder: AnswerStore(folder / "answers.db"),
+        lambda i: Request(f"What bird? {i}", Path("a.jpg"), "f" * 64),
+        lambda i: Answer(f"{i}", True, 3, 5, 0.002, 1.5),
+    ),
+    "scores": Kind(ScoreStore, lambda i: ("bird", str(i)), lambda i: i / 3),
+    "images": Kind(
+        VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
+    ),
+}
+precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
+caches = pytest.mark.parametrize("kind", ["scores", "images"], indirect=True)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+def get(kind: Kind, store: Store[Any, Any], *numbers: int, **identity: Any) -> list[Any]:
+    found = store.get(IDENTITY | identity, [kind.item(i) for i in numbers])
+    return [value if value is None else kind.plain(value) for value in found]
+
+
+def put(kind: Kind, store: Store[Any, Any], *numbers: int) -> None:
+    store.put(IDENTITY, [(kind.item(i), kind.value(i)) for i in numbers])
+
+
+def values(kind: Kind, *numbers: int) -> list[Any]:
+    return [kind.plain(kind.value(i)) for i in numbers]
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    with kind.open(folder) as store:
+        assert get(kind, store, 1, 2) == [None, None]
+        assert len(store) == 0
+        put(kind, store, 1, 2)
+        put(kind, store)
+        assert len(store) == 2
+    with kind.open(folder) as again:
+        assert get(kind, again, 2, 3, 1, 2) == [*values(kind, 2), None, *values(kind, 1, 2)]
+        assert get(kind, again) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", "n"), ("revision", "abd"), ("dtype", "bfloat16"), ("temperature", 0.5), ("system_prompt", "Be brief.")],
+)
+def test_anything_in_the_identity_changes_the_key(kind: Kind, tmp_path: Path, name: str, value: str | float) -> None:
+    with kind.open(tmp_path) as store:
+        put(kind, store, 1)
+        assert get(kind, store, 1, **{name: value}) == [None]
+        reordered = store.get(dict(reversed(IDENTITY.items())), [kind.item(1)])
+        assert [kind.plain(one) for one in reordered] == values(kind, 1)
+
+
+def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        put(kind, store, *range(0, 1203, 2))
+        store.put(IDENTITY, [(kind.item(0), kind.value(5))])
+        assert get(kind, store, *range(1203)) == [
+            value if i % 2 == 0 else None for i, value in enumerate(values(kind, *range(1203)))
+        ]
+
+
+def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
+    scores = ScoreStore(tmp_path)
+    scores.put({}, [(("a",), math.nan), (("b",), math.inf), (("c",), 0.25)])
+    assert scores.get({}, [("a",), ("b",), ("c",)]) == [None, None, 0.25]
+    vectors = VectorStore(tmp_path)
+    vectors.put({}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True))
+    assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
+
+
+def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(tmp_path: Path) -> None:
+    pairs = [("bird", "robin"), ("birdr", "obin"), ("🐦", "طائر"), ("half \ud83d", "x"), ("", "")]
+    scores = [0.5, -1.0, 0.0, 1e-300, 1 / 3]
+    store = ScoreStore(tmp_path)
+    store.put({}, zip(pairs, scores, strict=True))
+    assert store.get({}, [*pairs, ("robin", "bird")]) == [*scores, None]
+
+
+def test_what_earlier_versions_kept_is_found(tmp_path: Path) -> None:
+    """Keys as the stores of version 0.1 hold them."""
+    assert [key.hex() for key in ScoreStore(tmp_path).keys({"m": 1}, [("bird", "robin"), ("half \ud83d", "x")])] == [
+        "d9a248bf185fb95a4cd516d2606279bf",
+        "920aa2b28c80e372c189a037cde5210b",
+    ]
+    (key,) = VectorStore(tmp_path).keys({"kind": "clip", "model": "m"}, ["f" * 64])
+    assert key.hex() == "593412b0f75270be4e422041b65b7eec1463b6bf718047a093d3d5e22f40269a"
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+@caches
+def test_looking_makes_no_file(kind: Kind, tmp_path: Path) -> None:
+    store = kind.open(tmp_path / "new")
+    assert get(kind, store, 1) == [None]
+    assert len(store) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@precious
+def test_a_store_that_never_got_a_value_leaves_no_file(kind: Kind, tmp_path: Path) -> None:
+    kind.open(tmp_path).close()
+    assert list(tmp_path.iterdir()) == []
+    with kind.open(tmp_path) as first:
+        kind.open(tmp_path).close()
+        put(kind, first, 1)
+    kind.open(tmp_path).close()
+    with kind.open(tmp_path) as again:
+        assert len(again) == 1, "neither a second store nor a later one removes what is in use or has values"
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    kind = KINDS["answers"]
+    with kind.open(tmp_path) as store:
+        bad = Answer("y", prompt_tokens=2**70)  # more than SQLite's integers hold
+        with pytest.raises(OverflowError):
+            store.put(IDENTITY, [(kind.item(1), kind.value(1)), (kind.item(2), bad)])
+        assert len(store) == 0
+        put(kind, store, 1)
+        assert len(store) == 1
+
+
+def test_a_precious_store_is_synced_with_every_batch(tmp_path: Path) -> None:
+    with AnswerStore(tmp_path / "answers.db") as store, store._connected() as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+NO_DATABASE = [b"no database at all, but longer than a header" * 40, b"SQLite format 3\0" + b"\xff" * 5000]
+
+
+@precious
+@pytest.mark.parametrize("damage", NO_DATABASE)
+def test_a_damaged_file_of_a_precious_store_is_named_and_left(kind: Kind, tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "answers.db"
+    file.write_bytes(damage)
+    with pytest.raises(DataError, match=r"answers\.db: The store of answers is damaged.*Move the file away"):
+        kind.open(tmp_path)
+    assert file.read_bytes() == damage
+
+
+@precious
+def test_a_damaged_page_is_named(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        store.put(IDENTITY, [(kind.item(i), Answer("x" * 200)) for i in range(100)])
+    file = tmp_path / "answers.db"
+    data = bytearray(file.read_bytes())
+    data[4096 : 4096 * 6] = os.urandom(4096 * 5)
+    file.write_bytes(data)
+    with kind.open(tmp_path) as store, pytest.raises(DataError, match="damaged"):
+        get(kind, store, *range(100))
+
+
+@caches
+@pytest.mark.parametrize("damage", NO_DATABASE)
+def test_a_damaged_file_of_a_cache_is_moved_aside(kind: Kind, tmp_path: Path, damage: bytes) -> None:
+    store = kind.open(tmp_path)
+    store.path.write_bytes(damage)
+    assert get(kind, store, 1) == [None]
+    put(kind, store, 1)
+    assert get(kind, store, 1) == values(kind, 1)
+    assert store.path.with_name(f"{store.path.name}.damaged").read_bytes() == damage
+
+
+@caches
+def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
+    store = kind.open(tmp_path)
+    put(kind, store, 1)
+    column = list(store.columns)[1]
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"UPDATE {store.table} SET {column} = X'010203'")
+    db.close()
+    assert get(kind, store, 1) == [None]
+    put(kind, store, 1)
+    assert get(kind, store, 1) == values(kind, 1)
+
+
+def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        pass
+    with sqlite3.connect(store.path) as db:
+        db.execute(f"CREATE TABLE {store.table} (id INTEGER, text TEXT)")
+    db.close()
+    if store.precious:
+        with pytest.raises(DataError, match="another version of taxtune, or another program's"):
+            kind.open(tmp_path)
+    else:
+        assert get(kind, store, 1) == [None]
+        put(kind, store, 1)
+        assert get(kind, store, 1) == values(kind, 1)
+
+
+@precious
+def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        put(kind, store, 1)
+    with sqlite3.connect(store.path) as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+    with pytest.raises(DataError, match="another version"):
+        kind.open(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    if kind is KINDS["answers"]:
+        with pytest.raises(DataError, match="cannot be opened for writing"):
+            kind.open(tmp_path / "file")
+        return
+    store = kind.open(tmp_path / "file")
+    put(kind, store, 1)
+    assert get(kind, store, 1) == [None]
+
+
+@precious
+def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        with store._connected() as db:
+            db.execute("PRAGMA max_page_count = 4")
+        with pytest.raises(DataError, match=r"The disk is full; no answers can be kept"):
+            store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
+
+
+# -- several processes -------------------------------------------------------------------------------------------------
+
+_WRITER = """
+import sys
+from pathlib import Path
+from tests.test_store import IDENTITY, KINDS
+kind, folder, first, batches = KINDS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+with kind.open(folder) as store:
+    for batch in range(first, first + batches):
+        store.put(IDENTITY, [(kind.item(i), kind.value(i)) for i in range(5 * batch, 5 * batch + 5)])
+        print(batch, flush=True)
+"""
+
+
+def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _WRITER, kind, str(folder), str(first), str(batches)]
+    root = Path(__file__).parents[1]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+
+
+@pytest.mark.parametrize("name", ["answers", "scores"])
+def test_several_processes_share_a_file(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    writers = [_writer(name, tmp_path, 40 * i, 40) for i in range(3)]
+    assert [writer.communicate()[0].count("\n") for writer in writers] == [40, 40, 40]
+    with kind.open(tmp_path) as store:
+        assert get(kind, store, *range(600)) == values(kind, *range(600))
+
+
+def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
+    writer = _writer("answers", tmp_path, 0, 100_000)
+    assert writer.stdout is not None
+    for line in writer.stdout:
+        if int(line) >= 30:
+            break
+    time.sleep(0.01)
+    writer.send_signal(signal.SIGKILL)
+    last = max([30, *(int(line) for line in writer.stdout if line.endswith("\n"))])
+    writer.wait(60)
+    with KINDS["answers"].open(tmp_path) as store:
+        assert len(store) % 5 == 0  # no half batch
+        assert len(store) >= (last + 1) * 5
+    with sqlite3.connect(tmp_path / "answers.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()

@@ -1,0 +1,27 @@
+"""Past iterations as proposers see them, for their tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taxtune.tuning.objective import make_objective
+from taxtune.tuning.proposers import Goal
+from taxtune.tuning.records import IterationRecord, TemplateScores
+
+__all__ = ["goal", "record"]
+
+
+def record(iteration: int, template: str | None, *, state: str = "complete", **known: Any) -> IterationRecord:
+    """An iteration with the scores that are named and any others."""
+    own = {key: known.pop(key) for key in ("value", "feasible", "reason", "parameters", "rejected") if key in known}
+    measures = {key: known.pop(key) for key in ("lave",) if key in known}
+    scores = None
+    if state == "complete":
+        plain = {"hp": 0.5, "hr": 0.5, "hf": 0.5, "accuracy": 0.5, "depth": 2.0, "n": 20, **known}
+        scores = TemplateScores(**plain, measures=measures)
+    return IterationRecord(iteration, state, template, scores=scores, **own)  # type: ignore[arg-type]
+
+
+def goal(objective: str = "hp", hr_floor: float | None = None, *rest: Any, **more: Any) -> Goal:
+    """A goal; the arguments after the floor are those of `Goal` after its objective."""
+    return Goal(make_objective(objective, hr_floor=hr_floor), *rest, **more)
