@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -201,13 +202,11 @@ class WordNet:
 
     def related(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
-        found = [form.synset() for lemma in self._lemmas_of(synset) for form in lemma.derivationally_related_forms()]
+        lemmas = self.reader.synset(synset.name).lemmas()
+        found = [form.synset() for lemma in lemmas for form in lemma.derivationally_related_forms()]
         verbs = [lemma for other in found if other.pos() == "v" for lemma in other.lemmas()]
         found += [form.synset() for lemma in verbs for form in lemma.derivationally_related_forms()]
         return tuple(dict.fromkeys(self._wrapped(other) for other in found if other.pos() == "n"))
-
-    def _lemmas_of(self, synset: Synset) -> Any:
-        return self.reader.synset(synset.name).lemmas()
 
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the groups that a sense is a member of, as a genus is of its family."""
@@ -259,15 +258,8 @@ class WordNet:
             lines = [line for line in file if not line.startswith(" ")]
         above = {int(line[:8]): [int(offset) for offset in _UPWARD.findall(line.split("|")[0])] for line in lines}
         ancestors: dict[int, frozenset[int]] = {}
-        for offset in above:
-            stack = [offset]
-            while stack:
-                waiting = [other for other in above[stack[-1]] if other not in ancestors]
-                if waiting:
-                    stack.extend(waiting)
-                else:
-                    one = stack.pop()
-                    ancestors[one] = frozenset({one}.union(*(ancestors[other] for other in above[one])))
+        for offset in TopologicalSorter(above).static_order():
+            ancestors[offset] = frozenset({offset}).union(*(ancestors[other] for other in above[offset]))
         return Counter(other for some in ancestors.values() for other in some)
 
     def _wrapped(self, synset: Any) -> Synset:

@@ -23,6 +23,7 @@ from taxtune.atomic import write_bytes
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_words
+from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
@@ -101,10 +102,7 @@ def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], 
     """
     if len(taxonomy) < _MIN_STORED:
         return make()
-    if folder is None:
-        from platformdirs import user_cache_path
-
-        folder = user_cache_path("taxtune") / "names"
+    folder = cache_folder(folder, "names")
     names = [taxonomy.names(node) for node in range(len(taxonomy))]
     key = json.dumps([_VERSION, what, names, taxonomy.parents.tolist(), taxonomy.ranks])
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"

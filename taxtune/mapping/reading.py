@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import groupby
 from typing import Protocol
 
 from taxtune.mapping import english
@@ -174,14 +175,11 @@ class _Reader:
         """Returns the positions of words that stand inside names of several words."""
         locked: set[int] = set()
         start = 0
-        while start < len(self.tokens):
-            stop = start
-            while stop < len(self.tokens) and isinstance(self.tokens[stop], Word):
-                stop += 1
-            run = [token.key for token in self.tokens[start:stop] if isinstance(token, Word)]
-            for a, b in self.names.locate(run):
+        for _, group in groupby(self.tokens, type):
+            run = list(group)
+            for a, b in self.names.locate([token.key for token in run if isinstance(token, Word)]):
                 locked.update(range(start + a, start + b))
-            start = stop + 1
+            start += len(run)
         return locked
 
     def read(self) -> Reading:
@@ -317,7 +315,7 @@ class _Reader:
 
     def _doubts(self, position: int) -> bool:
         following = [token.lower for token in self.tokens[position + 1 : position + 4] if isinstance(token, Word)]
-        return bool(following) and bool(english.CERTAINTY.intersection(following[:2]))
+        return not english.CERTAINTY.isdisjoint(following[:2])
 
     def _precise(self, position: int) -> bool:
         for token in self.tokens[position:]:
