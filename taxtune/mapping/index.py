@@ -29,13 +29,11 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 6
+_VERSION = 7
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
-MIN_ENDING, MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
 #: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
 _CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
@@ -70,8 +68,6 @@ class NameIndex:
     series: Table
     #: The stems of names.
     stems: Table
-    #: The last letters of last words, where many nodes share them.
-    endings: Table
     #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
     genera: Table
     epithets: Table
@@ -137,9 +133,8 @@ class _Learner:
         for node in range(len(self.taxonomy)):
             self._add_node(node)
             self._add_shortened(node)
-        least = {"endings": _MIN_ENDING_SUPPORT}
         tables = {
-            name: {key: sorted(nodes.elements()) for key, nodes in table.items() if len(nodes) >= least.get(name, 1)}
+            name: {key: sorted(nodes.elements()) for key, nodes in table.items()}
             for name, table in self._tables.items()
         }
         names = [words for group in self._names for words in group]
@@ -197,9 +192,6 @@ class _Learner:
             if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
                 continue
             self._tables["heads"]["".join(words[start:stop])][node] += 1
-        last = words[stop - 1]
-        for length in range(MIN_ENDING, min(MAX_ENDING, len(last) - 2) + 1):
-            self._tables["endings"][last[-length:]][node] += 1
 
     def _add_shortened(self, node: int) -> None:
         """Indexes a node's names without the words that say again what its ancestors' names say."""

@@ -8,13 +8,13 @@ lacks is then placed on the nearest thing above it, in any of its first senses, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from taxtune.mapping import english
-from taxtune.mapping.index import MAX_HEAD, kept, without_article
+from taxtune.mapping.index import MAX_HEAD, NameIndex, kept, without_article
 from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
@@ -36,20 +36,14 @@ class Kinds:
 
     Args:
         taxonomy: The tree.
-        shortened: More texts that name nodes: what their names say beyond their ancestors'.
+        index: What the tree's names say.
         wordnet: Where words are looked up; without one, nothing is known of any word.
         cache_dir: Where the senses of a large tree are kept; None is the user's cache folder.
     """
 
-    def __init__(
-        self,
-        taxonomy: Taxonomy,
-        shortened: Mapping[str, Sequence[int]],
-        wordnet: WordNet | None,
-        cache_dir: Path | None,
-    ) -> None:
+    def __init__(self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet
-        self._shortened, self._cache_dir = shortened, cache_dir
+        self._index, self._cache_dir = index, cache_dir
         self.of = lru_cache(maxsize=50_000)(self._of)
 
     def knows(self, word: str, pos: str = "nvar") -> bool:
@@ -74,18 +68,16 @@ class Kinds:
         above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
         return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
 
-    def is_elsewhere(self, words: Sequence[str], *, strictly: bool) -> bool:
-        """Tells whether words are a noun that is a kind of nothing on the tree.
+    def is_elsewhere(self, words: Sequence[str]) -> bool:
+        """Tells whether words are a noun that is a kind of nothing on the tree: "a dog" among dishes.
 
-        Args:
-            words: The noun.
-            strictly: Also require that its first senses are in parts of WordNet that the tree is not about.
+        On a tree of living things its first senses must also be in parts of WordNet that the tree is not about.
         """
         text = " ".join(words)
         senses = self._noun(text)[:_MAX_SENSES]
         if not senses or self.of(text) is not None:
             return False
-        return not strictly or not any(sense.lexname in self._learnt["about"] for sense in senses)
+        return not self._index.latin or not any(sense.lexname in self._learnt["about"] for sense in senses)
 
     def ends_in_noun(self, words: Sequence[str]) -> bool:
         """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
@@ -130,8 +122,6 @@ class Kinds:
     def _senses(self, text: str) -> Sequence[Synset]:
         if found := self._noun(text):
             return found
-        if " " in text:
-            return self._noun(text.replace(" ", ""))
         if self.wordnet is not None and self.wordnet.has(text, "a"):
             return self.wordnet.pertainyms(text)
         for i in range(_MIN_PART, len(text) - _MIN_PART + 1):  # "squeezebox" is two words there
@@ -157,7 +147,7 @@ class Kinds:
             v: [text for name in self.taxonomy.names(v) for text in (_written(name), " ".join(without_article(name)))]
             for v in range(1, len(self.taxonomy))
         }
-        for text, called in self._shortened.items():
+        for text, called in self._index.shortened.items():
             if len(set(called)) == 1:
                 names.get(called[0], []).append(text)
         senses = {v: [*dict.fromkeys(s for name in group for s in self._noun(name))] for v, group in names.items()}

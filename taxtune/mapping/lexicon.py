@@ -22,9 +22,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.index import (
-    MAX_ENDING,
     MAX_HEAD,
-    MIN_ENDING,
     Entry,
     NameIndex,
     Table,
@@ -46,8 +44,6 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
-#: So few names that end in a word do not tell its meaning.
-_FEW = 3
 #: An epithet of at most this many species is rare.
 _RARE_EPITHET = 3
 
@@ -83,7 +79,7 @@ class Lexicon:
         for word in self.index.vocabulary:
             if len(word) >= 4:
                 self._by_initial[word[0]].append(word)
-        self.kinds = Kinds(taxonomy, self.index.shortened, wordnet, cache_dir)
+        self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     # -- whole names ---------------------------------------------------------------------------------------------------
@@ -226,24 +222,6 @@ class Lexicon:
                 return self.common(named)
         return None
 
-    def ending(self, word: str) -> int | None:
-        """Returns what the last letters of an unknown word mean: "leafbird" is a bird."""
-        for length in range(min(MAX_ENDING, len(word) - 3), MIN_ENDING, -1):
-            ending = word[-length:]
-            nodes = _nodes(self.index.endings, ending)
-            if nodes and ending not in english.SAYS_NOTHING and self.knows_english(ending):
-                return self.common(nodes)
-        return None
-
-    def is_elsewhere(self, words: Sequence[str]) -> bool:
-        """Tells whether WordNet knows words as a noun, and as a kind of nothing on the tree: "a dog" among dishes.
-
-        What many names of living things end in is believed before WordNet, whose rarer senses are not considered.
-        """
-        if len(words) == 1 and self.latin and self.support(words) > _FEW:
-            return False
-        return self.kinds.is_elsewhere(words, strictly=self.latin)
-
     # -- Latin ---------------------------------------------------------------------------------------------------------
 
     def genus(self, word: str) -> tuple[int, ...]:
@@ -340,7 +318,6 @@ class Lexicon:
         if not generous and len(word) < 7:
             hits = [hit for hit in hits if _is_slip_of_hand(word, hit[0])]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
-        nearest = [known for known in nearest if self.knows_english(known)] or nearest
         return nearest[0] if len(nearest) == 1 else None
 
 

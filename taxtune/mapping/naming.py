@@ -110,7 +110,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     if lexicon.kinds.is_apart(keys):
         kind = _kind(lexicon, words, whole=True)
         # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
-        if not lexicon.latin or (kind is None and lexicon.is_elsewhere(keys)):
+        if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
             return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
@@ -128,7 +128,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         else:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and lexicon.is_elsewhere(keys[:stop]):
+            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
                 mention = None  # "a dog" where one dish is called a hot dog
             if mention is None and not cut:
                 mention = _kind(lexicon, words[:stop])
@@ -367,16 +367,13 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the phrase with unknown words spelt as the nearest known ones, then by the ending of its last word."""
-    if len(words) > MAX_WORDS or _is_unknown_binomial(lexicon, words):
-        return None
+    """Reads the last word as a closed compound, or the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
-    if last in english.SAYS_NOTHING or lexicon.knows(last):
+    if _is_unknown_binomial(lexicon, words) or last in english.SAYS_NOTHING or lexicon.knows(last):
         return None
     if node := lexicon.compound(last):
         return Mention((node,), Strength.PART, last, broad=True)
     mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
-    node = lexicon.ending(last)
-    return Mention((node,), Strength.PART, last, broad=True) if node else None
+    return None
