@@ -1,7 +1,7 @@
 """WordNet (Fellbaum 1998), where it is installed: which things words name, and what these are kinds of.
 
-Nothing is downloaded and nothing here is needed: where there is no WordNet, `find_wordnet` returns None, and whoever
-asked does without and says so. nltk reads the files; loading them takes a second or two, at the first question.
+WordNet is optional and is never downloaded: where it is missing, `find_wordnet` returns None, and the caller goes on
+without it and says so. nltk reads the files, which takes a second or two at the first question.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from taxtune.errors import DataError
 
 __all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
 
-#: The variable that names WordNet's folder; "none" is to do without.
+#: The environment variable that names WordNet's folder; "none" means not to use it.
 ENVIRONMENT = "TAXTUNE_WORDNET"
-#: How to come by it, for messages.
+#: How to install it, for messages.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
     f"name the folder of its files in {ENVIRONMENT}."

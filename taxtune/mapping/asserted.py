@@ -17,9 +17,9 @@ from taxtune.mapping.unwrap import Unwrapped, unwrap
 __all__ = ["Asserted", "asserted_node"]
 
 
-#: More names than this in one answer are not looked at.
+#: Further names in one answer are ignored.
 _MAX_MENTIONS = 40
-#: A longer run of words without a break is no coordination of names.
+#: A longer run of words without a break is not a list of names.
 _MAX_COORDINATED_WORDS = 40
 
 

@@ -76,7 +76,7 @@ class MapperConfig:
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise MapperError(
-                "The mapper has no such preset.", value=self.preset, remedy=f"Take one of {', '.join(PRESETS)}."
+                "The mapper has no such preset.", value=self.preset, remedy=f"Use one of {', '.join(PRESETS)}."
             )
         if self.k < 2:
             raise MapperError("The mapper's k must be at least 2.", value=self.k)
@@ -86,9 +86,9 @@ class MapperConfig:
             raise MapperError("The mapper's max_characters must be positive.", value=self.max_characters)
         if self.off_tree not in OFF_TREE:
             raise MapperError(
-                "Answers off the tree cannot be scored as that.",
+                "There is no such way to score answers that are off the tree.",
                 value=self.off_tree,
-                remedy=f"Take one of {', '.join(OFF_TREE)}.",
+                remedy=f"Use one of {', '.join(OFF_TREE)}.",
             )
         if self.preset == "paper-listing":
             object.__setattr__(self, "off_tree", "root")

@@ -124,7 +124,6 @@ class _Learner:
         self._exact: dict[str, list[Entry]] = defaultdict(list)
         self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in _TABLES}
         self._vocabulary: set[str] = set()
-        self._leaves = set(taxonomy.leaves.tolist())
         self._latin = "genus" in taxonomy.ranks
         self._names = [[fold_words(name) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
 
@@ -167,16 +166,13 @@ class _Learner:
             if len(words) == 2:
                 self._tables["initials"][f"{words[0][0]} {words[1]}"][node] += 1
             if is_label and self._latin:
-                self._add_latin(node, words, rank)
+                if rank == "genus":
+                    self._tables["genera"][words[0]][node] += 1
+                if rank == "species" and len(words) > 1:
+                    self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
                 if more or rank not in (None, "species"):
                     continue
             self._add_heads(node, name, words)
-
-    def _add_latin(self, node: int, words: tuple[str, ...], rank: str | None) -> None:
-        if rank == "genus":
-            self._tables["genera"][words[0]][node] += 1
-        if rank == "species" and len(words) > 1:
-            self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
 
     def _add_heads(self, node: int, name: str, words: tuple[str, ...]) -> None:
         # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
@@ -239,12 +235,12 @@ class _Learner:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
         nouns: dict[int, Counter[str]] = defaultdict(Counter)
         own: dict[int, set[str]] = {}
-        for node in self.taxonomy.leaves.tolist():
+        parents = {node: int(self.taxonomy.parents[node]) for node in self.taxonomy.leaves.tolist()}
+        for node, parent in parents.items():
             named = self._names[node][1:2] or self._names[node][:1]  # the common name where there is one
             own[node] = {words[-1] for words in named if words}
-            nouns[int(self.taxonomy.parents[node])].update(own[node])
-        sisters = Counter(int(self.taxonomy.parents[node]) for node in own)
-        parents = {node: int(self.taxonomy.parents[node]) for node in own}
+            nouns[parent].update(own[node])
+        sisters = Counter(parents.values())
         shared = [any(nouns[parents[v]][noun] > 1 for noun in own[v]) for v in own if sisters[parents[v]] > 1]
         return sum(shared) / max(1, len(shared))
 

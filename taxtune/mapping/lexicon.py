@@ -56,7 +56,7 @@ class Lexicon:
     Args:
         taxonomy: The tree whose names are indexed.
         coverage: Share of the nodes with a head noun that a common ancestor must cover to stand for the noun.
-        wordnet: Says what words that the tree lacks are kinds of; None does without.
+        wordnet: Says what words that the tree lacks are kinds of, if given.
         cache_dir: Where indexes of large trees are kept; None is the user's cache folder.
     """
 
