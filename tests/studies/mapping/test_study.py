@@ -17,10 +17,10 @@ from taxtune.errors import DataError, MapperError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import MEASURES, MeasureKind, MeasureSettings
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.mapping import MappingSettings, study
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, agreement_matrix, mapping_report, place_all
-from taxtune.studies.output import StudyReport, Table
 from taxtune.taxonomy import Taxonomy
 from tests.studies.measures import KIND, UNSCORED, Words
 
@@ -266,8 +266,8 @@ def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
         ({"measures": ("words", "Words=words")}, "Two are called 'Words'"),
         ({"measures": ("=words",)}, "name before = is empty"),
         ({"measures": ("a=",)}, "specification is empty"),
-        ({"names": "latin"}, "--names cannot be that"),
-        ({"ties": "first"}, "--ties cannot be that"),
+        ({"names": "latin"}, "--names has no such value"),
+        ({"ties": "first"}, "--ties has no such value"),
         ({"alone": False, "algorithm": False, "default": False}, "Nothing is left"),
         ({"alone": False, "algorithm": False, "similarity": "word2vec"}, "no such similarity"),
     ],
