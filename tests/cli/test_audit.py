@@ -258,7 +258,7 @@ class Terminal:
             [sys.executable, "-m", "taxtune", *map(str, arguments)],
             stdin=there, stdout=subprocess.PIPE, stderr=there, cwd=folder, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # or Ctrl-C would be nobody's signal
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "80"},
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
         )  # fmt: skip
         os.close(there)
         self.shown = ""

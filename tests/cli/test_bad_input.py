@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import shutil
 import signal
 import sqlite3
@@ -19,52 +18,28 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from taxtune.cli import main
 from tests import servers
+from tests.cli.commands import Done, run_captured
 from tests.servers import OpenAIServer
 from tests.tuning.toy import make_files
 
 START = [sys.executable, "-c", "from taxtune.cli import main; main()"]
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
 Run = Callable[..., Done]
 
 
 @pytest.fixture
-def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in an empty folder; what tests write lies in `in`, and `--out out` is where it may."""
-    for name in os.environ:
-        if name.startswith(("MLFLOW_", "OPENAI_")):
-            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object, stdin: bytes = b"") -> Done:
-        monkeypatch.setattr(sys, "argv", ["taxtune", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = capsys.readouterr()
-        return Done(code, said.out, said.err)
-
-    return run
+    return run_captured
 
 
 @pytest.fixture
@@ -614,11 +589,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = inputs / "recipe.yaml"
         recipe.write_text(recipe.read_text().replace("http://127.0.0.1:1/v1", server.api_base))
         arguments = ["tune", str(recipe), "--set", "iterations=1", "--out", str(folder / "out")]
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            patch.setattr(sys, "argv", ["taxtune", *arguments])
-            with pytest.raises(SystemExit) as end:
-                main()
-    assert not end.value.code
+        done = run_captured(*arguments)
+    assert done.code == 0, done.err
     return folder
 
 
