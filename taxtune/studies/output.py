@@ -8,7 +8,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from taxtune.metrics.statistics import Interval
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Cell", "StudyReport", "Table", "cut", "node_name", "numbered", "publish"]
+__all__ = ["Cell", "StudyReport", "Table", "cut", "intervals_table", "node_name", "numbered", "publish"]
 
 Cell = str | int | float | None
 
@@ -168,6 +169,23 @@ def node_name(taxonomy: Taxonomy, node: int) -> str:
     """Returns a node's label, with its common name where it has another."""
     label, common = taxonomy.labels[node], taxonomy.common_name(node)
     return label if common == label else f"{label} ({common})"
+
+
+def intervals_table(
+    heads: tuple[str, ...], rows: Iterable[tuple[tuple[Cell, ...], Interval]], note: str, *, value: str = "estimate"
+) -> Table:
+    """Returns the table of the intervals that go with a table of shares, in %.
+
+    Args:
+        heads: The headings of what the intervals are of.
+        rows: What each interval is of, and the interval, in 0..1.
+        note: How the intervals were made.
+        value: The heading of the share itself.
+    """
+    columns = (*heads, value, "low", "high")
+    cells = tuple((*of, *(100 * end for end in (one.estimate, one.low, one.high))) for of, one in rows)
+    title = "The same with 95 % intervals"
+    return Table("intervals", title, columns, cells, digits=dict.fromkeys(columns[-3:], 2), notes=(note,))
 
 
 def numbered(stem: str, n: int) -> list[str]:

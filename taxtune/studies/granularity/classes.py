@@ -25,7 +25,7 @@ from taxtune.resources import prompts_dir
 from taxtune.studies.embedding import check_vectors, embed_labels, shown_name, unit
 from taxtune.studies.granularity.figure import draw_accuracies
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
-from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.studies.output import Cell, StudyReport, Table, intervals_table
 from taxtune.taxonomy import Taxonomy
 
 __all__ = [
@@ -222,7 +222,6 @@ def two_level_report(
         for name in _COLUMNS
         if not name.startswith("Δ") and any(np.isfinite(r.accuracy[name].estimate) for r in results)
     }
-    columns = ("scores", "quantity", "estimate", "low", "high")
     return StudyReport(
         study="granularity",
         title="Are coarse classes recognised as well directly as by way of their fine classes?",
@@ -240,17 +239,10 @@ def two_level_report(
                     "embeddings; Δ: the gain over CG direct.",
                 ),
             ),
-            Table(
-                "intervals",
-                "The same with 95 % intervals",
-                columns,
-                tuple(
-                    (r.name, name, *(100 * value for value in (found.estimate, found.low, found.high)))
-                    for r in results
-                    for name, found in r.accuracy.items()
-                ),
-                digits=dict.fromkeys(columns[2:], 2),
-                notes=(f"Percentile bootstrap over the images, {settings.get('resamples', 0):,} resamples.",),
+            intervals_table(
+                ("scores", "quantity"),
+                (((r.name, name), found) for r in results for name, found in r.accuracy.items()),
+                f"Percentile bootstrap over the images, {settings.get('resamples', 0):,} resamples.",
             ),
         ),
         figures={"two-level": partial(draw_accuracies, [r.name for r in results], shown)},

@@ -51,7 +51,7 @@ from taxtune.studies.granularity.scores import (
     read_scores,
     write_scores,
 )
-from taxtune.studies.output import Cell, StudyReport, Table, numbered
+from taxtune.studies.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.progress import late_progress, progress
 from taxtune.studies.relay import ProgressRelay
 from taxtune.taxonomy import Domain, Taxonomy
@@ -513,23 +513,12 @@ def _summary(results: Sequence[Granularity]) -> Table:
 
 
 def _intervals(results: Sequence[Granularity], settings: dict[str, Any]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (result.name, name, 100 * interval.estimate, 100 * interval.low, 100 * interval.high)
-        for result in results
-        for name, interval in result.intervals.items()
-    ]
-    notes = (
+    return intervals_table(
+        ("scores", "quantity"),
+        (((result.name, name), found) for result in results for name, found in result.intervals.items()),
         f"Bootstrap over the images, {settings.get('resamples', 0):,} resamples, the percentiles moved so that the "
         "resamples' mean is the estimate; the gaps are paired. A label that a resample does not show is left out of "
         "that resample's mean.",
-    )
-    return Table(
-        "intervals",
-        f"The same with {_CONFIDENCE:.0%} intervals".replace("%", " %"),
-        ("scores", "quantity", "estimate", "low", "high"),
-        tuple(rows),
-        digits={"estimate": 2, "low": 2, "high": 2},
-        notes=notes,
     )
 
 

@@ -19,7 +19,7 @@ from taxtune.errors import DataError, ModelError
 from taxtune.metrics.average_precision import average_precision
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.studies.embedding import distinct_names, make_clip, read_label_prompts, shown_name
-from taxtune.studies.output import Cell, StudyReport, Table, numbered
+from taxtune.studies.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.relay import ProgressRelay
 from taxtune.studies.specificity import SpecificitySettings
 from taxtune.studies.specificity.captions import read_caption_data
@@ -248,21 +248,13 @@ def _retrieval(results: Sequence[Specificity]) -> Table:
 
 
 def _intervals(results: Sequence[Specificity], settings: dict[str, Any]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for result in results:
-        for (right, wrong), mean in result.means.items():
-            images = int(np.isfinite(result.precision[right, wrong]).sum())
-            kinds = (POSITIVES[right], NEGATIVES[wrong])
-            rows.append((result.scored.name, *kinds, images, 100 * mean.estimate, 100 * mean.low, 100 * mean.high))
-    columns = ("scores", "right texts", "wrong texts", "images", "mAP", "low", "high")
-    return Table(
-        "intervals",
-        "The same with 95 % intervals",
-        columns,
-        tuple(rows),
-        digits=dict.fromkeys(columns[4:], 2),
-        notes=(f"Percentile bootstrap over the images, {settings.get('resamples', 0):,} resamples.",),
-    )
+    rows: list[tuple[tuple[Cell, ...], Interval]] = [
+        ((r.scored.name, POSITIVES[right], NEGATIVES[wrong], int(np.isfinite(r.precision[right, wrong]).sum())), mean)
+        for r in results
+        for (right, wrong), mean in r.means.items()
+    ]
+    note = f"Percentile bootstrap over the images, {settings.get('resamples', 0):,} resamples."
+    return intervals_table(("scores", "right texts", "wrong texts", "images"), rows, note, value="mAP")
 
 
 def _distributions(results: Sequence[Specificity]) -> Table:
