@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,18 @@ settings.load_profile("taxtune")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A script that starts the tests in the background has them ignore Ctrl-C, and with them all processes they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 8 * 2**30:
+    # Runs commit to databases hundreds of times, and a disk takes longer for each than the test for all the rest.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the collector what is there to stay: the tests, and torch and the other packages that they import."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -686,10 +686,10 @@ def test_answers_of_any_kind_are_placed(taxtune: Run, inputs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.csv", b"id,text\n1,navy\n", ["a.csv:1", "no column 'answer'"]),
-        ("a.csv", b"", ["a.csv:1", "no column 'answer'"]),
-        ("a.jsonl", b'{"answer": "navy"}\n{"answer": na\n', ["a.jsonl:2", "not JSON"]),
-        ("a.jsonl", b"[" * 100_000, ["a.jsonl:1", "not JSON"]),
+        ("a.csv", b"id,text\n1,navy\n", ["a.csv", "no column 'answer'", "['id', 'text']"]),
+        ("a.csv", b"", ["a.csv", "is empty"]),
+        ("a.jsonl", b'{"answer": "navy"}\n{"answer": na\n', ["a.jsonl:2", "not a JSON object"]),
+        ("a.jsonl", b"[" * 100_000, ["a.jsonl:1", "not a JSON object"]),
         ("a.txt", b"navy\n\xff\xfe\n", ["a.txt:2", "not UTF-8"]),
     ],
 )
@@ -706,14 +706,14 @@ def test_answers_that_cannot_be_read(
     ("name", "content", "words"),
     [
         ("s.csv", "predicted,target\nnavy,NaN\n", ["row 2: target: 'NaN' is not on the taxonomy"]),
-        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is empty"]),
-        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is empty", "--empty abstain"]),
-        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is empty"]),
+        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is missing"]),
+        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--empty abstain"]),
+        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is missing"]),
         ("s.csv", "predicted,target\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
-        ("s.csv", "predicted\nnavy\n", ["s.csv:1", "needs the column target"]),
+        ("s.csv", "predicted\nnavy\n", ["s.csv", "no column 'target'", "['predicted']"]),
         ("s.csv", "", ["s.csv", "is empty"]),
-        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is no label"]),
-        ("s.jsonl", '{"predicted": "navy"}\n', ["needs the column target"]),
+        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is not a label or a path: nan"]),
+        ("s.jsonl", '{"predicted": "navy"}\n', ["s.jsonl", "no column 'target'", "['predicted']"]),
     ],
 )
 def test_predictions_that_cannot_be_scored(
