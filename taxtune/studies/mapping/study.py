@@ -21,6 +21,7 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.hierarchical import HierarchicalScores, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
@@ -34,7 +35,6 @@ from taxtune.studies.mapping.scorers import (
     split_name,
     unique_names,
 )
-from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import place_texts
 from taxtune.studies.progress import progress
 from taxtune.studies.published import published

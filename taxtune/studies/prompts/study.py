@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
-from taxtune.studies.output import StudyReport, Table
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.progress import progress
 from taxtune.studies.prompts import PromptsSettings
