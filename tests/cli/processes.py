@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,10 @@ class Started:
     def kill(self) -> None:
         """Kills it (SIGKILL)."""
         self._process.kill()
+
+    def interrupt(self) -> None:
+        """Presses Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
 
     def wait(self, timeout: float = 300) -> Done:
         """Waits for its end.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import shutil
 import signal
 import sqlite3
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +26,7 @@ from PIL import Image
 
 from tests import servers
 from tests.cli.commands import Done, run_captured
+from tests.cli.processes import Started
 from tests.servers import OpenAIServer
 from tests.tuning.toy import make_files
 
@@ -749,34 +750,49 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_standard_output_that_is_full(inputs: Path) -> None:
-    for command in (["--help"], ["taxonomy", "show", inputs / "tree.csv"], ["place", "-t", inputs / "tree.csv"]):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False)
-        assert done.returncode == 2
-        assert b"The output cannot be written: No space left" in done.stderr
-        assert b"Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("place", "-t", "in/tree.csv"),
+        pytest.param(("taxonomy", "show", "in/tree.csv"), marks=pytest.mark.heavy),
+        pytest.param(("--help",), marks=pytest.mark.heavy),
+    ],
+)
+def test_standard_output_that_is_full(inputs: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False, cwd=tmp_path
+        )
+    assert done.returncode == 2
+    assert b"The output cannot be written: No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"])
 def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
-    taxtune: Run, inputs: Path, tmp_path: Path
+    taxtune: Run, inputs: Path, tmp_path: Path, process: bool
 ) -> None:
-    def slow(request: dict[str, Any]) -> servers.Reply:
-        time.sleep(0.05)
-        return answer(request)
+    history = tmp_path / "out/history.jsonl"
+    stop: list[Callable[[], object]] = [lambda: os.kill(os.getpid(), signal.SIGINT)]
 
-    with OpenAIServer(slow) as server:
+    def reply(request: dict[str, Any]) -> servers.Reply:
+        if not history.exists() or not stop:
+            return answer(request)
+        stop.pop()()
+        return servers.slow(60)
+
+    with OpenAIServer(reply) as server:
         given = ["--set", f"vlm.api_base={server.api_base}", "--set", "tracking.mlflow=true", "--out", "out"]
         command = ["tune", "in/recipe.yaml", *given]
-        process = subprocess.Popen([*START, *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while not (tmp_path / "out/history.jsonl").exists() and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 130, said
-        assert b"stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in said
-        assert b"Traceback" not in said
+        if process:
+            started = Started(*command, folder=tmp_path)
+            stop[0] = started.interrupt
+            done = started.wait(60)
+        else:
+            done = taxtune(*command)
+        assert done.code == 130, done.err
+        assert "stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in done.err
+        assert "Traceback" not in done.err
         assert not (tmp_path / "out/result.json").exists()
         assert "KILLED" in statuses(tmp_path / "out/mlflow.db")
         assert "RUNNING" not in statuses(tmp_path / "out/mlflow.db")
