@@ -17,7 +17,7 @@ from taxtune.mapping.asserted import asserted_node
 from taxtune.mapping.similarity import LexicalSimilarity
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.wordnet import WordNet
+from taxtune.wordnet import WordNet, find_wordnet
 
 
 def label(mapper: Mapper, answer: str) -> str:
@@ -472,7 +472,6 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
 DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("half", "least"), [("first", 0.82), ("second", 0.77)])
 def test_domains_in_the_repository(half: str, least: float) -> None:
     """Without WordNet, and far above the paper's listing in the same run."""
@@ -512,16 +511,26 @@ def life(shared_data: Path) -> Taxonomy:
     return read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
 
 
+@pytest.fixture(scope="module")
+def life_mappers(life: Taxonomy) -> dict[bool, Mapper]:
+    """The mapper of the large tree without WordNet, and with it where it is installed."""
+    mappers = {False: Mapper(life)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TAXTUNE_WORDNET")
+        if find_wordnet() is not None:
+            mappers[True] = Mapper(life)
+    return mappers
+
+
 @pytest.fixture
-def life_mapper(life: Taxonomy, wordnet: WordNet) -> Mapper:
-    return Mapper(life)
+def life_mapper(life_mappers: dict[bool, Mapper], wordnet: WordNet) -> Mapper:
+    return life_mappers[True]
 
 
-@pytest.mark.slow
-def test_answers_placed_by_hand(life: Taxonomy, shared_data: Path) -> None:
+def test_answers_placed_by_hand(life_mappers: dict[bool, Mapper], life: Taxonomy, shared_data: Path) -> None:
     """The figures of before the mapper read any domain, without WordNet."""
     rows = rows_of(shared_data / "answers" / "placed.jsonl")
-    placements = Mapper(life).place([row["answer"] for row in rows])
+    placements = life_mappers[False].place([row["answer"] for row in rows])
     target = [0 if row["node"] is None else life.resolve(row["node"].split("/")) for row in rows]
     acceptable = [
         p.node == t or p.node in {life.resolve(path.split("/")) for path in row["also"]}
@@ -532,7 +541,6 @@ def test_answers_placed_by_hand(life: Taxonomy, shared_data: Path) -> None:
     assert all(p.off_tree for p, row in zip(placements, rows, strict=True) if "car;" in row.get("note", ""))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_wordnet", [True, False])
 def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
     if with_wordnet:
@@ -563,7 +571,6 @@ def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_w
         assert hf(pairs) >= 0.93
 
 
-@pytest.mark.slow
 def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     rows = rows_of(shared_data / "answers" / "blip2_birds.jsonl")
     placed = life_mapper.place([row["answer"] for row in rows])
@@ -571,7 +578,6 @@ def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data
     assert hf(pairs) >= 0.68
 
 
-@pytest.mark.slow
 def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     groups = {"bird": {"Aves"}, "flower": {"Plantae"}, "dog": {"Canidae"}, "pet": {"Canidae", "Felidae"}}
     right: Counter[str] = Counter()
@@ -584,11 +590,10 @@ def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> Non
     assert min(share.values()) >= 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"])
-def test_a_word_added_to_real_names(life: Taxonomy, word: str) -> None:
+def test_a_word_added_to_real_names(life_mappers: dict[bool, Mapper], life: Taxonomy, word: str) -> None:
     """Names that are placed right alone keep their node with a broader word, or a word for a part, behind them."""
-    mapper = Mapper(life)
+    mapper = life_mappers[False]
     leaves = [v for v in life.leaves.tolist() if life.aliases[v] and GROUP[word] in life.path(v)]
     butterflies = {"Nymphalidae", "Pieridae", "Lycaenidae", "Papilionidae", "Hesperiidae"}
     if word in ("butterfly", "moth"):
@@ -608,12 +613,13 @@ def test_a_word_added_to_real_names(life: Taxonomy, word: str) -> None:
     assert np.mean(kept) >= 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_wordnet", [True, False])
-def test_traps_on_a_large_tree(life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
+def test_traps_on_a_large_tree(
+    life_mappers: dict[bool, Mapper], life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool
+) -> None:
     if with_wordnet:
         request.getfixturevalue("wordnet")
-    mapper = Mapper(life)
+    mapper = life_mappers[with_wordnet]
     expected = {
         "a dog laying on a blanket": "Canis familiaris",
         "a dog laying in the grass": "Canis familiaris",
