@@ -304,3 +304,35 @@ def test_callbacks_are_checked(photos: Path, tmp_path: Path) -> None:
 def test_unfinished_numbers_are_told_apart_from_zero(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(TaxtuneError, match="'nothing' is not a finite number"):
         tuned(photos, tmp_path / "run", objective=taxtune.Objective("nothing", lambda scores: math.nan))
+
+
+def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
+    recipe = make_files(tmp_path / "in")
+    given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template, "iterations": 2}
+    metrics = {"polite": lambda row: "please" in row.answer}
+    result = taxtune.tune(**given, metrics=metrics, out=tmp_path / "run")
+    assert result.name == "toy"
+    assert result.best.template.startswith("Be careful")
+    assert result.heldout[1].scores.measures["polite"] > 0
+    assert result.provenance.facts["Model"]["model"].endswith("answer")
+    assert "kind: python" in (result.provenance.recipe or "")
+    assert not (tmp_path / "run/mlflow.db").exists(), "the recipe wants no MLflow"
+    longer = taxtune.tune(**{**given, "iterations": 3}, metrics=metrics, out=tmp_path / "run", resume=True)
+    assert longer.iterations[:3] == result.iterations
+
+    with pytest.raises(ResumeError, match="vlm"):
+        taxtune.tune(**{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True)
+    both = taxtune.compare(["hp", "polite"], **given, metrics=metrics, heldout=8, out=tmp_path / "both")
+    assert [(held.name, held.scores.n) for held in both.heldout] == [("baseline", 8), ("hp", 8), ("polite", 8)]
+    loaded = taxtune.load_recipe(recipe)
+    scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
+    assert len(scored.answers("template")) == 12
+    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: must be at least 1 \(got 0\)"):
+        taxtune.tune(**given, tuning=0, out=tmp_path / "none")
+
+
+def test_what_is_needed_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="needs a taxonomy, examples and a vlm.*or a recipe"):
+        taxtune.tune(taxonomy=TREE, out=tmp_path)
+    with pytest.raises(TaxtuneError, match="no such recipe.*fieldguide"):
+        taxtune.tune(recipe="feldguide", out=tmp_path)
