@@ -409,20 +409,15 @@ def compare(
     from taxtune.tuning.history import check_unused, study_name
     from taxtune.tuning.objective import make_objective
 
-    loaded, folder, name, storage = _opened(what.pop("recipe", None), out, name, "compare", storage)
+    loaded, folder, name, storage = _opened(what.get("recipe"), out, name, "compare", storage)
+    what["recipe"] = loaded
     names = [make_objective(each, metrics=tuple(what.get("metrics") or ())).name for each in objectives]
     check_objectives(names)
     for each in () if resume else names:
         check_unused(folder / each, study_name(name, each, storage), storage)
     with _shown(progress) as display:
         experiments = make_experiments(
-            objectives,
-            **what,
-            recipe=loaded,
-            name=name,
-            folder=folder,
-            on_note=display.note,
-            on_images=display.on_images,
+            objectives, **what, name=name, folder=folder, on_note=display.note, on_images=display.on_images
         )
         told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note, loaded), *callbacks]
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
@@ -453,16 +448,14 @@ def evaluate(
     """
     from taxtune.tuning.compare import evaluate_templates
 
-    loaded, folder, name, _ = _opened(what.pop("recipe", None), out, None, "evaluate", None)
+    what["recipe"], folder, name, _ = _opened(what.get("recipe"), out, None, "evaluate", None)
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError(
             "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
         )
     with _shown(progress) as display:
-        (made,) = make_experiments(
-            **what, recipe=loaded, name=name, folder=folder, on_note=display.note, on_images=display.on_images
-        )
+        (made,) = make_experiments(**what, name=name, folder=folder, on_note=display.note, on_images=display.on_images)
         for source in templates.values():
             made.check(source)
         return evaluate_templates(
@@ -523,7 +516,8 @@ def place(
             }
         )
     columns = ["answer", "placed", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
-    return pd.DataFrame(rows, columns=columns)
+    # So that a missing answer does not turn whole numbers and truth values into floats and objects.
+    return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
 
 
 def score(

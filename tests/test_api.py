@@ -285,6 +285,7 @@ def test_place_and_score() -> None:
     assert placed["placed"].tolist()[2] == "colour/reddish"
     assert pd.isna(placed["placed"][1])
     assert placed["abstained"].tolist()[3]
+    assert placed["depth"].tolist() == [2, pd.NA, 1, 0]
     found = taxtune.score(["reddish", "navy"], ["scarlet", "navy"], TREE)
     assert (found.hp, found.hr) == (1.0, pytest.approx((2 / 3 + 1) / 2))
     free = taxtune.score(["Something reddish", "navy!"], ["scarlet", "navy"], TREE, free_text=True)
@@ -332,7 +333,7 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
 
 
 def test_what_is_needed_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="needs a taxonomy, examples and a vlm.*or a recipe"):
+    with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
         taxtune.tune(taxonomy=TREE, out=tmp_path)
-    with pytest.raises(TaxtuneError, match="no such recipe.*fieldguide"):
+    with pytest.raises(TaxtuneError, match=r"no such recipe.*fieldguide"):
         taxtune.tune(recipe="feldguide", out=tmp_path)
