@@ -332,6 +332,52 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
         taxtune.tune(**given, tuning=0, out=tmp_path / "none")
 
 
+def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: Path) -> None:
+    result = tuned(photos, tmp_path / "run", iterations=1, baseline="What <b>is</b> this?")
+    text = repr(result)
+    assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
+    assert len(text) < 300
+    assert "ExampleRow" not in repr((result.best, result.heldout))
+    page = result._repr_html_()
+    assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
+    assert "winner − baseline" in page
+    change = result.against("winner", "baseline").metrics["hp"]
+    assert change.significant
+    assert f"<b>+{change.difference:.3f}</b>" in page
+
+
+def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None:
+    """They kept a judge's rating beside hP, and its reasons beside the answer."""
+    result = tuned(photos, tmp_path / "run", metrics={"lave": lambda row: row.answer == row.truth.split("/")[-1]})
+    file = tmp_path / "run/result.json"
+    data = json.loads(file.read_text())
+
+    def earlier(value: Any) -> Any:
+        if isinstance(value, list):
+            return [earlier(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        value = {key: earlier(item) for key, item in value.items()}
+        if "measures" in value:
+            value["lave"] = value.pop("measures").get("lave")
+            if "remarks" in value:
+                del value["remarks"]
+                value["rationale"] = "the same word" if value["lave"] == 1 else None
+        return value
+
+    file.write_text(json.dumps(earlier(data)))
+    read = taxtune.load_run(tmp_path / "run")
+    assert isinstance(read, taxtune.TuneResult)
+    assert [held.scores for held in read.heldout] == [held.scores for held in result.heldout]
+    answers, expected = read.answers("winner"), result.answers("winner")
+    assert answers["lave"].tolist() == expected["lave"].tolist()
+    assert set(answers.loc[answers["lave"] == 1, "lave_remark"]) == {"the same word"}
+    assert answers.loc[answers["lave"] != 1, "lave_remark"].isna().all()
+    without = json.loads(json.dumps(earlier(data)), object_hook=lambda o: {k: v for k, v in o.items() if k != "lave"})
+    file.write_text(json.dumps(without))
+    assert "lave" not in taxtune.load_run(tmp_path / "run").answers("winner")
+
+
 def test_what_is_needed_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
         taxtune.tune(taxonomy=TREE, out=tmp_path)

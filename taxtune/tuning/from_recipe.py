@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
-from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.information import Information
 from taxtune.recipe import (
     FieldGuideData,
@@ -360,7 +360,7 @@ class Parts:
 
         Raises:
             RecipeError: If the key's environment variable is not set.
-            VLMError: If a setting is out of range.
+            ModelError: If a setting is out of range.
         """
         from taxtune.models import ModelSettings, RetryPolicy, make_model
 
