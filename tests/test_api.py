@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
+from taxtune.report.wording import signed
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
@@ -341,9 +343,10 @@ def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: 
     page = result._repr_html_()
     assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
     assert "winner − baseline" in page
-    change = result.against("winner", "baseline").metrics["hp"]
-    assert change.significant
-    assert f"<b>+{change.difference:.3f}</b>" in page
+    changes = result.against("winner", "baseline").metrics
+    bold = [f"<b>{signed(each.difference, key)}</b>" for key, each in changes.items() if each.significant]
+    assert sorted(bold) == sorted(re.findall("<b>.*?</b>", page))
+    assert 0 < len(bold) < len(changes)
 
 
 def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None:
@@ -351,6 +354,7 @@ def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None
     result = tuned(photos, tmp_path / "run", metrics={"lave": lambda row: row.answer == row.truth.split("/")[-1]})
     file = tmp_path / "run/result.json"
     data = json.loads(file.read_text())
+    assert taxtune.load_run(tmp_path / "run") == result, "intervals by score are no scores"
 
     def earlier(value: Any) -> Any:
         if isinstance(value, list):

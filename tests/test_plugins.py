@@ -39,7 +39,7 @@ def number(floor=None):
 shallow = taxtune.Objective("shallow", lambda scores: scores.depth, "minimize")
 
 def recall(floor):
-    return taxtune.Objective("recall", lambda scores: scores.hr, feasible=lambda scores: scores.hr >= floor, hr_floor=floor)
+    return taxtune.Objective("recall", lambda s: s.hr, feasible=lambda s: s.hr >= floor, hr_floor=floor)
 
 def failing(floor):
     raise KeyError("floor")

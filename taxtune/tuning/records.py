@@ -112,7 +112,8 @@ def upgraded(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     data = {key: upgraded(value) for key, value in data.items()}
-    if "lave" in data and "measures" not in data and "hp" in data:
+    # Not intervals by score, which have one under this key.
+    if "lave" in data and "measures" not in data and "hp" in data and not isinstance(data["lave"], dict):
         rating, rationale = data.pop("lave"), data.pop("rationale", None)
         row = "example" in data
         data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
