@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     ApiBaseOption,
     BatchSizeOption,
@@ -26,7 +27,6 @@ from taxtune.cli.options import (
     note,
     text_model,
 )
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def audit(
     from taxtune.audit.mending import mend
     from taxtune.audit.result import Audited, draw_sample, make_report, with_agreement, write_placed, write_result
     from taxtune.audit.subject import Placing, read_subject, refresh_run_report
-    from taxtune.studies.output import publish
+    from taxtune.report.output import publish
 
     model = None
     if llm is not None:

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.options import note
 from taxtune.errors import RecipeError
+from taxtune.options import note
 
 __all__ = ["init"]
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     AnswerColumnOption,
     ApiBaseOption,
@@ -27,7 +28,6 @@ from taxtune.cli.options import (
     measure_option,
     missing_answers,
 )
-from taxtune.errors import DataError
 
 __all__ = ["measure"]
 
@@ -67,7 +67,7 @@ def measure(
 
     Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
     """
-    from taxtune.studies.output import publish
+    from taxtune.report.output import publish
 
     if listed:
         _print_list(as_json)
@@ -76,8 +76,8 @@ def measure(
         raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
     check_out(out)
     from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.measured import check_needs
     from taxtune.answers.measures import measured_report
-    from taxtune.metrics.measured import check_needs
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
     from taxtune.studies.relay import ProgressRelay
 

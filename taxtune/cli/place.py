@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import (
+from taxtune.options import (
     ANSWERS_HELP,
     FormatOption,
     InputOption,
@@ -53,7 +53,7 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.studies.both_trees import read_part
+    from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
     answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))

@@ -14,8 +14,8 @@ import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
-from taxtune.cli.options import note
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.options import note
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Progress, ProgressCallback
 from taxtune.report.tables import differences_table, heldout_table, print_result

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.errors import DataError
+from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
@@ -20,8 +22,6 @@ from taxtune.cli.options import (
     note,
     text_model,
 )
-from taxtune.cli.taxonomy_build import bars, keep
-from taxtune.errors import DataError
 
 if TYPE_CHECKING:
     from taxtune.authoring.choices import Choice

@@ -35,7 +35,6 @@ _BLOCK = 512
     summary="cosine of CLIP's embeddings of answer and reference",
     source="paper 1, §10",
     default_model=_DEFAULT,
-    extra="clip",
 )
 class ClipTextMeasure(CosineMeasure):
     """CLIP-t2t: the cosine of the text embeddings of answer and reference, in [-1, 1].
@@ -45,7 +44,6 @@ class ClipTextMeasure(CosineMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 
@@ -78,7 +76,6 @@ class ClipTextMeasure(CosineMeasure):
     summary="cosine of CLIP's embeddings of the answer and an image of the reference",
     source="paper 1, §10",
     default_model=_DEFAULT,
-    extra="clip",
     needs=("image",),
 )
 class ClipImageMeasure(ClipTextMeasure):
@@ -92,7 +89,6 @@ class ClipImageMeasure(ClipTextMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 

@@ -2,28 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
+from taxtune.answers.scores import as_child
 from taxtune.metrics.hierarchical import score
+from taxtune.studies.progress import progress
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
 
-__all__ = ["as_child", "place_texts", "said", "trivial_answer"]
+__all__ = ["COUNTS", "PlacedAnswers", "missing_note", "place_rows", "place_texts", "trivial_answer"]
+
+Key = TypeVar("Key")
+
+#: The columns of a table that says what became of the answers.
+COUNTS = ("answers", "missing", "abstained", "off the tree")
 
 # Answers placed between two signs of progress.
 _STEP = 256
 
 
-def said(rows: Sequence[AnswerRow]) -> list[int]:
-    """Returns the positions of the rows that have an answer, an empty one included."""
-    return [i for i, row in enumerate(rows) if row.answer is not None]
+@dataclass(frozen=True, slots=True)
+class PlacedAnswers:
+    """One model's answers under one prompt, placed.
+
+    Attributes:
+        nodes: The node of each example's answer, shape (n,); -1 where there is no answer.
+        as_child: Which are scored as a child of the root that is never right, shape (n,).
+        abstained: How many of the answers decline or say nothing; they are on the root.
+        off_tree: How many assert something that the tree lacks.
+    """
+
+    nodes: NDArray[np.int64]
+    as_child: NDArray[np.bool_]
+    abstained: int
+    off_tree: int
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which examples have an answer, an empty one included."""
+        return self.nodes >= 0
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The numbers that stand under `COUNTS`."""
+        known = int(self.known.sum())
+        return known, len(self.nodes) - known, self.abstained, self.off_tree
+
+
+def place_rows(mapper: Mapper, rows: Mapping[Key, Sequence[AnswerRow]]) -> dict[Key, PlacedAnswers]:
+    """Places the answers of several models or prompts, each distinct text once.
+
+    Args:
+        mapper: Places answers on its tree.
+        rows: The rows by model or prompt.
+    """
+    texts = {row.answer for some in rows.values() for row in some if row.answer is not None}
+    with progress(len(texts), "answers placed") as advance:
+        placed = place_texts(mapper, texts, advance)
+    found = {}
+    for key, some in rows.items():
+        here = [None if row.answer is None else placed[row.answer] for row in some]
+        found[key] = PlacedAnswers(
+            np.array([-1 if one is None else one.node for one in here], dtype=np.int64),
+            as_child(mapper, here),
+            sum(one is not None and one.abstained for one in here),
+            sum(one is not None and one.off_tree for one in here),
+        )
+    return found
+
+
+def missing_note(placed: Iterable[PlacedAnswers], scored: str) -> list[str]:
+    """Returns a sentence on how many answers are missing, or nothing where none is.
+
+    Args:
+        placed: The answers.
+        scored: What the scores and comparisons are over instead.
+    """
+    missing = sum(int((~some.known).sum()) for some in placed)
+    lost = f"{missing:,} answers are missing (failed calls, or no such guess). They are no zeros: {scored}."
+    return [lost] if missing else []
 
 
 def place_texts(
@@ -47,22 +112,6 @@ def place_texts(
         placed.update(zip(batch, mapper.place(batch), strict=True))
         advance(len(batch))
     return placed
-
-
-def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> NDArray[np.bool_]:
-    """Returns which placements are scored as a child of the root that is never right.
-
-    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as the root.
-
-    Args:
-        mapper: What placed the answers.
-        placements: The placements, n of them; None where there is no answer.
-
-    Returns:
-        A mask of shape (n,) for `off_tree` of all that scores.
-    """
-    scored = mapper.identity().get("off_tree") == "child"
-    return np.array([scored and found is not None and found.off_tree for found in placements], dtype=bool)
 
 
 def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | None = None) -> str:

@@ -1,0 +1,169 @@
+"""The small English words that tell what an answer asserts.
+
+These lists hold grammar and the vocabulary of talking about pictures, colours and sizes: what every domain shares. What
+things are called belongs to the taxonomy, not here, and the tree always wins: a word that it names is a name.
+Grammar is compared with words in lower case as they stand, nouns with folded words (see `normalize.fold_word`).
+"""
+
+from __future__ import annotations
+
+from taxtune.mapping.normalize import fold_word
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _nouns(text: str) -> frozenset[str]:
+    return frozenset(fold_word(word) for word in text.split())
+
+
+# -- grammar -----------------------------------------------------------------------------------------------------------
+
+#: Words that begin a noun phrase.
+ARTICLES = _words("a an the some any another his her its their my our your")
+
+#: After these the noun is singular, so that a word in -s behind it is a verb: "a skua flies".
+ONE = _words("a an one this that each every another")
+
+#: Between two names these say that either may be meant.
+ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
+
+#: What follows, up to "but" or the end of the clause, is denied.
+NEGATION = _words(
+    "not no never neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt hardly than "
+    "instead non"
+)
+
+#: After a negation these turn it into mere doubt: "not sure if it is a robin", "no doubt a robin", "not only".
+CERTAINTY = _words("sure certain clear confident entirely completely fully exactly doubt only definitive 100")
+
+#: These decline to answer; the clause asserts nothing, unless only precision is refused (`PRECISION`).
+REFUSAL = _words(
+    "sorry unable cannot cant couldnt unclear impossible insufficient unfortunately decline hard difficult"
+)
+
+#: A refusal with one of these still says something: "I cannot tell the exact species of this gull".
+PRECISION = _words("exact exactly specific specifically precise precisely particular definitively certainty")
+
+#: What follows is only compared with what is seen; it counts where nothing is asserted outright.
+COMPARISON = _words(
+    "similar resemble resembles resembling reminiscent akin mimic mimics mimicking confused mistaken eg"
+)
+
+#: Before "like" these assert: "it looks like a robin".
+SEEMS = _words("look looks looking looked seem seems appear appears sound sounds something more")
+
+#: What follows tells where the thing is or what is with it, not what it is. "Of" is read with the noun.
+PREPOSITIONS = _words(
+    "in on at by near under beneath below over above against among amongst amid between behind beside besides along "
+    "alongside across around inside outside within through throughout toward towards onto into upon next with from "
+    "during while for down off past atop before after beyond via where when because since due given"
+)
+
+#: Verbs and words by which the main clause goes on: what follows them is said of the subject.
+VERBS = _words(
+    "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong "
+    "belongs belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing "
+    "display displays displaying featured present presents portray portrays portraying capture captures capturing "
+    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals "
+    "called named known identified classified considered recognized labeled described likely probably definitely "
+    "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
+    "who"
+)
+
+#: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
+COPULAS = _words(
+    "is are was were be appear appears appeared seem seems seemed look looks belong belongs depict depicts show shows "
+    "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
+    "called named known identified classified considered recognized labeled described"
+)
+
+#: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets", "belongs in glass".
+TELLING = _words("filled full loaded packed stuffed made belong belongs belonging consists consisting composed")
+
+#: After these stands what the subject has; where the subject is on the tree, that is context.
+HAVING = _words(
+    "has have had having contain contains containing include includes including feature features featuring wear wears"
+)
+
+#: These begin an aside, which may say more of the thing.
+ASIDES = _words("which who that whose")
+
+#: "Could", "might" and "may" after a sentence offer one more guess.
+HEDGES = _words("could might may")
+
+#: More of the words that end a noun phrase and belong to none.
+AUXILIARIES = HEDGES | _words("can will must would should do does did")
+
+#: The rest of them: pronouns, adverbs, verbs of thinking.
+BREAKS = (
+    VERBS
+    | AUXILIARIES
+    | _words(
+        "as whose im we you they them he she me if but however although though yet then also just even most more less "
+        "very quite rather about think believe guess say help see seen visible what how why to let tell identify "
+        "determine distinguish both characterized recognizable distinguished currently still while"
+    )
+)
+
+#: Words after which a denied, refused or compared clause is over.
+CLAUSE_STARTS = _words("but however although though yet")
+
+# -- words about pictures, and words that only describe ----------------------------------------------------------------
+
+#: Words at the front of a noun phrase that are no part of a name.
+FILLER = ARTICLES | _nouns(
+    "one two three four five six several many few other such this that these those both each every all kind of "
+    "particular possible probable likely single typical unknown unidentified close up image photo picture and male "
+    "female adult juvenile young immature beautiful main stylized numerous various multiple"
+)
+
+#: Words at the end of a noun phrase that add nothing to the name before them.
+TAIL = _nouns(
+    "species variety varietal breed mix cross crossbreed hybrid cultivar strain specimen individual type kind sort "
+    "form photo photograph image picture shot view portrait kingdom phylum class order family tribe genus group "
+    "name names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc "
+    "itself too head face category model"
+)
+
+#: The word before these, or glued to them, is a likeness and not the thing: "fern-like", "lily-shape orchid".
+LIKENESS = _nouns("like shaped shape leaved looking type style colored scented inspired esque")
+
+#: Words that describe, and that are no head of a name when nothing else stands beside them.
+DESCRIBING = _nouns(
+    "black white gray brown red orange yellow green blue purple pink golden gold silver crimson scarlet small "
+    "large big little tiny tall short long dark light pale bright common colorful beautiful wild fresh old new "
+    "spotted striped and with american european african asian north south east west northern southern eastern western"
+)
+
+#: What answers say of pictures, of whoever stands in them, and of their own uncertainty.
+PICTURE = _nouns(
+    "image photo photograph picture drawing illustration painting scene background foreground surface texture pattern "
+    "color shape detail detailed angle view closeup close up camera focus light lighting shadow setting context "
+    "quality resolution blurry unclear visible center middle left right top bottom front back side edge part feature "
+    "object subject thing item else something anything nothing someone person people human man woman men women boy "
+    "girl child hand individual question answer label category content information possible general specific certain "
+    "different various several similar typical "
+    "main appearance presence number lot bunch pair set piece group body case kind type sort example instance amount "
+    "sign evidence rear end location place area environment nature name model"
+)
+
+#: Words that tell nothing of what a thing is.
+SAYS_NOTHING = FILLER | TAIL | LIKENESS | DESCRIBING | PICTURE
+
+#: Keys of JSON objects and "key: value" lines whose values answer "what is this?".
+ANSWER_KEYS = _words(
+    "answer ans prediction predicted label class classification species name common scientific latin binomial genus "
+    "family order taxon category object identification guess response output result type main primary"
+)
+
+#: Keys whose values do not.
+OTHER_KEYS = _words(
+    "confidence reason reasoning explanation description habitat diet location probability score note notes color "
+    "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
+    "question prompt details comment thought thoughts"
+)
+
+#: Ranks of what is so wide that a term for it fits beside a closer one: "bird, robin".
+WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))

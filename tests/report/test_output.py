@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from taxtune.errors import TaxtuneError
+from taxtune.report.output import cut
+from taxtune.studies import StudyReport, Table, publish
+from taxtune.studies.published import published
+
+
+def table(**changes: object) -> Table:
+    values: dict[str, object] = {
+        "name": "main",
+        "title": "A title",
+        "columns": ("name", "n", "hP"),
+        "rows": (("a|b [red]", 1234, 0.98765), ("c", None, math.nan), ("d", 0, -0.0001)),
+        "digits": {"hP": 2},
+        "notes": ("3 left out",),
+    }
+    return Table(**(values | changes))  # type: ignore[arg-type]
+
+
+def draw() -> Figure:
+    figure = Figure(figsize=(2, 2))
+    figure.add_subplot().plot([0, 1])
+    return figure
+
+
+def report(**changes: object) -> StudyReport:
+    values: dict[str, object] = {
+        "study": "example",
+        "title": "An example",
+        "settings": {"seed": 3, "file": Path("x.csv")},
+        "tables": (table(),),
+        "figures": {"plot": draw},
+        "notes": ("2 rows left out",),
+        "data": {"tau": np.float64("nan"), "ranks": np.array([1, 2])},
+    }
+    return StudyReport(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_no_value_is_a_dash_and_never_zero() -> None:
+    assert table().shown() == [["a|b [red]", "1,234", "0.99"], ["c", "–", "–"], ["d", "0", "0.00"]]
+    assert table().records()[1] == {"name": "c", "n": None, "hP": None}
+
+
+def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
+    frame = report().table("main").to_frame()
+    assert list(frame.columns) == ["name", "n", "hP"]
+    assert frame["hP"].tolist()[0] == 0.98765
+    assert frame["n"].isna().tolist() == [False, True, False]
+    with pytest.raises(KeyError, match="other"):
+        report().table("other")
+
+
+def test_negative_numbers_have_a_minus_sign_and_zero_has_none() -> None:
+    rows = (("a", -1, -0.25), ("b", 0, -0.004))
+    assert [row[1:] for row in table(rows=rows).shown()] == [["−1", "−0.25"], ["0", "0.00"]]
+
+
+def test_markdown_keeps_bars_and_notes() -> None:
+    lines = table().markdown().splitlines()
+    assert lines[0] == "**A title**"
+    assert lines[2] == "| name | n | hP |"
+    assert lines[3] == "| --- | ---: | ---: |"
+    assert lines[4] == r"| a\|b [red] | 1,234 | 0.99 |"
+    assert lines[-1] == "- 3 left out"
+
+
+def test_what_answers_hold_is_neither_obeyed_nor_rendered(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
+    publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
+    assert r"\x1b[31mred\x07 \u202ewonk" in capsys.readouterr().out
+    assert r"| \x1b[31mred\x07 \u202ewonk now \<b> |" in shown.markdown()
+    assert shown.records() == [{"name": "\x1b[31mred\x07 \u202ewonk\nnow <b>"}]
+
+
+def test_a_table_without_rows_has_headings_of_text() -> None:
+    assert "| --- | --- | --- |" in table(rows=()).markdown()
+
+
+def test_a_name_beside_a_figure_keeps_both_ends_and_is_no_formula() -> None:
+    assert cut("short", 5) == "short"
+    assert cut("a long name: guess 1", 13) == "a long…uess 1"
+    assert cut("a\nb $x$ \x1b", 20) == r"a b \$x\$ \x1b"
+
+
+def test_csv_is_unrounded_and_reads_back() -> None:
+    rows = list(csv.reader(io.StringIO(table().csv())))
+    assert rows[1] == ["a|b [red]", "1234", "0.98765"]
+    assert rows[2] == ["c", "", ""]
+
+
+def test_a_ragged_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 cells for 3 columns"):
+        table(rows=(("a", 1),))
+
+
+def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(report(), out=tmp_path / "out", as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["tau"] is None
+    assert printed["ranks"] == [1, 2]
+    assert printed["settings"] == {"seed": 3, "file": "x.csv"}
+    assert printed["tables"]["main"][0]["hP"] == 0.98765
+    assert json.loads((tmp_path / "out" / "study.json").read_text()) == printed
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"study.json", "main.csv", "main.md", "plot.png", "plot.svg"}
+
+
+def test_tables_go_to_standard_output_and_notes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    publish(report(), out=None, as_json=False)
+    said = capsys.readouterr()
+    assert "a|b [red]" in said.out  # square brackets are no markup
+    assert "3 left out" in said.out
+    assert "2 rows left out" in said.err
+    assert "--out" in said.err
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TaxtuneError, match="file"):
+        publish(report(), out=tmp_path / "file" / "out", as_json=True)
+
+
+def test_printed_tables_are_numbers_where_they_can_be() -> None:
+    rows = published("paper1-table4")
+    assert rows
+    assert all(isinstance(value, float) for row in rows for name, value in row.items() if name == "hF")
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = ("model", *(f"quantity {i}" for i in range(5)))
+    table = Table("t", "T", columns, (("a/rather/long/name", *(12.5 + i for i in range(5))),))
+    publish(StudyReport("s", "S", {}, (table,)), out=None, as_json=False)
+    printed = capsys.readouterr().out
+    assert all(f"{12.5 + i:.3f}" in printed for i in range(5))
