@@ -213,9 +213,7 @@ def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
         raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
 
 
-def decode_text(
-    data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False
-) -> str:
+def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False) -> str:
     """Returns bytes as text: UTF-8, or UTF-16 with a byte-order mark.
 
     Raises:
