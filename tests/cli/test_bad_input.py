@@ -171,7 +171,7 @@ def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Pat
 
 
 def test_options_that_do_not_exist(taxtune: Run, inputs: Path) -> None:
-    refused(taxtune("compare", inputs / "recipe.yaml", "--objective", "hpp"), "'hpp'", "'hf'")
+    refused(taxtune("compare", inputs / "recipe.yaml", "--objective", "hpp"), "'hpp'", "Did you mean 'hp'?", "hf")
     refused(taxtune("evaluate", inputs / "recipe.yaml", "--template", "x", "--split", "test"), "'test'", "'heldout'")
     refused(taxtune("tun", inputs / "recipe.yaml"), "No such command")
 
