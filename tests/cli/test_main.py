@@ -17,7 +17,7 @@ def test_own_warnings_are_notes_and_others_stay_as_they_are(
         warnings.warn_explicit("something old", UserWarning, "elsewhere.py", 7)
         warnings.warn_explicit("divided", RuntimeWarning, taxtune.__file__, 1)
 
-    monkeypatch.setattr(cli, "app", command)
+    monkeypatch.setattr("taxtune.cli.app.app", command)
     cli.main()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "taxtune: note: 3 names left out"
