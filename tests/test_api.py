@@ -215,10 +215,10 @@ def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: 
         run.answers("winner")
     whole = tuned(photos, tmp_path / "run", resume=True)
     assert whole.iterations[:2] == run.iterations
-    with pytest.raises(DataError, match="no tuning run in this folder"):
+    with pytest.raises(DataError, match="does not contain a tuning run"):
         taxtune.load_run(tmp_path)
     (tmp_path / "run/result.json").write_text(json.dumps({"name": "x"}))
-    with pytest.raises(DataError, match="no result of a tuning run"):
+    with pytest.raises(DataError, match="not a result of a tuning run"):
         taxtune.load_run(tmp_path / "run")
 
 
@@ -248,7 +248,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
     result = tuned(photos, tmp_path / "run", proposer=told, iterations=2)
     assert [record.state for record in result.iterations] == ["complete", "failed", "complete"]
     assert goals == ["hp", "hp"]
-    for wrong, message in ((lambda history: 3, "returned no text"), (lambda history: 1 / 0, "ZeroDivisionError")):
+    for wrong, message in ((lambda history: 3, "did not return text"), (lambda history: 1 / 0, "ZeroDivisionError")):
         with pytest.raises(ProposerError, match=message):
             tuned(photos, tmp_path / message.split()[0], proposer=wrong)
     with pytest.raises(ProposerError, match=r"Unknown proposer.*fragments"):
@@ -258,7 +258,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ({"hp": lambda row: 1}, "cannot have this name"),
+        ({"hp": lambda row: 1}, "This name cannot be used"),
         ({"kind": 3}, "is not a function"),
         ({"kind": lambda row: row.nothing}, "'kind' failed on the answer to .*AttributeError"),
         ({"kind": lambda row: "much"}, "returned no number"),
@@ -385,5 +385,5 @@ def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None
 def test_what_is_needed_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
         taxtune.tune(taxonomy=TREE, out=tmp_path)
-    with pytest.raises(TaxtuneError, match=r"no such recipe.*fieldguide"):
+    with pytest.raises(TaxtuneError, match=r"recipe does not exist.*fieldguide"):
         taxtune.tune(recipe="feldguide", out=tmp_path)

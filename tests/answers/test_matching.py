@@ -49,7 +49,7 @@ def test_the_same_id_with_another_target_is_refused(birds: Taxonomy, jsonl: Writ
     with pytest.raises(DataError, match="another target in two"):
         align({"one": one, "two": two})
     other = read_file(jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds)
-    with pytest.raises(DataError, match="no example in common"):
+    with pytest.raises(DataError, match="no examples in common"):
         align({"one": one, "other": other}, "common")
 
 

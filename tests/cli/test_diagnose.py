@@ -262,7 +262,7 @@ def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_pat
     [
         ("", (), "empty"),
         ('{"answer": "a", "target": "dragon"}\n', (), "dragon"),
-        ('{"answer": "a", "target": "dragon"}\n', ("--off-tree", "leave-out"), "No row is left"),
+        ('{"answer": "a", "target": "dragon"}\n', ("--off-tree", "leave-out"), "No usable rows are left"),
         ('{"answer": null, "target": "thrush"}\n', (), "--missing leave-out"),
         ('{"answer": 3, "target": "thrush"}\n', (), "answer is not text: 3"),
         ('{"answer": "a", "target": "thrush"}\n', ("--where", "domain=x"), "domain"),
@@ -314,7 +314,7 @@ def test_files_as_people_have_them(tree: Path, tmp_path: Path) -> None:
     assert found[0][0]["answer"] == 'a duck, "wild"\nor tame'
     assert all(other == found[0] for other in found)
     done = run(str(tmp_path), "-t", str(tree))
-    assert (done.code, "The folder contains no run of taxtune" in done.err) == (2, True)
+    assert (done.code, "The folder does not contain a taxtune run" in done.err) == (2, True)
 
 
 def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_check_of_what_cannot_be_read(
     assert run_command(monkeypatch, "taxonomy", "check", tmp_path, "--format", "nonsense") == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "There is no such taxonomy file." in captured.err
+    assert "The taxonomy file does not exist." in captured.err
     assert "Unknown taxonomy format." in captured.err
 
 
@@ -179,10 +179,10 @@ def test_convert_writes_another_format_and_over_nothing(
     assert (tmp_path / "tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
     capsys.readouterr()
     for arguments, message in (
-        ([tree, out], "is there already; nothing was written. Add --force."),
+        ([tree, out], "already exists; nothing was written. Add --force."),
         ([tree, tmp_path / "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
         ([tree, tmp_path / "tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
-        ([out, out, "--force"], "would overwrite the file that is read"),
+        ([out, out, "--force"], "is also the input file"),
     ):
         assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2
         assert message in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_a_judge_that_is_down_scores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_judge_without_a_key_ends_the_work(tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="refuses the key"):
+    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="rejected the key"):
         lave(server, tmp_path).rate(["a"], [["b"]], [QUESTION])
 
 

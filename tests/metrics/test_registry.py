@@ -167,7 +167,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
-        (lambda a, b: "good", False, r"other than a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
+        (lambda a, b: "good", False, r"not return a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
         (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
         (lambda a, b: [True], False, r"finite number.*\[True\]"),
         (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),

@@ -44,7 +44,7 @@ def test_a_model_is_taken_as_it_is_and_a_function_is_made_one() -> None:
 
 @pytest.mark.parametrize("spec", ["", "  ", "local:", "local", 3])
 def test_what_names_no_model_is_refused(spec: object) -> None:
-    with pytest.raises(ModelError, match=r"No model is named|neither a model nor a function"):
+    with pytest.raises(ModelError, match=r"The model's name is empty|neither a model nor a function"):
         make_model(spec)  # type: ignore[arg-type]
 
 

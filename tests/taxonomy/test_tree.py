@@ -152,7 +152,7 @@ def test_a_label_with_a_slash_is_found_by_its_name_and_path() -> None:
 def test_an_unknown_name_suggests_the_nearest(birds: Taxonomy) -> None:
     with pytest.raises(TaxonomyError, match=r"'Turdus merulla' is not on the taxonomy.*'Turdus merula'"):
         birds.resolve("Turdus merulla")
-    with pytest.raises(TaxonomyError, match="No name on it is near"):
+    with pytest.raises(TaxonomyError, match="No similar name is on the taxonomy"):
         birds.resolve("Boeing 747")
     with pytest.raises(TaxonomyError, match="No node has this path"):
         birds.resolve(["Aves", "Corvidae"])

@@ -178,8 +178,8 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
             "postgresql+psycopg://me:secret@127.0.0.1:1/none",
             ["postgresql+psycopg://me:***@127.0.0.1:1/none", "running"],
         ),
-        ("nosuch://host/database", ["no database that SQLAlchemy knows", "nosuch"]),
-        ("my database", ["no database that SQLAlchemy knows"]),
+        ("nosuch://host/database", ["SQLAlchemy cannot use the history's storage", "nosuch"]),
+        ("my database", ["SQLAlchemy cannot use the history's storage"]),
     ],
 )
 def test_a_storage_that_cannot_be_opened_is_a_clear_error(tmp_path: Path, storage: str, words: list[str]) -> None:

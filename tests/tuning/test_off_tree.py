@@ -168,7 +168,7 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     with pytest.raises(TaxonomyError) as caught:
         tuned(session, tmp_path / "out")
     said = str(caught.value)
-    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy does not have" in said
+    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy lacks" in said
     assert "more than max_off_tree (0.3) allows" in said
     assert len(re.findall(r"'A bicycle, see \w+\.' for colour/", said)) == 3
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):

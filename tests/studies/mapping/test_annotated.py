@@ -88,7 +88,7 @@ def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
         read_annotated(write(tmp_path, "answer\nx\n"), birds)
     with pytest.raises(DataError, match="no column 'picture'"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, columns=AnnotatedColumns(image="picture"))
-    with pytest.raises(DataError, match="No row is left"):
+    with pytest.raises(DataError, match="No usable rows are left"):
         read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
     with pytest.raises(DataError, match="meaning of no node"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")

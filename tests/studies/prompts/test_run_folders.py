@@ -67,7 +67,7 @@ def test_another_taxonomy_is_found_out(tmp_path: Path, birds: Taxonomy) -> None:
     flat = Taxonomy(["life", *"abcdefgh"], [-1, *[0] * 8])
     with pytest.raises(DataError, match="do not give the run's hP and hR"):
         read_run(folder, flat)
-    with pytest.raises(DataError, match="not the one of the run"):
+    with pytest.raises(DataError, match="not the run's taxonomy"):
         read_run(folder, flat.subtree(0).subtree(1))
 
 
@@ -98,9 +98,9 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("target", -5, "not the one of the run"),
-        ("node", -2, "not the one of the run"),
-        ("target", 99, "not the one of the run"),
+        ("target", -5, "not the run's taxonomy"),
+        ("node", -2, "not the run's taxonomy"),
+        ("target", 99, "not the run's taxonomy"),
         ("target", float("nan"), "not one of taxtune's"),
         ("target", 1e400, "not one of taxtune's"),
         ("node", "x", "not one of taxtune's"),

@@ -37,7 +37,7 @@ def test_group_words_lead_to_their_node_and_identify_nothing() -> None:
     assert tree.find("songbird") == []
     assert tree.find("bird") == [2]  # the tree's own alias
     assert tree.aliases == small_tree(RANKS).aliases
-    with pytest.raises(TaxonomyError, match="It only leads answers to life/Animalia/Aves/Pas"):
+    with pytest.raises(TaxonomyError, match="It is only a lead to life/Animalia/Aves/Pas"):
         tree.resolve("Songbird")
 
 

@@ -245,7 +245,7 @@ class TestFiles:
     def test_what_is_not_there(self, tmp_path: Path):
         with pytest.raises(ProposerError, match=r"no fragments 'nothing'.*default"):
             read_fragments("nothing")
-        with pytest.raises(ProposerError, match="holds no fragment files"):
+        with pytest.raises(ProposerError, match="contains no fragment files"):
             read_fragments(tmp_path)
 
     def test_a_binary_file(self, tmp_path: Path):

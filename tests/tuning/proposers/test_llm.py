@@ -180,7 +180,7 @@ def test_a_slow_server_is_tried_again():
 @pytest.mark.parametrize(
     ("trouble", "calls", "words"),
     [
-        (status(401), 1, ["refuses the key", "401", "OPENAI_API_KEY"]),
+        (status(401), 1, ["rejected the key", "401", "OPENAI_API_KEY"]),
         (status(403), 1, ["does not allow", "403", "OPENAI_API_KEY"]),
         (status(404), 1, ["not found", "model's name"]),
         (status(400, "Unknown parameter."), 1, ["rejected the request", "Unknown parameter", "settings"]),
@@ -190,7 +190,7 @@ def test_a_slow_server_is_tried_again():
         (status(500), 3, ["failed (500)", "3 attempts", "--resume"]),
         (status(503), 3, ["failed (503)", "3 attempts"]),
         (dropped(), 3, ["cannot be reached", "3 attempts"]),
-        (empty_body(), 3, ["no chat completion", "3 attempts"]),
+        (empty_body(), 3, ["not a chat completion", "3 attempts"]),
         (html(), 1, ["web page", "api_base", "/v1"]),
     ],
 )
