@@ -112,7 +112,7 @@ def test_frequencies_change_what_a_node_is_worth(
     assert run_command(monkeypatch, *score, "targets", "--smoothing", 0.5) == 0
     assert "(by targets, smoothed by 0.5)" in capsys.readouterr().out
     assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
-    assert "no such frequencies file" in capsys.readouterr().err
+    assert "The frequencies file does not exist" in capsys.readouterr().err
     assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
     assert "Smoothing goes with frequencies" in capsys.readouterr().err
 

@@ -169,7 +169,7 @@ def test_texts_saved_as_bytes_are_texts(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such score file"):
+    with pytest.raises(DataError, match="The score file does not exist"):
         read_scores(tmp_path / "none.npz", TREE)
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)

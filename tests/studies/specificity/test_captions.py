@@ -103,7 +103,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     files[0].write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
         read_caption_data(files[0], files[1])
-    with pytest.raises(DataError, match="no such captions file"):
+    with pytest.raises(DataError, match="The captions file does not exist"):
         read_caption_data(tmp_path / "none.json", files[1])
 
 
