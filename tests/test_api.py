@@ -251,7 +251,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
     for wrong, message in ((lambda history: 3, "returned no text"), (lambda history: 1 / 0, "ZeroDivisionError")):
         with pytest.raises(ProposerError, match=message):
             tuned(photos, tmp_path / message.split()[0], proposer=wrong)
-    with pytest.raises(ProposerError, match=r"There is no such proposer.*fragments"):
+    with pytest.raises(ProposerError, match=r"Unknown proposer.*fragments"):
         tuned(photos, tmp_path / "x", proposer="gepa")
 
 

@@ -1,7 +1,8 @@
 """How every figure looks, and how it becomes a file or a part of a page.
 
-Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; every objective has its
-own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG, byte by byte.
+Colours are those of Okabe and Ito (2008), which people with any common colour vision can distinguish. Every objective
+has its own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG,
+byte by byte.
 """
 
 from __future__ import annotations
