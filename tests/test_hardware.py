@@ -145,8 +145,8 @@ def test_what_counts_as_out_of_memory() -> None:
 @pytest.mark.parametrize(
     ("device", "said"),
     [
-        ("abacus", "no such device"),
-        ("", "no such device"),
+        ("abacus", "Unknown device"),
+        ("", "Unknown device"),
         ("cuda:99", "not available"),
         ("meta", "not available on this machine: "),
     ],

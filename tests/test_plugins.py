@@ -102,10 +102,10 @@ def test_what_a_package_offers_is_made_of_the_settings() -> None:
             r"'number', which a package provides, cannot be created: This is not a proposer\. \(got 3\)",
         ),
         (make_objective, "failing", r"'failing', which a package provides, cannot be created: KeyError"),
-        (make_objective, "number", r"adds as 'number' is no objective\. \(got 3\)"),
-        (make_objective, "gone", r"'gone', which birdtuning adds to taxtune\.objectives, cannot be loaded"),
-        (make_proposer, "carefull", r"no such proposer.*Did you mean 'careful'"),
-        (make_objective, "shalow", r"no such objective.*Did you mean 'shallow'"),
+        (make_objective, "number", r"adds as 'number' is not an objective\. \(got 3\)"),
+        (make_objective, "gone", r"'gone', which birdtuning registers for taxtune\.objectives, cannot be loaded"),
+        (make_proposer, "carefull", r"Unknown proposer.*Did you mean 'careful'"),
+        (make_objective, "shalow", r"Unknown objective.*Did you mean 'shallow'"),
     ],
 )
 def test_a_package_whose_part_cannot_be_had_is_named(make, name: str, words: str) -> None:

@@ -138,7 +138,7 @@ def test_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_misspelt_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "wordnte"))
-    with pytest.raises(DataError, match=r"TAXTUNE_WORDNET names no folder.*wordnte.*unset"):
+    with pytest.raises(DataError, match=r"TAXTUNE_WORDNET does not name a folder.*wordnte.*unset"):
         find_wordnet()
 
 

@@ -235,7 +235,7 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     for source, message in (
         (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
         (f"{run}:7", r"no answers for this iteration.*'7'.*those of 0, 1"),
-        (str(tmp_path), "holds no run"),
+        (str(tmp_path), "contains no run"),
         (f"{run}x:winner", "The answers file does not exist"),
     ):
         with pytest.raises(DataError, match=message):

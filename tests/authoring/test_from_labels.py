@@ -264,9 +264,9 @@ def test_a_models_groups_make_a_tree() -> None:
         ({"newt": []}, "1 keys are not labels from the question: 'newt'"),
         ({"pug": "Dogs"}, "The value of 'pug' is not a list"),
         ({"pug": [""]}, "The value of 'pug' is not a list"),
-        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 groups, more than 2"),
+        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 nested groups, more than 2"),
         ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' has the same name as a label"),
-        ({"pug": ["dogs", "Dogs"]}, "within itself"),
+        ({"pug": ["dogs", "Dogs"]}, "contains itself"),
     ],
 )
 def test_a_reply_that_cannot_be_used_is_asked_for_again(changed: dict[str, Any], reason: str) -> None:

@@ -50,7 +50,7 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
             r"photos\.csv:1: The labels file has no column label\. \(got 'image,class'\)",
         ),
         ("photos.csv", "image,label\na,dog\nb,\n", r"photos\.csv:3: The row has no label"),
-        ("photos.csv", "label\n", r"a header and no rows"),
+        ("photos.csv", "label\n", r"a header but no rows"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) -> None:

@@ -167,7 +167,7 @@ def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Pat
     given = [part for name in objectives for part in ("--objective", name)]
     for more in ([], ["--dry-run"]):
         done = taxtune("compare", inputs / "recipe.yaml", *given, *more, "--out", "out")
-        refused(done, "two or more different objectives", out=tmp_path / "out")
+        refused(done, "at least two different objectives", out=tmp_path / "out")
 
 
 def test_options_that_do_not_exist(taxtune: Run, inputs: Path) -> None:
@@ -252,7 +252,7 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: change(text, add=f"{'x' * 300}.png,navy\n"), ["too long", "row 22"]),
         (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv:22", "NUL"]),
         (lambda text: change(text, old="image,label", new="image,label,label"), ["manifest.csv:1", "the same name"]),
-        (lambda text: "image,label\n", ["a header and no rows"]),
+        (lambda text: "image,label\n", ["a header but no rows"]),
         (lambda text: "", ["manifest.csv", "is empty"]),
         (lambda text: " \n\n", ["manifest.csv", "is empty"]),
         (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
@@ -311,12 +311,12 @@ def test_labels_and_images_by_the_hundred_thousand_are_a_message_that_ends(
     [
         ("child,parent\nroot,\na,b\nb,a\n", [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"]),
         ("child,parent\nr,\ns,\na,r\n", [":3", "second root beside 'r'"]),
-        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 states a node with this label"]),
+        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 already gives a node with this label"]),
         ("child,parent\nr,\n,r\n", [":3", "has no child"]),
         ("path\nr/a\nr//b\n", [":3", "Name 2 of the path is empty"]),
-        ("child,parent\nr,\na,gone\n", [":3", "'gone' is in no row"]),
+        ("child,parent\nr,\na,gone\n", [":3", "No row defines the parent 'gone'"]),
         ("foo,bar\n1,2\n", [":1", "not the header of a known taxonomy format", "child and parent"]),
-        ("child,parent\n", [":1", "a header and no rows"]),
+        ("child,parent\n", [":1", "a header but no rows"]),
         ("", ["is empty"]),
         ('{"categories": [', [":1", "not valid JSON"]),
     ],
@@ -490,9 +490,9 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
     ("where", "words"),
     [
         ("file", "file"),
-        ("file/below", "A part of the path is a file"),
+        ("file/below", "Part of the path is a file"),
         ("x" * 300, "too long"),
-        ("/dev/null/x", "A part of the path is a file"),
+        ("/dev/null/x", "Part of the path is a file"),
     ],
 )
 def test_output_that_cannot_be_a_folder(
@@ -634,7 +634,7 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     apply(tmp_path / "in")
     history = (tmp_path / "out/history.jsonl").read_bytes()
     done = taxtune("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
-    refused(done, "made from another recipe or other data", *words, "--out DIR")
+    refused(done, "made with a different recipe or different data", *words, "--out DIR")
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
 
 

@@ -135,7 +135,7 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     told = rows(("mallard", "Turdus merula"), ("mallard", "mallard"), (None, "duck"), ("thrush", "Turdus merula"))
     file.write_text(told)
     result = diagnosed(file, tree, "--root", "songbird")
-    # A mallard is no songbird: as a child of the root that is never right it shares 1 of 3 nodes; a thrush is 2 of 3.
+    # A mallard is no songbird: as a wrong child of the root it shares 1 of 3 nodes; a thrush is 2 of 3.
     assert [(record["id"], record["hp"], record["hr"]) for record in result["answers"]] == [
         ("x0", 0.5, pytest.approx(1 / 3)),
         ("x3", 1.0, pytest.approx(2 / 3)),

@@ -240,7 +240,7 @@ def test_predicted_wins_over_answer_and_says_so(
     [
         ("rows.csv", "predicted\nbird\n", "no column 'target'"),
         ("rows.csv", "target\nbird\n", "It needs predicted (a node) or answer (text)"),
-        ("rows.csv", "predicted,target\n", "a header and no rows"),
+        ("rows.csv", "predicted,target\n", "a header but no rows"),
         ("rows.csv", "", "answers file is empty"),
         ("rows.csv", 'predicted,target\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
         ("rows.csv", "predicted,target\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),

@@ -162,7 +162,7 @@ def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp
     notes: list[str] = []
     assert [e.id for e in load_examples(path, TREE, on_note=notes.append)] == ["a.png"]
     assert notes == ["2 images are listed more than once with the same label: copy.png, a.png. Each is used once."]
-    with pytest.warns(UserWarning, match="2 images are listed before"):
+    with pytest.warns(UserWarning, match="2 images are listed more than once"):
         load_examples(path, TREE)
 
 
@@ -187,7 +187,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
             r"no column 'label'. There are 'image', 'lable'. Did you mean 'lable'\?",
         ),
         ("m.csv", "", "The manifest file is empty"),
-        ("m.csv", "image,label\n", "a header and no rows"),
+        ("m.csv", "image,label\n", "a header but no rows"),
         ("m.csv", "image,label,Label\na.png,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
         ("m.csv", "image,label\n\na.png,bird\nb\0.png,bird\n", r"m\.csv:4: .*NUL"),
         ("m.jsonl", '{"image": "a\\u0000.png", "label": "bird"}\n', r"m\.jsonl:1: .*NUL"),
@@ -203,7 +203,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", "a.png bird\n", "ends in .csv, .tsv or .jsonl, not in '.txt'"),
+        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'"),
     ],
 )
 def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:

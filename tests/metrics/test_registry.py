@@ -180,7 +180,7 @@ def test_what_a_function_must_not_return(given: Callable[..., Any], batched: boo
 
 
 def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
-    for name, said in (("rouge-1", "of this name"), ("a:b", "without a colon"), ("", "without a colon")):
+    for name, said in (("rouge-1", "with this name"), ("a:b", "without a colon"), ("", "without a colon")):
         with pytest.raises(TaxtuneError, match=said):
             measure(name)(longer)
     measure("longer")(longer)

@@ -171,7 +171,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
 
 
 @pytest.mark.parametrize(
-    ("device", "message"), [("abacus", "no such device"), ("cuda:99", "not available on this machine")]
+    ("device", "message"), [("abacus", "Unknown device"), ("cuda:99", "not available on this machine")]
 )
 def test_a_device_that_is_not_there_is_refused(make: Make, device: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):

@@ -106,7 +106,7 @@ def test_a_model_of_an_installed_package_is_found_by_its_name() -> None:
         ("broken", {}, r"'broken', which a package provides, cannot be created: OSError: no licence"),
         ("function", {"device": "cpu"}, r"'function'.*TypeError: .*device"),
         ("number", {}, r"'number'.*neither a model nor a function.*got 3"),
-        ("gone", {}, r"'gone', which birdmodels adds.*cannot be loaded.*gone"),
+        ("gone", {}, r"'gone', which birdmodels registers.*cannot be loaded.*gone"),
     ],
 )
 def test_a_package_whose_model_cannot_be_had_is_named(name: str, settings: dict[str, Any], words: str) -> None:

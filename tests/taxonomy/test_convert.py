@@ -21,7 +21,7 @@ ODD = [
     *("12 - a > b", "# no comment", "=1+1", "-- dash", "[order]", "{x}", "@prefix", "<rdf:RDF", "Ärger", "🦆", "ابيض"),
     *("id", "path", "null", "true", "0", "Quercus alba L.", "/m/0bl9f", "urn:taxtune:node:1", "http://a.b/c", "[Term]"),
 ]
-# Readers trim names, compose accents and take any white space for one space; no file holds NUL or half a surrogate pair.
+# Readers trim names, compose accents and take any white space for one space; no file holds NUL or a lone surrogate.
 names = (
     st.one_of(
         st.sampled_from(ODD),

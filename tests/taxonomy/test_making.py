@@ -111,7 +111,7 @@ def test_what_is_no_tree_is_refused_with_its_place(make: Any, given: Any, messag
 
 
 def test_names_of_nodes_that_are_not_there_are_refused() -> None:
-    with pytest.raises(TaxonomyError, match=r"A label is given for a node that is in no edge\. \(got 'x'\)"):
+    with pytest.raises(TaxonomyError, match=r"A label is given for a node that is not in any edge\. \(got 'x'\)"):
         Taxonomy.from_edges([("a", "b")], labels={"x": "y"})
     with pytest.raises(TaxonomyError, match=r"'finsh' is not on the taxonomy.*'finch'"):
         Taxonomy.from_paths(["bird/finch"], aliases={"finsh": ["f"]})

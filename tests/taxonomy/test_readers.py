@@ -155,7 +155,7 @@ def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
         ("b,c\nc,b", "2 nodes are their own ancestors"),
         ("a,\nb,", r"csv:3: This is a second root beside 'a' \(row 2\)"),
         ("b,a\nd,c", "This is a second root beside"),
-        ("a,\nb,x", r"csv:3: The parent 'x' is in no row\. \(got 'b'\) Add a row for 'x'"),
+        ("a,\nb,x", r"csv:3: No row defines the parent 'x'\. \(got 'b'\) Add a row for 'x'"),
         ("a,\n,a", r"csv:3: The row has no child"),
         ("a,\nb", r"csv:3: The row has 1 cells, the header 2"),
         ("a,\nb,a,c", r"csv:3: The row has 3 cells, the header 2"),
@@ -272,7 +272,7 @@ def test_encodings_line_ends_and_delimiters(tmp_path: Path, data: bytes) -> None
 
 def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path) -> None:
     text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
-    with pytest.raises(TaxonomyError, match=r"csv:5: The parent 'y' is in no row"):
+    with pytest.raises(TaxonomyError, match=r"csv:5: No row defines the parent 'y'"):
         read_taxonomy(write(tmp_path, text))
     assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == ["bird, any", "bird, any/duck family"]
 
@@ -287,7 +287,7 @@ def test_composed_and_decomposed_letters_are_one_name(tmp_path: Path) -> None:
     [
         (b"", "file is empty"),
         (b" \n\n", "file is empty"),
-        (b"child,parent\n", "a header and no rows"),
+        (b"child,parent\n", "a header but no rows"),
         (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
         (b"child,parent\nb\x00r,\n", r"csv:2: The taxonomy file contains a NUL"),
         (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),

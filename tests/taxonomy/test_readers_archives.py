@@ -404,7 +404,7 @@ def test_coldp_taxa_names_and_synonyms(tmp_path: Path) -> None:
     [
         ({"NameUsage.tsv": "col:ID\tcol:parentID\tcol:status\nA\t\taccepted\n"}, "lacks the column 'scientificname'"),
         ({"NameUsage.tsv": "ID\tscientificName\nA\tA\n"}, "does not say where taxa belong"),
-        ({"NameUsage.tsv": "ID\tparentID\tscientificName\n"}, "a header and no rows"),
+        ({"NameUsage.tsv": "ID\tparentID\tscientificName\n"}, "a header but no rows"),
         (
             {"NameUsage.tsv": "ID\tparentID\tscientificName\nA\t\tA\nB\tA\tB\textra\n"},
             r"NameUsage.tsv:3: The row has 4",

@@ -110,7 +110,10 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
         ({"name": "a", "children": [{"name": "b"}, 3]}, r"neither a name nor a node.*\$\.children\[1\]: 3"),
         ({"name": "a", "children": "b"}, r"neither a name nor a node.*\$\.children: 'b'"),
         ({"a": {"b": {"c": 4}}}, r"neither a name nor a node.*\$\.a\.b\.c: 4"),
-        ({"name": "a", "children": [{"name": "b", "aliases": [1]}]}, r"no list of texts.*\$\.children\[0\]\.aliases"),
+        (
+            {"name": "a", "children": [{"name": "b", "aliases": [1]}]},
+            r"not a list of texts.*\$\.children\[0\]\.aliases",
+        ),
         ({"name": "a", "children": [{"name": " "}]}, r"has no name.*\$\.children\[0\]"),
         (
             {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},

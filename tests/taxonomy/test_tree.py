@@ -212,7 +212,7 @@ def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     assert tree.common_name(1) == "puffin"
     assert tree.node(1).leads == ("puffin",)
     assert (tree.find("puffin"), tree.led(" PUFFIN ")) == ([], [1])
-    with pytest.raises(TaxonomyError, match=r"only leads answers to life/Fratercula; .* Did you mean 'puffer'") as told:
+    with pytest.raises(TaxonomyError, match=r"only a lead to life/Fratercula; .* Did you mean 'puffer'") as told:
         tree.resolve("Puffin")
     assert "'puffin'" not in str(told.value)  # that suggestion would be refused again
     assert tree.with_names(aliases=[(), ("puffin",), ()]).resolve("Puffin") == 1

@@ -260,10 +260,10 @@ def test_who_seemed_dead_is_told_and_spoils_nothing(place: Place) -> None:
     claim = asleep.claim(0)
     asleep.propose(claim, Proposal("template 0"))
     assert awake.claim(0).proposal == Proposal("template 0")
-    with pytest.raises(TaxtuneError, match="taken iteration 0 over"):
+    with pytest.raises(TaxtuneError, match="taken over iteration 0"):
         asleep.finish(record(0, hp=0.1))
     awake.finish(record(0))
-    with pytest.raises(TaxtuneError, match="taken iteration 0 over"):
+    with pytest.raises(TaxtuneError, match="taken over iteration 0"):
         asleep.finish(record(0, hp=0.1))
     assert asleep.records() == [record(0)]
 

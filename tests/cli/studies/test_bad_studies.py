@@ -137,9 +137,9 @@ SPECIFICITY = "study specificity --resamples 5"
     ("command", "words"),
     [
         (f"{RANKING} a=good.csv b=twice.csv", ["twice.csv", "row 3", "'1' is in row 2", "or remove these rows"]),
-        (f"{RANKING} a=good.csv b=other.csv", ["do not match", "'7'", "--rows common"]),
+        (f"{RANKING} a=good.csv b=other.csv", ["do not have the same rows", "'7'", "--rows common"]),
         (f"{RANKING} a=good.csv b=same.csv --id-column image", ["good.csv", "no column 'image'"]),
-        (f"{RANKING} a=failed.jsonl b=failed.jsonl", ["No model has an answer"]),
+        (f"{RANKING} a=failed.jsonl b=failed.jsonl", ["No model has answers"]),
         (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is not text: nan"]),
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
         (f"{RANKING} a=good.csv b=same.csv --cache-dir good.csv", ["--cache-dir"]),

@@ -111,7 +111,7 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "--baseline", "c"), "no prompt of the baseline's name"),
         (("m:a=short.csv", "m:b=nothing.csv", "-t", "tree.csv"), "nothing.csv"),
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
-        ((".",), "holds no finished run"),
+        ((".",), "contains no finished run"),
     ],
 )
 def test_bad_input_is_one_message(

@@ -120,7 +120,7 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
     ("text", "message"),
     [
         ("", "scores file is empty"),
-        ("model,EM\n", "scores.csv:1: The file has a header and no rows"),
+        ("model,EM\n", "scores.csv:1: The file has a header but no rows"),
         ("model,EM\na,1\n", "(got '1 row') Give one row for each model."),
         ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
         ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is not a number. (got 'nan') Leave the cell empty"),
@@ -148,7 +148,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
         (("-t", "tree.csv"), "No file of answers"),
         (("bold.csv", "-t", "tree.csv"), "at least two models"),
         (("bold.csv", "short.csv", "-t", "tree.csv"), "--rows common"),
-        (("bold.csv", "other.csv", "-t", "tree.csv"), "another target in other"),
+        (("bold.csv", "other.csv", "-t", "tree.csv"), "a different target in other"),
         (("bold.csv", "off.csv", "-t", "tree.csv"), "'ostrich' is not on the taxonomy"),
         (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
@@ -162,7 +162,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
             "bold: Row 2 has no asked.",
         ),
         (("bold.csv", "--scores", "paper1-table4"), "--scores ranks only the models of a table"),
-        (("--scores", "paper9"), "no such table"),
+        (("--scores", "paper9"), "table does not exist"),
         (("--scores", "words.csv"), "EM of b is not a number"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[
         ((*COCO, "--model", "x"), "needs the images"),
         ((*COCO, "--pairs", "p.jsonl", "--sample", "1"), "At least two images"),
         ((*COCO, "--pairs", "p.jsonl", "--templates", "photos"), "give only one prompt template"),
-        ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "no such chunker"),
+        ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "Unknown chunker"),
         ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "with one --model only"),
         ((*COCO, "--model", "no-such-model", "--images", "images"), "cannot be loaded"),
         ((*COCO, "--model", "sentence:x", "--images", "images"), "does not take images"),

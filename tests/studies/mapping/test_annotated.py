@@ -57,7 +57,7 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     [
         ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
         ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
-        ({"answer": "x"}, "row 2: node is not there"),
+        ({"answer": "x"}, "row 2: node is absent"),
         ({"answer": None, "node": "bird"}, "row 2: answer is missing"),
         ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),

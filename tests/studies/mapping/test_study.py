@@ -262,7 +262,7 @@ def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"measures": ("nonsense",)}, "no such measure"),
+        ({"measures": ("nonsense",)}, "Unknown measure"),
         ({"measures": ("words", "Words=words")}, "Two measures are called 'Words'"),
         ({"measures": ("=words",)}, "name before = is empty"),
         ({"measures": ("a=",)}, "specification is empty"),

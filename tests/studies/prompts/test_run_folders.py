@@ -84,10 +84,10 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
         read_run(tmp_path)
     for text, message in (
         ("{", "cannot be read"),
-        ("[]", "not one of taxtune's"),
+        ("[]", "not a result of taxtune"),
         ('{"heldout": []}', "no templates on held-out"),
-        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not one of taxtune's"),
-        ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not one of taxtune's"),
+        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not a result of taxtune"),
+        ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not a result of taxtune"),
         ('{"heldout": [{"name": "a", "rows": []}, {"name": "b", "rows": []}]}', "has no image"),
     ):
         (tmp_path / "result.json").write_text(text, "utf-8")
@@ -101,10 +101,10 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
         ("target", -5, "not the run's taxonomy"),
         ("node", -2, "not the run's taxonomy"),
         ("target", 99, "not the run's taxonomy"),
-        ("target", float("nan"), "not one of taxtune's"),
-        ("target", 1e400, "not one of taxtune's"),
-        ("node", "x", "not one of taxtune's"),
-        ("hp", "x", "not one of taxtune's"),
+        ("target", float("nan"), "not a result of taxtune"),
+        ("target", 1e400, "not a result of taxtune"),
+        ("node", "x", "not a result of taxtune"),
+        ("hp", "x", "not a result of taxtune"),
         ("hp", float("nan"), "do not give the run's hP"),
     ],
 )

@@ -184,7 +184,7 @@ def test_text_in_any_script_can_be_ranked(study: Study) -> None:
 def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
     with pytest.raises(DataError, match="at least two models"):
         study({"only": rows("bird", "bird")})
-    with pytest.raises(DataError, match="No model has an answer"):
+    with pytest.raises(DataError, match="No model has answers"):
         study({"a": rows(None, None), "b": rows(None, None)})
     judge, camera = Same(), Same()
     judge.needs_questions = camera.needs_images = True

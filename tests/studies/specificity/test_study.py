@@ -156,7 +156,7 @@ def test_pairs_as_csv(tmp_path: Path) -> None:
         ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is already in row 2: image 1, caption.*A dog"),
         ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"no image. \(got \[1\]\)"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "there is no text"),
-        ("p.txt", PAIRS, "ends in .jsonl or .csv"),
+        ("p.txt", PAIRS, "be a .jsonl or .csv file"),
         ("p.jsonl", "[1]\n", "not a JSON object"),
         ("p.jsonl", "{\n", "not a JSON object"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": null}\n', "1 in all"),

@@ -310,7 +310,7 @@ def test_the_report_lists_everything(tmp_path: Path, suffix: str) -> None:
     facts = summary(tree, names)["dropped"]
     for what, number in (facts["edges"] | facts["nodes"]).items():
         assert whats.count(what) == number, what
-    with pytest.raises(TaxtuneError, match=r"ends in \.jsonl or \.csv"):
+    with pytest.raises(TaxtuneError, match=r"be a \.jsonl or \.csv file"):
         write_report(tmp_path / "report.txt", tree, names)
 
 
