@@ -80,7 +80,7 @@ def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
         (
             "a.jsonl",
             b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n',
-            "a.jsonl:2: The row has no 'filtered_resps', which lmms-eval writes",
+            "a.jsonl:2: The row lacks 'filtered_resps', which lmms-eval writes",
         ),
         (
             "a.jsonl",
@@ -177,7 +177,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
-    with pytest.raises(DataError, match="The row has no 'doc_id', which lmms-eval writes"):
+    with pytest.raises(DataError, match="The row lacks 'doc_id', which lmms-eval writes"):
         read_file(file, format="lmms-eval")
     with pytest.raises(DataError, match=r"Unknown input format.*inspect"):
         read_table(file, format="xml")
@@ -235,7 +235,7 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     for source, message in (
         (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
         (f"{run}:7", r"no answers for this iteration.*'7'.*those of 0, 1"),
-        (str(tmp_path), "contains no run"),
+        (str(tmp_path), "does not contain a taxtune run"),
         (f"{run}x:winner", "The answers file does not exist"),
     ):
         with pytest.raises(DataError, match=message):

@@ -38,8 +38,8 @@ def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
     assert aligned.ids == ("b", "c")
     assert [row.id for row in aligned.rows["two"]] == ["b", "c"]
     assert [note.split(",")[0] for note in aligned.notes] == [
-        "1 of 3 rows of one are left out",
-        "1 of 3 rows of two are left out",
+        "1 of 3 rows of one are left out because another file lacks them",
+        "1 of 3 rows of two are left out because another file lacks them",
     ]
 
 

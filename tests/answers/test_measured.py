@@ -105,7 +105,7 @@ def test_images_go_with_their_rows_and_rows_without_are_unscored(tmp_path: Path)
     rows = [{"answer": "a", "reference": "b", "image": name} for name in names]
     scores = measure_answers(_Bright("bright", "Bright"), read_file(lines(tmp_path / "a.jsonl", *rows)))
     np.testing.assert_array_equal(scores, [1, np.nan, 0, 1])
-    with pytest.raises(DataError, match="no row names one"):
+    with pytest.raises(DataError, match="no row has one"):
         measure_answers(_Bright("bright", "Bright"), read_file(lines(tmp_path / "b.jsonl", rows[1])))
 
 

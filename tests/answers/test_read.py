@@ -184,7 +184,7 @@ def test_answers_that_say_nothing_are_counted(birds: Taxonomy, jsonl: Write) -> 
 
 def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy, jsonl: Write) -> None:
     rows = [{"id": "x", "answer": "duck", "target": "mallard", "model": model} for model in ("m", "n")]
-    with pytest.raises(DataError, match="id 'x' is in row 1 already"):
+    with pytest.raises(DataError, match="id 'x' is already in row 1"):
         read_file(jsonl(*rows), birds)
     parts = split_by(read_file(jsonl(*rows), birds, by=["model"]), "model")
     assert {name: [row.row for row in part.rows] for name, part in parts.items()} == {"m": [1], "n": [2]}

@@ -158,7 +158,7 @@ def test_sources_without_what_they_need() -> None:
     for source in ("wordnet", "kinds"):
         with pytest.raises(DataError, match=rf"'{source}' needs WordNet.*TAXTUNE_WORDNET"):
             enrich(taxonomy, Mapper(taxonomy), [source])
-    assert "Without WordNet" in enrich(taxonomy, Mapper(taxonomy), ["short"]).notes[0]
+    assert "WordNet is not installed" in enrich(taxonomy, Mapper(taxonomy), ["short"]).notes[0]
 
 
 def test_the_same_tree_has_the_same_proposals(small: WordNet) -> None:
@@ -205,13 +205,13 @@ def test_a_models_names_are_read() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("Sure! A dog is also called a hound.", "no JSON"),
+        ("Sure! A dog is also called a hound.", "not JSON"),
         ('{"1": ["hound"], "2": []}', "not an object with the keys 1 to 3"),
         ('{"1": ["hound"], "1": ["pup"], "2": [], "3": []}', "names '1' twice"),
         ('{"1": "hound", "2": [], "3": []}', "The value of 1 is not a list"),
         ('{"1": [7], "2": [], "3": []}', "The value of 1 is not a list"),
-        ('["hound"]', "no object"),
-        ('{"1": ["hound"], "2": [], "3": []', "no JSON"),
+        ('["hound"]', "not an object"),
+        ('{"1": ["hound"], "2": [], "3": []', "not JSON"),
     ],
 )
 def test_a_reply_that_is_not_as_asked_for_is_kept_and_counted(reply: str, reason: str) -> None:

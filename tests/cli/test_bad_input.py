@@ -115,7 +115,7 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("path: tree.csv", "path: gone.csv", ["gone.csv", "The taxonomy file does not exist"]),
         ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
         ("path: tree.csv", 'path: "tr\\0ee.csv"', ["NUL"]),
-        ("path: manifest.csv", "path: gone.csv", ["gone.csv", "no such manifest"]),
+        ("path: manifest.csv", "path: gone.csv", ["gone.csv", "manifest file does not exist"]),
         ("tuning: 8", "tuning: 80", ["need 92 different images, but there are 20", "at most 20"]),
         ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
         ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),

@@ -138,7 +138,7 @@ def test_without_wordnet(
     assert run_command(monkeypatch, "taxonomy", "enrich", tree, "--json") == 0
     said = capsys.readouterr()
     assert set(json.loads(said.out)["sources"]) == {"inflection", "short"}
-    assert "Without WordNet" in said.err
+    assert "WordNet is not installed" in said.err
     assert run_command(monkeypatch, "taxonomy", "enrich", tree, "--source", "wordnet") == 2
     assert "needs WordNet, which is not installed. Install it" in capsys.readouterr().err
     labels = tmp_path / "labels.txt"

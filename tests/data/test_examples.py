@@ -216,7 +216,7 @@ def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_bytes(b"image,label\n\xff\xfe.png,bird\n")
     with pytest.raises(DataError, match=r"m\.csv:2: The manifest file is not UTF-8"):
         load("manifest", tmp_path / "m.csv")
-    with pytest.raises(DataError, match="no such manifest"):
+    with pytest.raises(DataError, match="manifest file does not exist"):
         load("manifest", tmp_path / "gone.csv")
     with pytest.raises(DataError, match="a folder, not a manifest"):
         load("manifest", tmp_path)

@@ -161,7 +161,7 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "cut.png": (good_png.getvalue()[:2000], "corrupt or truncated"),
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
         "text.jpg": (b"this is not an image at all", "not an image, or its format is not supported"),
-        "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|no image"),
+        "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
         "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),

@@ -105,7 +105,7 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"categories": [', r"val\.json:1: The file is not valid JSON"),
-        ('{"images": []}', "not in a known taxonomy layout .* it is an object .keys: 'images'."),
+        ('{"images": []}', "not in a known taxonomy layout.* it is an object .keys: 'images'."),
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
@@ -182,7 +182,7 @@ def test_an_empty_label_is_refused(tmp_path: Path) -> None:
 
 def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(tmp_path: Path) -> None:
     assert paths(read_taxonomy(write(tmp_path, "child,parent\na,\nb,a\nb,a\n"))) == ["a", "a/b"]
-    with pytest.raises(TaxonomyError, match="Row 3 states this edge already, with other values"):
+    with pytest.raises(TaxonomyError, match="Row 3 already gives this edge, with other values"):
         read_taxonomy(write(tmp_path, "child,parent,label\na,,a\nb,a,duck\nb,a,goose\n"))
 
 

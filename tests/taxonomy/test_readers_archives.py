@@ -124,7 +124,7 @@ def test_taxa_whose_parent_is_in_no_row_are_left_out_with_what_is_below_and_coun
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (inat_row(12, 3, "Another", "species"), r"taxa.csv:8: Row 2 states this id already, with other values"),
+        (inat_row(12, 3, "Another", "species"), r"taxa.csv:8: Row 2 already gives this id, with other values"),
         (inat_row(30, 11, "", "species"), r"taxa.csv:8: The taxon has no name.*'30'"),
         (inat_row(30, 11, "Turdus, alone", "species") + "x", r"taxa.csv:8: The row has 17 cells, the header 16"),
         (inat_row(30, 31, "A", "genus") + "\n" + inat_row(31, 30, "B", "genus"), "2 nodes are their own ancestors"),
@@ -269,7 +269,10 @@ def test_meta_xml_says_where_things_are_and_synonyms_become_aliases(tmp_path: Pa
         ("<archive/>", "describes no core file"),
         (META.format(encoding="UTF-8", file="gone.txt"), r"not in the archive.*'gone.txt'"),
         (META.format(encoding="klingon", file="taxa of mine.txt"), r"unknown encoding.*'klingon'"),
-        (META.format(encoding="UTF-8", file="taxa of mine.txt").replace('id index="0"', 'id index="x"'), "no number"),
+        (
+            META.format(encoding="UTF-8", file="taxa of mine.txt").replace('id index="0"', 'id index="x"'),
+            "not a number",
+        ),
         (META.format(encoding="UTF-8", file="taxa of mine.txt").replace('"\\t"', '"||"'), "must be one character"),
         (META.format(encoding="UTF-8", file="taxa of mine.txt").replace("terms/Taxon", "terms/Occurrence"), "taxa"),
         (META.format(encoding="UTF-8", file="taxa of mine.txt").replace("scientificName", "x"), "scientificName"),

@@ -95,14 +95,14 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"human": "good"}, "no number"),
+        ({"human": "good"}, "not a number"),
         ({"human": float("inf")}, "infinite"),
         ({"human": [1, 1, 0]}, "3 binary ratings"),
         ({"human": [1, 1, 0, 2, 1]}, "must be 0 or 1"),
         ({"human": [1, 1, 0, None, 1]}, "1 of the 5 binary ratings is missing"),
         ({"human": [1, "", 0, None, 1]}, "2 of the 5 binary ratings are missing"),
-        ({"human": "[1, 1"}, "no JSON"),
-        ({"references": "[1, 1"}, "no JSON"),
+        ({"human": "[1, 1"}, "not JSON"),
+        ({"references": "[1, 1"}, "not JSON"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], words: str, tmp_path: Path) -> None:
