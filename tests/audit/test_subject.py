@@ -95,7 +95,7 @@ def test_a_comparison_has_its_objectives(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="contains no run"):
+    with pytest.raises(DataError, match="does not contain a taxtune run"):
         read_run_rows(tmp_path)
     shutil.copy(run / "history.jsonl", tmp_path)
     with pytest.raises(DataError, match="not finished"):
