@@ -11,7 +11,6 @@ from a recipe. See `taxtune.tuning` for what is built.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
 from taxtune.errors import DataError
+from taxtune.progress import showing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,8 +99,6 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
     max_off_tree: float = 0.5,
     name: str = "tune",
     folder: str | Path = "runs/tune",
-    on_note: Callable[[str], None] | None = None,
-    on_images: Callable[[int, int], None] | None = None,
 ) -> Experiment:
     """Returns what `tune` would tune, as objects; nothing is asked yet.
 
@@ -108,8 +106,6 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
 
     Args:
         folder: Where images that are in no file are written, and what language models say as judges is kept.
-        on_note: Called with remarks worth showing; by default they are logged as warnings.
-        on_images: Called with the number of images read and how many there are to read.
 
     Raises:
         TaxtuneError: If something is missing or wrong.
@@ -123,14 +119,13 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.proposers import make_proposer
 
-    note = on_note or logging.getLogger("taxtune").warning
     own = as_metrics(metrics)
     made_proposer, model = make_proposer(proposer), make_model(vlm)
     tree = _tree(taxonomy)
-    found = load_examples(examples, tree, folder=Path(folder) / "images", on_note=note, on_progress=on_images)
+    found = load_examples(examples, tree, folder=Path(folder) / "images")
     if heldout is None:
         heldout = min(_HELDOUT, max(len(found) - tuning, 1))
-    splits = split(found, tuning=tuning, heldout=heldout, seed=seed, on_note=note, on_progress=on_images)
+    splits = split(found, tuning=tuning, heldout=heldout, seed=seed)
     top = tree.common_ancestor({example.target for example in found})
     given = {
         "baseline": baseline,
@@ -181,7 +176,6 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
         settings=settings,
         fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
         | {"name": name, "seed": seed},
-        note=note,
     )
     return with_objective(made, goal, Path(folder))
 
@@ -206,7 +200,6 @@ def with_objective(experiment: Experiment, objective: Objective, folder: Path) -
             make_measure(name, MeasureSettings(cache_dir=folder)),
             experiment.taxonomy,
             experiment.prompt.question,
-            experiment.note,
         )
         for name in objective.needs
         if name not in experiment.metrics
@@ -297,7 +290,7 @@ def tune(
         check_unused(
             folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage
         )
-    with _shown(progress) as display:
+    with _shown(progress) as shown:
         made = make_experiment(
             taxonomy=taxonomy,
             examples=examples,
@@ -319,10 +312,8 @@ def tune(
             max_off_tree=max_off_tree,
             name=name,
             folder=folder,
-            on_note=display.note,
-            on_images=display.on_images,
         )
-        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note), *callbacks]
+        told = [*shown, *_tracking(mlflow, experiment, folder), *callbacks]
         return Tuner(made, folder, callbacks=told, resume=resume, storage=storage).run()
 
 
@@ -370,10 +361,8 @@ def compare(
     check_objectives(names)
     for each in () if resume else names:
         check_unused(folder / each, study_name(name, each, storage), storage)
-    with _shown(progress) as display:
-        base = make_experiment(
-            **what, objective=objectives[0], name=name, folder=folder, on_note=display.note, on_images=display.on_images
-        )
+    with _shown(progress) as shown:
+        base = make_experiment(**what, objective=objectives[0], name=name, folder=folder)
         trivial_hr = trivial_scores(base.taxonomy, base.domain, base.splits)[1]
         experiments = [
             with_objective(
@@ -385,7 +374,7 @@ def compare(
             )
             for each in objectives
         ]
-        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note), *callbacks]
+        told = [*shown, *_tracking(mlflow, experiment, folder), *callbacks]
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
 
 
@@ -420,8 +409,8 @@ def evaluate(
         raise DataError(
             "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
         )
-    with _shown(progress) as display:
-        made = make_experiment(**what, name=name, folder=folder, on_note=display.note, on_images=display.on_images)
+    with _shown(progress) as shown:
+        made = make_experiment(**what, name=name, folder=folder)
         for source in templates.values():
             made.check(source)
         return evaluate_templates(
@@ -429,7 +418,7 @@ def evaluate(
             {"baseline": made.prompt.baseline, **templates},
             folder,
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
-            callbacks=display.callbacks(),
+            callbacks=shown,
         )
 
 
@@ -556,46 +545,24 @@ def _folder(out: str | Path | None, name: str | None, what: str) -> tuple[Path, 
     return folder, name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
 
 
-def _tracking(mlflow: bool | str, experiment: str, folder: Path, note: Callable[[str], None]) -> list[Any]:
+def _tracking(mlflow: bool | str, experiment: str, folder: Path) -> list[Any]:
     if mlflow is False:
         return []
     from taxtune.tracking import MLflowTracker
     from taxtune.tuning.callbacks import TrackingCallback
 
     address = mlflow if isinstance(mlflow, str) else None
-    return [TrackingCallback(partial(MLflowTracker, experiment, folder, address, note=note))]
-
-
-class _Display:
-    """The progress of a run on standard error, where it is wanted, and remarks in any case."""
-
-    def __init__(self, shown: Any = None) -> None:
-        self._shown = shown
-
-    def note(self, text: str) -> None:
-        if self._shown is None:
-            logging.getLogger("taxtune").warning(text)
-        else:
-            self._shown.note(text)
-
-    def on_images(self, done: int, total: int) -> None:
-        if self._shown is not None:
-            self._shown.on_images(done, total)
-
-    def callbacks(self) -> list[Any]:
-        if self._shown is None:
-            return []
-        from taxtune.report.progress import ProgressCallback
-
-        return [ProgressCallback(self._shown)]
+    return [TrackingCallback(partial(MLflowTracker, experiment, folder, address))]
 
 
 @contextmanager
-def _shown(progress: bool | None) -> Iterator[_Display]:
+def _shown(progress: bool | None) -> Iterator[list[Any]]:
+    """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
     if not (sys.stderr.isatty() if progress is None else progress):
-        yield _Display()
+        yield []
         return
-    from taxtune.report.progress import Progress
+    from taxtune.report.progress import Terminal, TuningProgress
 
-    with Progress() as display:
-        yield _Display(display)
+    terminal = Terminal()
+    with showing(terminal):
+        yield [TuningProgress(terminal)]

@@ -36,7 +36,6 @@ from taxtune.cli.options import (
     WhereOption,
     check_out,
     choice,
-    note,
     pairs,
 )
 from taxtune.errors import DataError
@@ -160,7 +159,7 @@ def diagnose(
     )
     answers = read_answers(file, schema)
     targets = [row.target for row in answers.rows]
-    information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=note)
+    information = make_information(tree, frequencies, smoothing=smoothing, targets=targets, part=part)
     keep_work((similarity, inclusion, concept))
     for spec in (inclusion, concept):
         if spec is not None and "question" in split_spec(spec)[0].needs:
@@ -254,21 +253,16 @@ def _by_measures(
         thresholds: From which similarity on texts speak of one thing, and a mistake is near.
         settings: Devices, batches, caches.
     """
-    from dataclasses import replace
-
     from taxtune.metrics.diagnosis import classify_by_measures
     from taxtune.metrics.registry import make_measure
-    from taxtune.studies.relay import ProgressRelay
 
     said = [row.answer or "" for row in answers.rows]
     references = [tree.common_name(row.target) for row in answers.rows]
-    relay = ProgressRelay()
-    measures = [make_measure(spec, replace(settings, on_progress=relay)) for spec in specs]
+    measures = [make_measure(spec, settings) for spec in specs]
     scores, notes = [], []
     for measure in measures:
         questions = _questions(answers, measure.name, *asked) if measure.needs_questions else None
-        with relay.shown(len(said), measure.label):
-            scores.append(measure.scores(said, references, questions=questions))
+        scores.append(measure.scores(said, references, questions=questions))
         notes += [f"{measure.label}: {note}" for note in measure.notes]
     high, near = thresholds
     identities = [dict(measure.identity()) for measure in measures]

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.options import note
 from taxtune.errors import RecipeError
 
 __all__ = ["init"]
@@ -79,7 +78,7 @@ def init(
         raise RecipeError(
             "This is no manifest.", file=data, remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}."
         )
-    tree = read_taxonomy(taxonomy, on_note=note)
+    tree = read_taxonomy(taxonomy)
     # The ranks in the order of their mean depth, without the root's.
     depths: dict[str, list[int]] = {}
     for node in range(1, len(tree)):

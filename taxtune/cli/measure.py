@@ -79,7 +79,6 @@ def measure(
     from taxtune.answers.measures import measured_report
     from taxtune.metrics.measured import check_needs
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
-    from taxtune.studies.relay import ProgressRelay
 
     specs = dict.fromkeys(measures or _DEFAULT)
     for spec in specs:
@@ -97,7 +96,6 @@ def measure(
     for spec in specs:
         check_needs(spec, answers)
     # Models are loaded once the file is known to be in order.
-    relay = ProgressRelay()
     settings = MeasureSettings(
         device=device,
         batch_size=batch_size,
@@ -105,7 +103,6 @@ def measure(
         api_base=api_base,
         concurrency=concurrency,
         chunker=chunker,
-        on_progress=relay,
     )
     keep_work(specs)
     report = measured_report(
@@ -121,7 +118,6 @@ def measure(
         },
         resamples=resamples,
         seed=seed,
-        relay=relay,
     )
     publish(report, out=out, as_json=as_json)
 

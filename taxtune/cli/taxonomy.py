@@ -16,7 +16,6 @@ from taxtune.cli.options import (
     JsonOption,
     RootLabelOption,
     TaxonomyArgument,
-    note,
 )
 from taxtune.cli.taxonomy_build import build, link
 from taxtune.cli.taxonomy_enrich import enrich
@@ -86,7 +85,7 @@ def convert(
         raise TaxonomyError("The result would overwrite the file that is read.", file=out, remedy="Choose another.")
     if out.exists() and not force:
         raise TaxonomyError("The file is there already; nothing was written.", file=out, remedy="Add --force.")
-    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, kind, force=force)
     print(f"taxtune: {len(taxonomy):,} nodes are in {out} ({kind})", file=sys.stderr)
 
@@ -106,7 +105,7 @@ def show(
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
-    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     index = taxonomy.root if node is None else taxonomy.resolve(node)
     if as_json:
         _print_json(_node_dict(taxonomy, index, depth))

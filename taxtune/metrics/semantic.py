@@ -117,8 +117,6 @@ class CosineMeasure(ModelMeasure):
             "Pairs for which the model gave no number; they are unscored: {n}.",
             int(np.isnan(table[:, ~np.array(blank)]).sum()),
         )
-        if self.settings.on_progress is not None:
-            self.settings.on_progress(table.size, table.size)
         return table
 
 

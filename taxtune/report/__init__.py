@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from taxtune.report.figures import figure6, history_figure
 from taxtune.report.html import write_report
-from taxtune.report.progress import Progress
 from taxtune.report.tables import print_result
 from taxtune.report.wording import headline
 
-__all__ = ["Progress", "figure6", "headline", "history_figure", "print_result", "write_report"]
+__all__ = ["figure6", "headline", "history_figure", "print_result", "write_report"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,10 +57,6 @@ _FREE = (
 )
 
 
-def _ignore(*_: object) -> None:
-    pass
-
-
 @dataclass
 class Parts:
     """What a recipe asks for, piece by piece, so that `--dry-run` can try each alone.
@@ -70,16 +66,12 @@ class Parts:
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
         own_mapper: A mapper in place of the recipe's.
-        on_note: Called with remarks worth showing, such as how many images were left out and why.
-        on_images: Called with the number of images read and how many there are to read.
     """
 
     recipe: Recipe
     folder: Path
     vlm: Model | None = None
     own_mapper: Mapper | None = None
-    on_note: Callable[[str], None] = _ignore
-    on_images: Callable[[int, int], None] = _ignore
 
     def experiment(self, objectives: Sequence[str] = ()) -> Experiment:
         """Returns the experiment that the recipe describes.
@@ -116,7 +108,6 @@ class Parts:
             settings=recipe.settings(),
             fixed={key: value for key, value in recipe.flat().items() if not key.startswith(_FREE)},
             source=recipe.source,
-            note=self.note,
         )
 
     @property
@@ -138,10 +129,6 @@ class Parts:
         for folder, name in runs:
             check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
 
-    def note(self, text: str) -> None:
-        """Shows a remark; looked up at every note, since the display that shows them comes later than the models."""
-        self.on_note(text)
-
     # -- data ----------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -154,7 +141,6 @@ class Parts:
             format=settings.format,
             names=settings.english_names,
             root_label=settings.root_label,
-            on_note=self.note,
         )
 
     @cached_property
@@ -192,15 +178,10 @@ class Parts:
             label_column=columns[1],
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
             part=self.part,
-            on_note=self.note,
-            on_progress=self._images,
         )
         if isinstance(data, FieldGuideData):  # numbered in the order in which they were drawn
             return [example for example in examples if int(example.image.stem) < data.count]
         return examples
-
-    def _images(self, done: int, total: int) -> None:
-        self.on_images(done, total)
 
     @cached_property
     def splits(self) -> Splits:
@@ -211,8 +192,6 @@ class Parts:
             tuning=data.tuning,
             heldout=data.heldout,
             seed=self.recipe.seed,
-            on_note=self.note,
-            on_progress=self._images,
         )
 
     @cached_property
@@ -237,7 +216,6 @@ class Parts:
             smoothing=settings.smoothing or 0.0,
             targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
             part=self.part,
-            on_note=self.note,
         )
 
     # -- what is tuned for ---------------------------------------------------------------------------------------------
@@ -269,7 +247,7 @@ class Parts:
             spec, settings = self._judge(name)
         else:
             spec, settings = name, MeasureSettings(cache_dir=self.folder)
-        return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question, self.note)
+        return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question)
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
         from taxtune.metrics.base import MeasureSettings
@@ -298,7 +276,6 @@ class Parts:
             dtype=s.dtype,
             batch_size=s.batch_size,
             revision=s.revision,
-            on_note=self.note,
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
         return f"{name}:{model}", MeasureSettings(
@@ -344,7 +321,6 @@ class Parts:
                 temperature=s.temperature,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
-                on_note=self.note,
             ),
         )
 
@@ -407,7 +383,6 @@ class Parts:
             max_history_tokens=s.max_history_tokens,
             timeout=s.timeout,
             max_retries=s.max_retries,
-            on_note=self.note,
         )
 
     def _key(self, variable: str | None, key: str) -> str | None:

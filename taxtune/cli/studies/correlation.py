@@ -21,7 +21,6 @@ from taxtune.cli.options import (
     check_out,
     choice,
     measure_option,
-    note,
 )
 
 __all__ = ["correlation"]
@@ -99,14 +98,14 @@ def correlation(
     check_measures(specs, images=images is not None)
     for place in (out, None if save_pairs is None else save_pairs.parent):
         check_out(place)
-    tree, part = read_part(taxonomy, format, root, names=names, on_note=note)
+    tree, part = read_part(taxonomy, format, root, names=names)
     relay = ProgressRelay()
-    shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir, on_progress=relay)
+    shared = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir)
     keep_work(specs)
     measures = [make_measure(spec, shared) for spec in specs]
     files = None
     if images is not None:
-        files = images_by_node(images, tree, root=image_root, on_note=note, part=part)
+        files = images_by_node(images, tree, root=image_root, part=part)
     sets, found = correlate(tree, measures, settings, images=files, relay=relay)
     record = {
         "taxonomy": taxonomy,

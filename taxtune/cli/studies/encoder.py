@@ -23,7 +23,6 @@ from taxtune.cli.options import (
     SeedOption,
     TaxonomyOption,
     check_out,
-    note,
 )
 
 __all__ = ["encoder"]
@@ -87,7 +86,7 @@ def encoder(
         cache_dir=cache_dir,
     )
     check_out(out)
-    tree, part = read_part(taxonomy, format, root, on_note=note)
+    tree, part = read_part(taxonomy, format, root)
     placed = None
     if answers is not None:
         columns = AnnotatedColumns(answer_column, node_column)

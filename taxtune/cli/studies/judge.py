@@ -125,7 +125,6 @@ def judge(
         cache_dir=cache_dir,
         api_base=api_base,
         concurrency=concurrency,
-        on_progress=steps,
     )
     keep_work(measure or ())
     if judge:

@@ -25,7 +25,6 @@ from taxtune.cli.options import (
     SeedOption,
     TaxonomyOption,
     check_out,
-    note,
 )
 from taxtune.errors import DataError
 
@@ -124,12 +123,12 @@ def mapping(
         seed=seed,
     )
     check_out(out)
-    tree, part = read_part(taxonomy, format, root, on_note=note)
+    tree, part = read_part(taxonomy, format, root)
     columns = AnnotatedColumns(answer_column, node_column, also_column, style_column, image_column)
     answers = read_annotated(file, tree, columns=columns, no_node=no_node, missing=missing, part=part)
     keep_work(split_name(spec)[1] for spec in (*settings.measures, similarity))
     told = MeasureSettings(device=device, batch_size=batch_size, cache_dir=cache_dir)
     shown = None
     if images is not None:
-        shown = draw_node_images(images, tree, root=image_root, seed=seed, on_note=note, part=part)
+        shown = draw_node_images(images, tree, root=image_root, seed=seed, part=part)
     publish(run_mapping(tree, answers, settings, told, shown, part), out=out, as_json=as_json)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.progress import track_each
 from taxtune.taxonomy.building.arcs import BoolArray, components, draws
 from taxtune.taxonomy.building.edges import IntArray
 
@@ -100,7 +101,6 @@ def break_cycles(
     *,
     entries: BoolArray,
     lose: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Broken]:
     """Finds the fewest arcs to drop in each strongly connected component, proven where it is not too large.
 
@@ -113,14 +113,13 @@ def break_cycles(
         entries: Which nodes need no parent; a node that has one outside its component needs none inside either.
         lose: Whether the fewest arcs go even if that cuts nodes off from the root; of sets of one size one that cuts
             off few goes. Otherwise the fewest go under which none is cut off.
-        on_progress: Called with how many components are done and how many there are.
 
     Returns:
         One result a component, in the order of their first nodes.
     """
     results: list[Broken] = []
     found = _cyclic_components(source, target, keep, ids, seed, entries)
-    for component, arcs, nodes in found:
+    for component, arcs, nodes in track_each(found, "breaking cycles"):
         dropped, method, at_least = solve(component, lose=lose)
         stays = np.ones(len(arcs), dtype=bool)
         stays[list(dropped)] = False
@@ -139,8 +138,6 @@ def break_cycles(
                 at_least=at_least,
             )
         )
-        if on_progress is not None:
-            on_progress(len(results), len(found))
     return results
 
 
