@@ -1,24 +1,32 @@
-# make demo   a whole tuning job on the embedded field guide: hP-targeted against accuracy-targeted
+# make demo   a whole tuning job on the embedded field guide: tuned for hP against tuned for accuracy
 # make test   the tests
-# Both set up .venv first where it is missing or older than pyproject.toml.
+# Both create .venv first if it is missing or older than pyproject.toml.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 # Model code on the CPU: one thread for each of two test workers beats two threads each.
 TEST_WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(TEST_WORKERS)
+# What `make test-lowest` runs: tests that use each package that taxtune needs, and no whole processes.
+LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test lint format bench clean
+.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format docs bench clean
 
 help:
-	@echo "make install   taxtune in $(VENV)"
-	@echo "make demo      tune the embedded field guide for hP and for accuracy, and compare"
-	@echo "make test      run the tests (make test ARGS='-k mapper' for some)"
-	@echo "make lint      ruff and mypy"
-	@echo "make format    ruff, writing"
-	@echo "make bench     the benchmarks, as ratios (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
-	@echo "make clean     remove $(VENV), caches and runs/"
+	@echo "make install      install taxtune in $(VENV)"
+	@echo "make demo         tune the embedded field guide for hP and for accuracy, and compare"
+	@echo "make test         run the tests (make test ARGS='-k mapper' for some)"
+	@echo "make test-heavy   run the crash, soak and whole-process tests that make test leaves out"
+	@echo "make test-all     run all tests"
+	@echo "make test-lowest  run the quick tests with the oldest packages that pyproject.toml allows, in $(LOWEST)"
+	@echo "make lint         run ruff and mypy"
+	@echo "make format       reformat with ruff"
+	@echo "make docs         build the documentation in site/"
+	@echo "make bench        run the benchmarks (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
+	@echo "make clean        remove the environments, caches, site/ and runs/"
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -36,11 +44,31 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+$(LOWEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/python -m uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
+	@touch $@
+
 demo: install
 	$(BIN)/taxtune compare fieldguide --objective hp --objective accuracy --out runs/demo --resume
 
 test: install-dev
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+	$(PYTEST) -m "not heavy" $(ARGS)
+
+test-heavy: install-dev
+	$(PYTEST) -m heavy $(ARGS)
+
+test-all: install-dev
+	$(PYTEST) $(ARGS)
+
+test-lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(LOWEST)/bin/python -m pytest -n $(TEST_WORKERS) \
+		-m "not heavy and not slow" $(LOWEST_TESTS) $(ARGS)
 
 lint: install-dev
 	$(BIN)/ruff check .
@@ -51,10 +79,13 @@ format: install-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -268,7 +268,7 @@ print(json.dumps([first, len(texts), once, again, len(set(many)), time.perf_coun
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/mapper.md")
+    parser.add_argument("--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/explanation/mapper.md")
     parser.add_argument("--trees", type=Path, help="the folder of the trees that the column tree of --placed names")
     parser.add_argument(
         "--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style or tree)"

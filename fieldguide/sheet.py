@@ -1,4 +1,4 @@
-"""Draws the contact sheet of `docs/fieldguide.md`: `python -m fieldguide.sheet FILE.png`."""
+"""Draws the contact sheet of `docs/explanation/fieldguide.md`: `python -m fieldguide.sheet FILE.png`."""
 
 from __future__ import annotations
 

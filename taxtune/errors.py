@@ -21,7 +21,6 @@ __all__ = [
     "TaxonomyError",
     "TaxtuneError",
     "TemplateError",
-    "VLMError",
     "shortened",
 ]
 
@@ -95,10 +94,6 @@ class RecipeError(TaxtuneError):
 
 class ResumeError(TaxtuneError):
     """`--resume` met a run that was made from another recipe or other data."""
-
-
-class VLMError(TaxtuneError):
-    """A vision-language model could not be loaded or cannot answer."""
 
 
 class ProposerError(TaxtuneError):

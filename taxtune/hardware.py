@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from taxtune.errors import ModelError, TaxtuneError
+from taxtune.errors import ModelError
 
 __all__ = ["ShrinkingBatches", "does_not_fit", "find_device", "free_memory", "is_out_of_memory", "number_format"]
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def find_device(asked: str, error: type[TaxtuneError] = ModelError) -> str:
+def find_device(asked: str) -> str:
     """Returns the device to run on; for "auto" the first CUDA card, else Apple's MPS, else the CPU.
 
     Raises:
@@ -29,13 +29,13 @@ def find_device(asked: str, error: type[TaxtuneError] = ModelError) -> str:
     try:
         device = torch.device(asked)
     except RuntimeError:
-        raise error("There is no such device.", value=asked, remedy=remedy) from None
+        raise ModelError("There is no such device.", value=asked, remedy=remedy) from None
     there = {"cpu": True, "mps": mps, "cuda": cuda and (device.index or 0) < torch.cuda.device_count()}
     # These can be seen without waking the device up; of other makers' only a trial tells.
     missing = not there.get(device.type, True)
     problem = None if device.type in there else _problem(asked)
     if missing or problem:
-        raise error(f"The device {asked!r} is not available here{problem or ''}.", remedy=remedy)
+        raise ModelError(f"The device {asked!r} is not available here{problem or ''}.", remedy=remedy)
     return asked
 
 
@@ -85,19 +85,16 @@ def free_memory(device: str) -> None:
         torch.mps.empty_cache()
 
 
-def does_not_fit(
-    model: str, device: str, error: type[TaxtuneError] = ModelError, *, item: str | None = None
-) -> TaxtuneError:
+def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelError:
     """Makes the error of a model that does not fit into a device's memory.
 
     Args:
         model: The model's name.
         device: The device.
-        error: The error's class.
         item: What a single one of does not fit beside it, such as "text"; None where the model alone is too large.
     """
     beside = f" with a single {item}" if item else ""
-    return error(
+    return ModelError(
         f"The model {model!r} does not fit into the memory of the device {device!r}{beside}.",
         remedy="Use a smaller model, another device (such as cpu) or, where it can be chosen, dtype bfloat16.",
     )
@@ -111,20 +108,16 @@ class ShrinkingBatches:
         model: The model's name, for the error where not even one item fits.
         device: Where it runs, so that its memory can be given back.
         item: What an item is called in the error: "text", "pair", "question".
-        error: The class of the error.
 
     Attributes:
         size: Items at once from now on.
     """
 
-    def __init__(
-        self, size: int, *, model: str, device: str, item: str = "text", error: type[TaxtuneError] = ModelError
-    ) -> None:
+    def __init__(self, size: int, *, model: str, device: str, item: str = "text") -> None:
         self.size = size
         self.model = model
         self.device = device
         self.item = item
-        self._error = error
 
     def map(
         self,
@@ -173,7 +166,7 @@ class ShrinkingBatches:
             # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
             free_memory(self.device)
             if size == 1:
-                raise does_not_fit(self.model, self.device, self._error, item=self.item)
+                raise does_not_fit(self.model, self.device, item=self.item)
             self.size = size // 2
 
 

@@ -10,16 +10,13 @@ from taxtune.errors import ModelError, TaxtuneError
 __all__ = ["explain_load_error", "quiet_progress"]
 
 
-def explain_load_error(
-    name: str, error: BaseException, what: str, kind: type[TaxtuneError] = ModelError
-) -> TaxtuneError:
+def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneError:
     """Says in one sentence why a part of a checkpoint could not be loaded, and what to do.
 
     Args:
         name: What to call the checkpoint: the Hugging Face name, or the folder's.
         error: What the library raised.
         what: "configuration", "tokenizer", "processor" or "weights".
-        kind: The class of the error to make.
     """
     chain: list[BaseException] = [error]
     while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
@@ -27,14 +24,14 @@ def explain_load_error(
     names = {one.__name__ for link in chain for one in type(link).__mro__}
     text = " ".join(map(str, chain)).lower()
     if "GatedRepoError" in names or "gated repo" in text:
-        return kind(
+        return ModelError(
             f"The model {name!r} may be downloaded only after its licence was accepted.",
             remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
         )
     if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
-        return kind(f"The model {name!r} has no such revision.", remedy="Check `revision`.")
+        return ModelError(f"The model {name!r} has no such revision.", remedy="Check `revision`.")
     if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
-        return kind(
+        return ModelError(
             f"There is no model {name!r} on Hugging Face, or it is private.",
             remedy="Check the name; for a private model run `hf auth login`.",
         )
@@ -42,28 +39,27 @@ def explain_load_error(
         hint in text for hint in ("couldn't connect", "offline mode", "name resolution")
     ):
         verb = "are" if what.endswith("s") else "is"
-        return kind(
+        return ModelError(
             f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face could not be reached.",
             remedy=f"With a connection run `hf download {name}`, or give the folder of a copy.",
         )
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
-        # The processors of SmolVLM write numbers out; those that also take videos want torchvision.
-        return kind(
+        return ModelError(
             f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
-            remedy="Install what the families of models need with: pip install 'taxtune[vlm]'",
+            remedy="Install it in the same environment as taxtune; the model's page may say which version.",
         )
     if "does not appear to have a file named" in text:
-        return kind(
+        return ModelError(
             f"The {what} of {name!r} cannot be found: {_first_line(error)}",
             remedy=f"Complete the download (`hf download {name}`), with HF_HUB_OFFLINE unset.",
         )
     if "does not recognize this architecture" in text:
-        return kind(
+        return ModelError(
             f"The installed transformers does not know the model {name!r} yet.",
             remedy="Upgrade it: pip install -U transformers.",
         )
-    return kind(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
+    return ModelError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
 
 
 @contextmanager

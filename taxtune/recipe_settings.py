@@ -99,7 +99,14 @@ class _Splits(Settings):
 
 
 class ManifestData(_Splits):
-    """A CSV or JSONL file with one image a row."""
+    """A CSV or JSONL file with one image a row.
+
+    Attributes:
+        path: The file.
+        images: Folder that image paths are relative to; the file's own folder by default.
+        image_column: Column with the image's path.
+        label_column: Column with the label: a label, alias or path of the taxonomy.
+    """
 
     kind: Literal["manifest"] = "manifest"
     path: str
@@ -109,14 +116,23 @@ class ManifestData(_Splits):
 
 
 class FolderData(_Splits):
-    """A folder with one sub-folder of images a label."""
+    """A folder with one sub-folder of images a label.
+
+    Attributes:
+        path: The folder. The sub-folders' names are the labels.
+    """
 
     kind: Literal["folder"] = "folder"
     path: str
 
 
 class INat21Data(_Splits):
-    """iNaturalist 2021: its COCO-style JSON and the folder of its images."""
+    """iNaturalist 2021: its COCO-style JSON and the folder of its images.
+
+    Attributes:
+        path: The JSON file, such as val.json.
+        images: Folder that the JSON's file names are relative to.
+    """
 
     kind: Literal["inat21"] = "inat21"
     path: str
@@ -147,7 +163,15 @@ DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData
 
 
 class PromptSettings(Settings):
-    """What templates may refer to, and the template that iteration 0 asks with."""
+    """What templates may refer to, and the template that iteration 0 asks with.
+
+    Attributes:
+        baseline: Template of iteration 0, which every other is compared with.
+        question: The question, for templates and judges.
+        domain: What the images show, in a word: bird, dish.
+        ranks: Names of the ranks below the domain's root, broadest first.
+        examples: Example answers of different specificity.
+    """
 
     baseline: str = BASELINE
     question: str = "What is this an image of?"
@@ -157,7 +181,18 @@ class PromptSettings(Settings):
 
 
 class LocalVLMSettings(Settings):
-    """A transformers checkpoint on this machine."""
+    """A transformers checkpoint on this machine.
+
+    Attributes:
+        model: A name on Hugging Face, a folder, or "builtin:fieldguide".
+        revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
+        dtype: Precision of the weights; auto takes what fits the device.
+        device: auto, cpu, cuda, cuda:1, mps, ...
+        batch_size: Images per batch; halved automatically when memory runs out.
+        max_new_tokens: Longest answer, in tokens.
+        temperature: 0 for greedy decoding; above 0 for sampling.
+        system_prompt: System message before every prompt.
+    """
 
     kind: Literal["local"] = "local"
     model: str
@@ -171,7 +206,18 @@ class LocalVLMSettings(Settings):
 
 
 class ApiVLMSettings(Settings):
-    """Any model with image input that litellm reaches."""
+    """Any model with image input that litellm reaches.
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        concurrency: Maximum number of concurrent calls.
+        max_tokens: Longest answer, in tokens.
+        temperature: Sampling temperature; null leaves it to the provider.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+        system_prompt: System message before every prompt.
+    """
 
     kind: Literal["api"] = "api"
     model: str
@@ -189,7 +235,16 @@ VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="
 
 
 class MapperSettings(Settings):
-    """How free text is placed on the taxonomy (paper 1, Algorithm 1)."""
+    """How free text is placed on the taxonomy (paper 1, Algorithm 1).
+
+    Attributes:
+        similarity: lexical, sentence:MODEL or clip:MODEL.
+        preset: default, or paper-listing for Algorithm 1 as printed.
+        k: Number of most similar nodes that are looked at.
+        thr_top2: Softmax difference of the first and the second score below which nodes vote.
+        thr_topk: The same for the first and the k-th score.
+        thr_vote: Votes that a node needs.
+    """
 
     similarity: str = "lexical"
     preset: Literal["default", "paper-listing"] = "default"
@@ -241,7 +296,18 @@ class ObjectiveSettings(Settings):
 
 
 class JudgeSettings(Settings):
-    """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4)."""
+    """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4).
+
+    Attributes:
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        concurrency: Maximum number of concurrent calls.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+        device: Device of a local model: auto, cpu, cuda, ...
+        dtype: Precision of a local model's weights.
+        batch_size: Batch size of a local model.
+        revision: Revision of a local model on Hugging Face.
+    """
 
     model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
     api_base: str | None = None
@@ -267,7 +333,16 @@ class FragmentsProposerSettings(Settings):
 
 
 class LLMProposerSettings(Settings):
-    """A chat model that reads the history and writes the next template (the paper's loop)."""
+    """A chat model that reads the history and writes the next template (the paper's loop).
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        temperature: Sampling temperature; null leaves it to the provider.
+        max_history_tokens: Most tokens of past templates in a message; the best and the latest are kept.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+    """
 
     kind: Literal["llm"] = "llm"
     model: str = "openai/gpt-4o"
@@ -283,7 +358,13 @@ ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Fi
 
 
 class TrackingSettings(Settings):
-    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both."""
+    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both.
+
+    Attributes:
+        mlflow: Whether to record the run in MLflow.
+        experiment: Name of the MLflow experiment.
+        uri: Tracking server or database; a database in the run's folder by default.
+    """
 
     mlflow: bool = True
     experiment: str = "taxtune"

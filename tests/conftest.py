@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from taxtune.wordnet import WordNet, find_wordnet
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("taxtune", deadline=None)
 settings.load_profile("taxtune")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A script that starts the tests in the background has them ignore Ctrl-C, and with them all processes they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

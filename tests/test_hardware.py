@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from taxtune import hardware
-from taxtune.errors import ModelError, VLMError
+from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, free_memory, is_out_of_memory, number_format
 
 
@@ -75,8 +75,8 @@ def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
 def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
     with pytest.raises(ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."):
         batches(4, model="big").map([1, 2], Device(0, MemoryError()))
-    with pytest.raises(VLMError, match="with a single question"):
-        batches(4, item="question", error=VLMError).map([1, 2], Device(0, MemoryError()))
+    with pytest.raises(ModelError, match="with a single question"):
+        batches(4, item="question").map([1, 2], Device(0, MemoryError()))
     assert "single" not in str(does_not_fit("big", "cpu"))
 
 
@@ -149,8 +149,6 @@ def test_devices_that_are_not_there(device: str, said: str) -> None:
     with pytest.raises(ModelError, match=said) as caught:
         find_device(device)
     assert "auto" in str(caught.value)
-    with pytest.raises(VLMError, match=said):
-        find_device(device, VLMError)
 
 
 @pytest.mark.parametrize(

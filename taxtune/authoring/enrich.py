@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from taxtune.authoring.forms import forms, load_lemminflect
+from taxtune.authoring.forms import forms
 from taxtune.authoring.proposals import AMBIGUOUS, Proposal
 from taxtune.authoring.senses import senses_on_tree
 from taxtune.authoring.shortening import Shortener
@@ -106,15 +106,12 @@ def enrich(
 
     Raises:
         DataError: If a source needs WordNet and there is none.
-        MissingExtraError: If a source needs a package that is not installed.
         ModelError: If the chat model cannot reply at all.
     """
     found = Enrichment()
     needy = [source for source in ("wordnet", "kinds") if source in sources and wordnet is None]
     if needy:
         raise DataError(f"The source {needy[0]!r} needs WordNet, and there is none here.", remedy=INSTALL)
-    if "inflection" in sources:
-        load_lemminflect()
     candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, found))
     for source in sources:
         found.counts[source] = {"candidates": 0, "found already": 0, "proposed": 0, "ambiguous": 0}

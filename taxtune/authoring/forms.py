@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
-from taxtune.errors import MissingExtraError
 from taxtune.wordnet import WordNet
 
-__all__ = ["forms", "load_lemminflect"]
+__all__ = ["forms"]
 
 # A noun phrase's head stands before the first of these: "chest of drawers".
 _AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without"})
-
-
-def load_lemminflect() -> Any:
-    """Returns the package lemminflect.
-
-    Raises:
-        MissingExtraError: If it is not installed.
-    """
-    try:
-        import lemminflect
-    except ImportError:
-        raise MissingExtraError("lemminflect", "names", "The source 'inflection'") from None
-    return lemminflect
 
 
 def forms(name: str, wordnet: WordNet | None) -> Iterator[tuple[str, str]]:
@@ -35,9 +20,6 @@ def forms(name: str, wordnet: WordNet | None) -> Iterator[tuple[str, str]]:
     Args:
         name: The name.
         wordnet: Where spellings are from, or None to do without.
-
-    Raises:
-        MissingExtraError: If lemminflect is not installed.
     """
     words = name.split()
     if name.isupper() or any(word[:1].isupper() for word in words[1:]):
@@ -58,26 +40,28 @@ def forms(name: str, wordnet: WordNet | None) -> Iterator[tuple[str, str]]:
 @cache
 def _nouns(word: str) -> tuple[str, ...]:
     """Returns the singulars and plurals of a word that can be a noun; the word itself is left out."""
-    package = load_lemminflect()
-    lemmas = package.getAllLemmas(word).get("NOUN", ())
+    import lemminflect
+
+    lemmas = lemminflect.getAllLemmas(word).get("NOUN", ())
     found = [*lemmas]
     for lemma in lemmas:
-        found += [form for tag in ("NN", "NNS") for form in package.getInflection(lemma, tag, inflect_oov=False)]
+        found += [form for tag in ("NN", "NNS") for form in lemminflect.getInflection(lemma, tag, inflect_oov=False)]
     return tuple(form for form in dict.fromkeys(found) if form != word)
 
 
 @cache
 def _of_verb(word: str) -> tuple[str, ...]:
     """Returns the verb that a participle is of, and its other forms: "wrinkle" and "wrinkles" of "wrinkled"."""
-    package = load_lemminflect()
-    lemmas = package.getAllLemmas(word)
+    import lemminflect
+
+    lemmas = lemminflect.getAllLemmas(word)
     if lemmas.get("NOUN"):
         return ()
     verbs = [verb for verb in lemmas.get("VERB", ()) if verb != word]
     found = []
     for verb in verbs:
         found += [verb, *_nouns(verb)]
-        found += [form for tag in ("VBG", "VBN") for form in package.getInflection(verb, tag, inflect_oov=False)]
+        found += [form for tag in ("VBG", "VBN") for form in lemminflect.getInflection(verb, tag, inflect_oov=False)]
     return tuple(form for form in dict.fromkeys(found) if form != word)
 
 

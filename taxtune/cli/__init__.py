@@ -1,7 +1,8 @@
 """The command line: `taxtune COMMAND`.
 
 Each command lives in a module of its own and imports what is heavy inside the function that runs, so that
-`taxtune --help` answers at once.
+`taxtune --help` answers at once. Nothing of them is imported here: the settings of the studies are declared with
+`taxtune.options`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import contextlib
 import os
 import sys
 
-from taxtune.cli.app import app
 from taxtune.errors import TaxtuneError
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 
 def main() -> None:
@@ -23,10 +23,12 @@ def main() -> None:
     An error that the user can mend is one message and exit code 2, and so is output that cannot be written; a reader
     that has had enough (`taxtune place ... | head -1`) ends the command without a word.
     """
+    from taxtune.cli.app import app
+
     _escape_what_cannot_be_encoded()
     try:
         try:
-            app()
+            app(prog_name="taxtune")
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where what goes wrong can still be told

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from taxtune.cli.audit import audit
-from taxtune.cli.diagnose import diagnose
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.place import place
 from taxtune.cli.score import score
-from taxtune.cli.studies import study_app
+from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 from taxtune.progress import showing
@@ -26,8 +26,60 @@ app = typer.Typer(
     help="Tune the prompts of vision-language models against a label taxonomy.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode="markdown",
 )
+
+
+# How --help writes the types of options that have no metavar of their own; a choice is shown as its values.
+_TYPES = {
+    "bool": "",
+    "str": "TEXT",
+    "int": "N",
+    "float": "NUMBER",
+    "path": "PATH",
+    "file": "FILE",
+    "directory": "FOLDER",
+}
+
+
+class _PlainTypes:
+    """A command whose `--help` has "--seed N" for "--seed <int range>", and no type for a flag or an argument."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if not hasattr(param, "display_type"):
+                continue  # an older typer, which writes no such types
+            if param.param_type_name == "argument":
+                param.display_type = _no_type
+            elif param.metavar is None:
+                kind = param.display_type(ctx).strip("<>").removesuffix(" range")
+                kind = kind.removeprefix("list[").removesuffix("]")
+                param.metavar = _TYPES.get(kind, kind if "|" in kind else kind.upper())
+        return params
+
+
+def _no_type(ctx: Any) -> str:
+    return ""
+
+
+class _PlainCommand(_PlainTypes, TyperCommand):
+    pass
+
+
+class _PlainGroup(_PlainTypes, TyperGroup):
+    pass
+
+
+def _with_plain_types(application: typer.Typer) -> None:
+    """Makes every command of an application, and of those within it, write types plainly."""
+    application.info.cls = _PlainGroup
+    for command in application.registered_commands:
+        command.cls = _PlainCommand
+    for group in application.registered_groups:
+        group.cls = _PlainGroup
+        if group.typer_instance is not None:
+            _with_plain_types(group.typer_instance)
 
 
 def _version(wanted: bool) -> None:
@@ -56,7 +108,8 @@ app.command()(stoppable(place))
 app.command()(stoppable(audit))
 app.command()(stoppable(score))
 app.command()(stoppable(measure))
-app.command()(stoppable(diagnose))
+app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+_with_plain_types(app)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     ApiBaseOption,
     BatchSizeOption,
@@ -25,7 +26,6 @@ from taxtune.cli.options import (
     RootLabelOption,
     text_model,
 )
-from taxtune.errors import DataError
 from taxtune.progress import note
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import (
+from taxtune.errors import DataError
+from taxtune.options import (
     ANSWERS_HELP,
     AnswerColumnOption,
     ApiBaseOption,
@@ -27,7 +28,6 @@ from taxtune.cli.options import (
     measure_option,
     missing_answers,
 )
-from taxtune.errors import DataError
 
 __all__ = ["measure"]
 

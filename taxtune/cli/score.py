@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_work
-from taxtune.cli.options import (
+from taxtune.options import (
     ANSWERS_HELP,
     EmptyOption,
     FormatOption,

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.interrupts import stoppable
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import build, link
+from taxtune.cli.taxonomy_enrich import enrich
+from taxtune.cli.taxonomy_from_labels import from_labels
+from taxtune.errors import TaxonomyError
+from taxtune.options import (
     EnglishNamesOption,
     FileFormatOption,
     JsonOption,
     RootLabelOption,
     TaxonomyArgument,
 )
-from taxtune.cli.taxonomy_build import build, link
-from taxtune.cli.taxonomy_enrich import enrich
-from taxtune.cli.taxonomy_from_labels import from_labels
-from taxtune.errors import TaxonomyError
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy, TaxonomyReport

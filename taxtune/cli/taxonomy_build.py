@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taxtune.cli.options import JsonOption
 from taxtune.errors import TaxonomyError, TaxtuneError
+from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
     pass

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import keep
+from taxtune.errors import DataError
+from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
@@ -27,8 +28,6 @@ from taxtune.cli.options import (
     choice,
     text_model,
 )
-from taxtune.cli.taxonomy_build import keep
-from taxtune.errors import DataError
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -125,9 +124,6 @@ def enrich(
     # What was not asked for by name may be missing.
     if wordnet is None and not source:
         sources.remove("wordnet")
-    if not source and find_spec("lemminflect") is None:
-        sources.remove("inflection")
-        note("Without inflections, which need the package lemminflect: pip install 'taxtune[names]'")
     tree = read_taxonomy(file, format=format, names=names, root_label=root_label)
     model, store = None, None
     if llm is not None:

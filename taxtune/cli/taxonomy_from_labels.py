@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.options import (
+from taxtune.cli.taxonomy_build import keep
+from taxtune.errors import DataError
+from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
@@ -19,8 +21,6 @@ from taxtune.cli.options import (
     JsonOption,
     text_model,
 )
-from taxtune.cli.taxonomy_build import keep
-from taxtune.errors import DataError
 from taxtune.progress import note
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from taxtune.encoders.base import FloatMatrix, how_to_get
 from taxtune.encoders.vectors import stored_embeddings
-from taxtune.errors import MissingExtraError, ModelError
+from taxtune.errors import ModelError
 from taxtune.hardware import ShrinkingBatches, find_device
 from taxtune.models.base import well_formed
 
@@ -24,7 +24,7 @@ __all__ = ["ClipEncoder"]
 
 
 class ClipEncoder:
-    """A CLIP model (open_clip; extra `clip`).
+    """A CLIP model (open_clip).
 
     Args:
         model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's), "local-dir:FOLDER", or
@@ -40,17 +40,14 @@ class ClipEncoder:
         context_length: Tokens of a text that the model reads.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded, or the device is not there.
     """
 
     def __init__(
         self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
     ) -> None:
-        try:
-            import open_clip
-        except ImportError as error:
-            raise MissingExtraError("open_clip_torch", "clip", f"The CLIP model {model}") from error
+        import open_clip
+
         self.name = f"clip:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         self._device = find_device(device)

@@ -20,7 +20,7 @@ __all__ = ["SentenceEncoder"]
 
 
 class SentenceEncoder:
-    """A sentence encoder (sentence-transformers; extra `sentence`).
+    """A sentence encoder (sentence-transformers; extra `measures`).
 
     Args:
         model: A model by name ("all-MiniLM-L6-v2") or the folder of one.
@@ -44,7 +44,7 @@ class SentenceEncoder:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
-            raise MissingExtraError("sentence-transformers", "sentence", f"The sentence encoder {model}") from error
+            raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         if is_lost_folder(model):

@@ -45,7 +45,8 @@ _BATCH = 64
 #: An answer of more words than this that names nothing is prose, for which n-grams and similarity only guess.
 _MAX_GUESSED_WORDS = 8
 
-#: How often what these stages decided was right, or too general, on 691 answers in other domains (docs/mapper.md).
+#: How often what these stages decided was right, or too general, on 691 answers in other domains
+#: (docs/explanation/mapper.md).
 _CONFIDENCE = {Stage.KIND: 0.7, Stage.NGRAM: 0.8}
 
 Row = NDArray[np.float32]

@@ -36,7 +36,6 @@ _BLOCK = 512
     summary="cosine of CLIP's embeddings of answer and reference",
     source="paper 1, §10",
     default_model=_DEFAULT,
-    extra="clip",
 )
 class ClipTextMeasure(CosineMeasure):
     """CLIP-t2t: the cosine of the text embeddings of answer and reference, in [-1, 1].
@@ -46,7 +45,6 @@ class ClipTextMeasure(CosineMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 
@@ -79,7 +77,6 @@ class ClipTextMeasure(CosineMeasure):
     summary="cosine of CLIP's embeddings of the answer and an image of the reference",
     source="paper 1, §10",
     default_model=_DEFAULT,
-    extra="clip",
     needs=("image",),
 )
 class ClipImageMeasure(ClipTextMeasure):
@@ -93,7 +90,6 @@ class ClipImageMeasure(ClipTextMeasure):
         settings: Device, batches, caches.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 

@@ -137,7 +137,7 @@ def _checked(vectors: FloatMatrix) -> FloatMatrix:
     summary="cosine of sentence embeddings; paper 2's semantic similarity",
     source="paper 1, §10; paper 2",
     default_model=MPNET,
-    extra="sentence",
+    extra="measures",
 )
 class SentenceMeasure(CosineMeasure):
     """SentBERT: the cosine of two sentence embeddings, in [-1, 1] (paper 1, §10; paper 2's semantic similarity).

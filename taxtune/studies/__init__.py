@@ -1,10 +1,52 @@
-"""The papers' experiments: a package a study, which `taxtune study NAME` (or `taxtune diagnose`) runs.
+"""The papers' experiments: a package a study, which `run` or `taxtune study NAME` (or `taxtune diagnose`) runs.
 
-In each package `study.py` computes and `figure.py` draws; what several studies share lies beside the packages.
+    report = taxtune.studies.run("correlation", taxonomy="tree.csv", measure=["rouge-1", "meteor"], pairs=10_000)
+    report.tables[0].records()
+
+A package holds the study's settings and its `run`; in it `study.py` computes and `figure.py` draws. What several
+studies share lies beside the packages.
 """
 
 from __future__ import annotations
 
+import difflib
+import importlib
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from taxtune.errors import DataError
 from taxtune.studies.output import StudyReport, Table, publish
 
-__all__ = ["StudyReport", "Table", "publish"]
+__all__ = ["STUDIES", "StudyReport", "Table", "publish", "run"]
+
+#: The studies that there are, by the names of their packages.
+STUDIES = ("correlation", "encoder", "granularity", "judge", "mapping", "prompts", "ranking", "specificity")
+
+
+def run(study: str, **settings: Any) -> StudyReport:
+    """Runs a study.
+
+    Args:
+        study: One of `STUDIES`.
+        **settings: What it can be told, by the names of the fields of its settings, such as
+            `taxtune.studies.correlation.CorrelationSettings`.
+
+    Raises:
+        TaxtuneError: If there is no such study or setting, or the study cannot be run on what it is given.
+    """
+    if study not in STUDIES:
+        raise _unknown("study", study, STUDIES)
+    package = importlib.import_module(f"taxtune.studies.{study}")
+    kind = get_type_hints(package.run)["settings"]
+    names = [field.name for field in fields(kind)]
+    for name in settings:
+        if name not in names:
+            raise _unknown(f"setting of the study {study}", name, names)
+    report: StudyReport = package.run(kind(**settings))
+    return report
+
+
+def _unknown(what: str, name: str, there: list[str] | tuple[str, ...]) -> DataError:
+    near = difflib.get_close_matches(name, there, 1)
+    remedy = f"Did you mean {near[0]!r}?" if near else f"Use {', '.join(there)}."
+    return DataError(f"There is no such {what}.", value=name, remedy=remedy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,28 +15,28 @@ __all__ = ["both_trees_table", "read_part"]
 
 
 def read_part(
-    path: str,
+    source: str | Taxonomy,
     format: str = "auto",
     root: str | None = None,
     *,
     names: bool = True,
     root_label: str | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> tuple[Taxonomy, Domain | None]:
     """Returns the tree that a study is on, and what it is a part of, or None where it is the whole taxonomy.
 
     Args:
-        path: The file, or a built-in one.
+        source: The file, a built-in one, or a tree that has been read.
         format: Its format.
         root: Label, alias or path of the node that becomes the root; None for the whole.
         names: Whether the English names that come with taxtune are added.
         root_label: What the root is called where the file has none and one is added.
-        on_note: Called with what the user should know; by default that is given as warnings.
 
     Raises:
         TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
     """
-    whole = read_taxonomy(path, format=format, names=names, root_label=root_label, on_note=on_note)
+    whole = source
+    if not isinstance(whole, Taxonomy):
+        whole = read_taxonomy(whole, format=format, names=names, root_label=root_label)
     if root is None:
         return whole, None
     part = restrict(whole, root)

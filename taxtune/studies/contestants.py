@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from taxtune.answers import AnswerSchema, AnswerTable, read_answers, split_by
+from taxtune.answers import AnswerTable, split_by
 from taxtune.errors import DataError
-from taxtune.studies.guesses import guess_name, with_guess
+from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["named_paths", "read_models", "read_prompts"]
+if TYPE_CHECKING:
+    from taxtune.studies.prompts import PromptsSettings
+    from taxtune.studies.ranking import RankingSettings
+
+__all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
 
 
 def named_paths(arguments: Sequence[str]) -> dict[str, str]:
@@ -37,92 +42,130 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def read_models(
-    arguments: Sequence[str], schema: AnswerSchema, *, by: str | None = None, guess: Sequence[str] = ()
-) -> dict[str, AnswerTable]:
+def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, AnswerTable]:
     """Returns the answers of each model.
 
     Args:
-        arguments: NAME=FILE, or a file alone.
-        schema: How the files are read.
-        by: A column that parts the one file into models.
-        guess: Choices of guesses (see `taxtune.studies.guesses`) that part every model into one for each choice.
+        settings: The files as NAME=FILE or a file alone, the column that parts the one file into models, the choices of
+            guesses that part every model into one for each choice, and how files are read.
+        taxonomy: The tree that the targets are on.
+        part: What it is a part of; None where it is the whole.
 
     Raises:
-        DataError: If a file cannot be used, or `by` is given with several files.
+        DataError: If a file cannot be used, or a column parts several files.
     """
-    files = named_paths(arguments)
-    if by is None:
-        models = {name: read_answers(path, schema) for name, path in files.items()}
+    files = named_paths(settings.files)
+    if settings.by is None:
+        models = {name: settings.read_answers(path, taxonomy, part) for name, path in files.items()}
     else:
-        models = split_by(read_answers(_only(files, "--by"), replace(schema, by=(by,))), by)
-    if not guess:
+        file = settings.read_answers(_only(files, "--by"), taxonomy, part, (settings.by,))
+        models = split_by(file, settings.by)
+    if not settings.guess:
         return models
-    chosen = {}
-    for name, answers in models.items():
-        for choice in dict.fromkeys(guess):
-            said = guess_name(choice)
-            chosen[said if len(models) == 1 else f"{name}, {said}"] = with_guess(answers, choice)
-    return chosen
+    return {
+        said if len(models) == 1 else f"{name}, {said}": answers
+        for name, model in models.items()
+        for said, answers in _by_guess(model, settings.guess).items()
+    }
 
 
 def read_prompts(
-    arguments: Sequence[str],
-    schema: AnswerSchema,
-    *,
-    columns: tuple[str | None, str | None] = (None, None),
-    guess: Sequence[str] = (),
+    settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None = None
 ) -> dict[str, dict[str, AnswerTable]]:
     """Returns the answers under each prompt, by model and prompt.
 
     Args:
-        arguments: MODEL:PROMPT=FILE for each file; or one file, as MODEL=FILE or alone, with columns that part it.
-        schema: How the files are read.
-        columns: The columns that hold the model and the prompt, None for none.
-        guess: Choices of guesses that stand for prompts, for files with one answer list a row.
+        settings: MODEL:PROMPT=FILE for each file; or one file, as MODEL=FILE or alone, with the columns of its models
+            and prompts, or with choices of guesses that stand for prompts; and how files are read.
+        taxonomy: The tree that the targets are on.
+        part: What it is a part of; None where it is the whole.
 
     Raises:
         DataError: If a file cannot be used, or the names are not MODEL:PROMPT.
     """
-    files = named_paths(arguments)
-    by_model, by_prompt = columns
-    if guess and by_prompt is not None:
+    files = named_paths(settings.files)
+    by_model, by_prompt = settings.model_column, settings.prompt_column
+    if settings.guess and by_prompt is not None:
         raise DataError("Both --prompt-column and --guess say what the prompts are.", remedy="Give one of them.")
-    if by_prompt is None and not guess:
+    if by_prompt is None and not settings.guess:
         if by_model is not None:
             raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-        return _by_name(files, schema)
+        by_name: dict[str, dict[str, AnswerTable]] = {}
+        for name, path in files.items():
+            model, colon, prompt = name.partition(":")
+            if not colon or not model.strip() or not prompt.strip():
+                raise DataError(
+                    "The file's name does not say model and prompt.",
+                    value=f"{name}={path}",
+                    remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
+                )
+            by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
+        return by_name
+    by = [column for column in (by_model, by_prompt) if column is not None]
     if by_model is None:
-        models = {
-            name: read_answers(path, replace(schema, by=() if by_prompt is None else (by_prompt,)))
-            for name, path in files.items()
-        }
+        models = {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
     else:
-        parting = tuple(column for column in columns if column is not None)
-        models = split_by(read_answers(_only(files, "--model-column"), replace(schema, by=parting)), by_model)
-    if by_prompt is not None:
-        return {name: split_by(answers, by_prompt) for name, answers in models.items()}
+        models = split_by(settings.read_answers(_only(files, "--model-column"), taxonomy, part, by), by_model)
     return {
-        name: {guess_name(choice): with_guess(answers, choice) for choice in dict.fromkeys(guess)}
+        name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
         for name, answers in models.items()
     }
-
-
-def _by_name(files: Mapping[str, str], schema: AnswerSchema) -> dict[str, dict[str, AnswerTable]]:
-    models: dict[str, dict[str, AnswerTable]] = {}
-    for name, path in files.items():
-        model, colon, prompt = name.partition(":")
-        if not colon or not model.strip() or not prompt.strip():
-            raise DataError(
-                "The file's name does not say model and prompt.",
-                value=f"{name}={path}",
-                remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
-            )
-        models.setdefault(model, {})[prompt] = read_answers(path, schema)
-    return models
 
 
 def _only(files: Mapping[str, str], option: str) -> str:
     if len(files) != 1:
         raise DataError(f"{option} parts one file, and {len(files)} were given.", value=list(files))
     return next(iter(files.values()))
+
+
+def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerTable]:
+    return {guess_name(guess): with_guess(answers, guess) for guess in dict.fromkeys(guesses)}
+
+
+def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
+    """Returns the same rows with one guess, or several joined by ", ", as the answer.
+
+    A row whose only text is a list with commas ("Boxer, Bulldog, Boxador") is taken as that list. A row that has no
+    guess of the number asked for has no answer there: it is kept as missing and counted. A row that has no guess at
+    all remains an answer that says nothing.
+
+    Args:
+        answers: The rows.
+        guess: "2" for the second guess alone, "top-3" for the first three joined, "all" for all of them joined.
+
+    Raises:
+        DataError: If there is no such choice.
+    """
+    first, count = _guess_range(guess)
+    rows = []
+    missing = 0
+    for row in answers.rows:
+        single = row.guesses
+        if len(single) == 1:
+            single = tuple(part.strip() for part in single[0].split(",") if part.strip()) or single
+        chosen = single[first : None if count is None else first + count]
+        answer = row.answer if not single else ", ".join(chosen) if chosen else None
+        missing += answer is None and row.answer is not None
+        rows.append(replace(row, answer=answer))
+    notes = answers.notes
+    if missing:
+        notes += (f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and are missing there",)
+    return replace(answers, rows=tuple(rows), notes=notes)
+
+
+def _guess_range(guess: str) -> tuple[int, int | None]:
+    """Returns the first guess, counted from 0, and how many of them; None for all."""
+    if guess == "all":
+        return 0, None
+    number = guess.removeprefix("top-")
+    if not number.isascii() or not number.isdigit() or int(number) < 1:
+        raise DataError("There is no such guess.", value=guess, remedy="Write a number (2), top-3, or all.")
+    return (0, int(number)) if guess.startswith("top-") else (int(number) - 1, 1)
+
+
+def guess_name(guess: str) -> str:
+    """Returns what a choice of guesses is called in tables: "guess 2", "top 3", "all guesses"."""
+    first, count = _guess_range(guess)
+    if count is None:
+        return "all guesses"
+    return f"top {count}" if guess.startswith("top-") else f"guess {first + 1}"

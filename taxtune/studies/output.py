@@ -8,15 +8,21 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taxtune.progress import note
+
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "StudyReport", "Table", "cut", "publish"]
+    from taxtune.metrics.statistics import Interval
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Cell", "StudyReport", "Table", "cut", "intervals_table", "node_name", "numbered", "publish"]
 
 Cell = str | int | float | None
 
@@ -51,6 +57,12 @@ class Table:
     def records(self) -> list[dict[str, Cell]]:
         """Returns a mapping for each row, unrounded; NaN and infinities, which JSON has none of, as None."""
         return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Returns the rows as a data frame, unrounded."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
 
     def shown(self) -> list[list[str]]:
         """Returns the cells as text, rounded."""
@@ -98,6 +110,33 @@ class StudyReport:
     notes: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
+    def table(self, name: str) -> Table:
+        """Returns a table by the stem of its files.
+
+        Raises:
+            KeyError: If there is none of that name.
+        """
+        return {table.name: table for table in self.tables}[name]
+
+    def write(self, out: Path) -> Path:
+        """Writes `study.json`, each table as CSV and Markdown and each figure as PNG and SVG; returns the folder.
+
+        Raises:
+            TaxtuneError: If a file cannot be written.
+        """
+        from taxtune import atomic
+        from taxtune.report.drawing import save_figure
+
+        folder = atomic.make_folder(out)
+        # Drawing is what may fail, so it comes first; study.json comes last: where it is, all is.
+        for stem, draw in self.figures.items():
+            save_figure(draw, folder / stem)
+        for table in self.tables:
+            atomic.write_text(folder / f"{table.name}.csv", table.csv())
+            atomic.write_text(folder / f"{table.name}.md", table.markdown())
+        atomic.write_json(folder / "study.json", self.as_json())
+        return folder
+
     def as_json(self) -> dict[str, Any]:
         """Returns what `--json` prints."""
         import taxtune
@@ -128,41 +167,53 @@ def cut(name: str, longest: int) -> str:
     return name.replace("$", r"\$")
 
 
+def node_name(taxonomy: Taxonomy, node: int) -> str:
+    """Returns a node's label, with its common name where it has another."""
+    label, common = taxonomy.labels[node], taxonomy.common_name(node)
+    return label if common == label else f"{label} ({common})"
+
+
+def intervals_table(
+    heads: tuple[str, ...], rows: Iterable[tuple[tuple[Cell, ...], Interval]], note: str, *, value: str = "estimate"
+) -> Table:
+    """Returns the table of the intervals that go with a table of shares, in %.
+
+    Args:
+        heads: The headings of what the intervals are of.
+        rows: What each interval is of, and the interval, in 0..1.
+        note: How the intervals were made.
+        value: The heading of the share itself.
+    """
+    columns = (*heads, value, "low", "high")
+    cells = tuple((*of, *(100 * end for end in (one.estimate, one.low, one.high))) for of, one in rows)
+    title = "The same with 95 % intervals"
+    return Table("intervals", title, columns, cells, digits=dict.fromkeys(columns[-3:], 2), notes=(note,))
+
+
+def numbered(stem: str, n: int) -> list[str]:
+    """Returns the stems of n figures of one kind: the stem itself where there is one, else "stem-1" and so on."""
+    return [stem] if n == 1 else [f"{stem}-{i}" for i in range(1, n + 1)]
+
+
 def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
     """Prints a report, and writes its files where a folder is given.
 
     Args:
         report: The report.
-        out: A folder for `study.json`, each table as CSV and Markdown and each figure as PNG and SVG; None for none.
+        out: A folder for `study.json`, tables and figures; None for none.
         as_json: Whether to print one JSON object instead of tables.
 
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    record = report.as_json()
     if out is not None:
-        _write(report, record, out)
+        print(f"taxtune: written to {report.write(out)}", file=sys.stderr)
     if as_json:
-        print(json.dumps(record, ensure_ascii=False, indent=2, allow_nan=False))
+        print(json.dumps(report.as_json(), ensure_ascii=False, indent=2, allow_nan=False))
         return
     _print(report)
     if out is None and report.figures:
-        print("taxtune: note: with --out FOLDER the tables and figures are written to files.", file=sys.stderr)
-
-
-def _write(report: StudyReport, record: Mapping[str, Any], out: Path) -> None:
-    from taxtune import atomic
-    from taxtune.report.drawing import save_figure
-
-    folder = atomic.make_folder(out)
-    # Drawing is what may fail, so it comes first; study.json comes last: where it is, all is.
-    for stem, draw in report.figures.items():
-        save_figure(draw, folder / stem)
-    for table in report.tables:
-        atomic.write_text(folder / f"{table.name}.csv", table.csv())
-        atomic.write_text(folder / f"{table.name}.md", table.markdown())
-    atomic.write_json(folder / "study.json", record)
-    print(f"taxtune: written to {folder}", file=sys.stderr)
+        note("with --out FOLDER the tables and figures are written to files.")
 
 
 def _print(report: StudyReport) -> None:
@@ -189,10 +240,10 @@ def _print(report: StudyReport) -> None:
             # Text, not markup: names may hold square brackets. And what answers hold is not for the terminal to obey.
             shown.add_row(*(Text(visible(cell)) for cell in row))
         console.print(shown, crop=False)
-        for note in table.notes:
-            console.print(Text(f"  {note}"))
-    for note in report.notes:
-        print(f"taxtune: note: {note}", file=sys.stderr)
+        for text in table.notes:
+            console.print(Text(f"  {text}"))
+    for text in report.notes:
+        note(text)
 
 
 def _is_numeric(rows: Sequence[Sequence[Cell]], column: int) -> bool:

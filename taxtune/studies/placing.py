@@ -2,39 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.metrics.hierarchical import score
+from taxtune.progress import track
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
 
-__all__ = ["as_child", "place_texts", "said", "trivial_answer"]
+__all__ = ["COUNTS", "PlacedAnswers", "as_child", "missing_note", "place_rows", "place_texts", "trivial_answer"]
+
+Key = TypeVar("Key")
+
+#: The columns of a table that says what became of the answers.
+COUNTS = ("answers", "missing", "abstained", "off the tree")
 
 # Answers placed between two signs of progress.
 _STEP = 256
 
 
-def said(rows: Sequence[AnswerRow]) -> list[int]:
-    """Returns the positions of the rows that have an answer, an empty one included."""
-    return [i for i, row in enumerate(rows) if row.answer is not None]
+@dataclass(frozen=True, slots=True)
+class PlacedAnswers:
+    """One model's answers under one prompt, placed.
+
+    Attributes:
+        nodes: The node of each example's answer, shape (n,); -1 where there is no answer.
+        as_child: Which are scored as a child of the root that is never right, shape (n,).
+        abstained: How many of the answers decline or say nothing; they are on the root.
+        off_tree: How many assert something that the tree lacks.
+    """
+
+    nodes: NDArray[np.int64]
+    as_child: NDArray[np.bool_]
+    abstained: int
+    off_tree: int
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which examples have an answer, an empty one included."""
+        return self.nodes >= 0
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The numbers that stand under `COUNTS`."""
+        known = int(self.known.sum())
+        return known, len(self.nodes) - known, self.abstained, self.off_tree
 
 
-def place_texts(
-    mapper: Mapper, texts: Iterable[str], advance: Callable[[int], None] = lambda n: None
-) -> dict[str, Placement]:
+def place_rows(mapper: Mapper, rows: Mapping[Key, Sequence[AnswerRow]]) -> dict[Key, PlacedAnswers]:
+    """Places the answers of several models or prompts, each distinct text once.
+
+    Args:
+        mapper: Places answers on its tree.
+        rows: The rows by model or prompt.
+    """
+    texts = {row.answer for some in rows.values() for row in some if row.answer is not None}
+    placed = place_texts(mapper, texts)
+    found = {}
+    for key, some in rows.items():
+        here = [None if row.answer is None else placed[row.answer] for row in some]
+        found[key] = PlacedAnswers(
+            np.array([-1 if one is None else one.node for one in here], dtype=np.int64),
+            as_child(mapper, here),
+            sum(one is not None and one.abstained for one in here),
+            sum(one is not None and one.off_tree for one in here),
+        )
+    return found
+
+
+def missing_note(placed: Iterable[PlacedAnswers], scored: str) -> list[str]:
+    """Returns a sentence on how many answers are missing, or nothing where none is.
+
+    Args:
+        placed: The answers.
+        scored: What the scores and comparisons are over instead.
+    """
+    missing = sum(int((~some.known).sum()) for some in placed)
+    lost = f"{missing:,} answers are missing (failed calls, or no such guess). They are no zeros: {scored}."
+    return [lost] if missing else []
+
+
+def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
     """Returns the placement of each distinct text.
 
     Args:
         mapper: The mapper.
         texts: Answers, in any order and as often as they come.
-        advance: Called with the number of texts placed since the last call.
 
     Raises:
         MapperError: If the mapper's similarity needs images.
@@ -42,10 +102,11 @@ def place_texts(
     # Sorted, so that batches, and with them the last digits of an encoder's scores, do not depend on who said what.
     distinct = sorted(set(texts))
     placed: dict[str, Placement] = {}
-    for start in range(0, len(distinct), _STEP):
-        batch = distinct[start : start + _STEP]
-        placed.update(zip(batch, mapper.place(batch), strict=True))
-        advance(len(batch))
+    with track("answers placed", len(distinct)) as task:
+        for start in range(0, len(distinct), _STEP):
+            batch = distinct[start : start + _STEP]
+            placed.update(zip(batch, mapper.place(batch), strict=True))
+            task.advance(len(batch))
     return placed
 
 

@@ -109,7 +109,7 @@ class Evaluator:
 
         Raises:
             TemplateError: If the template cannot be rendered.
-            VLMError: If the model cannot answer at all (no weights, no key).
+            ModelError: If the model cannot answer at all (no weights, no key).
             TaxtuneError: If a metric cannot be taken.
         """
         prompt = render(template, self.variables)

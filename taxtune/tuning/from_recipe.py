@@ -290,7 +290,7 @@ class Parts:
 
         Raises:
             RecipeError: If the key's environment variable is not set.
-            VLMError: If a setting is out of range.
+            ModelError: If a setting is out of range.
         """
         from taxtune.models import ModelSettings, RetryPolicy, make_model
 

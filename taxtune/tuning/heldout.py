@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.data import Example
-from taxtune.errors import VLMError
+from taxtune.errors import ModelError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
@@ -55,7 +55,7 @@ def compare_templates(
         The results in the order of `templates`, and their paired differences.
 
     Raises:
-        VLMError: If more calls failed than `max_missing` allows.
+        ModelError: If more calls failed than `max_missing` allows.
         TaxtuneError: If a metric cannot be taken at all.
     """
     examples = experiment.splits.heldout if examples is None else examples
@@ -74,7 +74,7 @@ def compare_templates(
     if missing > experiment.max_missing * len(examples):
         first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
         what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
-        raise VLMError(
+        raise ModelError(
             f"{missing} of the {len(examples)} images lack {what} to some template; first: {first}.",
             remedy="Give the same command again when the model answers; answers that were given are kept. If it will "
             "not answer for these images, raise max_missing (with --resume) or take them out.",

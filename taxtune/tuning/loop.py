@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import TaxonomyError, TaxtuneError, VLMError
+from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluator
@@ -197,7 +197,7 @@ class Tuner:
             if evaluation.retryable or claim.iteration == 0:
                 # Not the template's fault: going on would waste the budget on a model that is out of reach, and a
                 # baseline without answers leaves nothing to compare with.
-                raise VLMError(
+                raise ModelError(
                     f"Iteration {claim.iteration} stopped: {reason}.",
                     remedy="Go on with --resume when the model answers again; answers that were given are kept."
                     if evaluation.retryable

@@ -3,7 +3,7 @@
 A template that a language model proposed is untrusted code. Its parse tree is therefore walked *before* anything is
 compiled or rendered, and only what is listed here passes: plain text, the declared variables, `if`, `for` over the
 declared lists, comparisons and a few filters whose output can grow no faster than the source. The sandbox behind that
-is a second wall, not the first. What a template may do is told in docs/templates.md.
+is a second wall, not the first. What a template may do is told in docs/reference/templates.md.
 """
 
 from __future__ import annotations

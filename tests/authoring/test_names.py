@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from typing import Any
 
@@ -14,7 +13,7 @@ from taxtune.authoring.proposals import AMBIGUOUS, Proposal, apply_proposals
 from taxtune.authoring.shortening import Shortener
 from taxtune.authoring.suggesting import suggest_names
 from taxtune.authoring.synonyms import kinds, synonyms
-from taxtune.errors import DataError, MissingExtraError
+from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.models import make_model
 from taxtune.taxonomy import Taxonomy
@@ -22,8 +21,6 @@ from taxtune.wordnet import WordNet
 from tests import servers
 from tests.authoring.test_senses import tree
 from tests.servers import OpenAIServer
-
-lemminflect = pytest.importorskip("lemminflect")
 
 
 def test_forms_of_a_name(small: WordNet) -> None:
@@ -36,20 +33,6 @@ def test_forms_of_a_name(small: WordNet) -> None:
     # "coloring" is a synonym with other consonants, and so no spelling.
     assert all("coloring" not in form for form, _ in forms("color wheel", small))
     assert list(forms("Ford Focus", None)) == list(forms("FIAT", None)) == []
-
-
-def test_without_lemminflect_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "lemminflect":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    taxonomy = tree("food", "food/soup")
-    with pytest.raises(MissingExtraError, match=r"'inflection'.*lemminflect.*pip install 'taxtune\[names\]'"):
-        enrich(taxonomy, Mapper(taxonomy), ["inflection"])
 
 
 CARS = tree(

@@ -59,6 +59,13 @@ def run(*arguments: str) -> Done:
     return Done(code, out.getvalue(), err.getvalue())
 
 
+def diagnosed(file: Path, tree: Path, *options: str) -> dict[str, Any]:
+    """What `taxtune diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
+    done = run(str(file), "-t", str(tree), *options, "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 def rows(*answers: tuple[object, str]) -> str:
     return "".join(
         json.dumps({"id": f"x{i}", "answer": answer, "target": target}) + "\n"
@@ -78,9 +85,7 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
             ("no idea at all", "Turdus merula"),
         )
     )
-    done = run(str(file), "-t", str(tree), "--least", "1", "--out", str(tmp_path / "out"), "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = diagnosed(file, tree, "--least", "1", "--out", str(tmp_path / "out"))
     assert [record["type"] for record in result["answers"]] == [
         "correct",
         "too general",
@@ -116,8 +121,7 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "ranks.csv",
         "ranks.png",
     } <= written
-    again = run(str(file), "-t", str(tree), "--least", "1", "--json")
-    assert again.stdout == done.stdout
+    assert diagnosed(file, tree, "--least", "1") == result
 
 
 def test_examples_are_shown_of_the_wrong_branches_of_each_rank(tree: Path, tmp_path: Path) -> None:
@@ -125,11 +129,10 @@ def test_examples_are_shown_of_the_wrong_branches_of_each_rank(tree: Path, tmp_p
     merula, more = "Turdus merula", "life/Aves/Passeriformes/Corvidae/Corvus corax,species,raven\n"
     tree.write_text(TREE + "life/Aves/Passeriformes/Corvidae,family,crow\n" + more)
     file.write_text(rows(("duck", merula), ("mallard", merula), ("raven", merula), ("thrush", "raven")))
-    done = run(str(file), "-t", str(tree), "--examples", "1", "--json")
-    assert done.returncode == 0, done.stderr
+    result = diagnosed(file, tree, "--examples", "1")
     # The costliest of each: a mallard shares 2 nodes of 5 with a blackbird, and a duck 2 of 4; a raven shares 3 of 5 of
     # its own and of the blackbird's, a thrush 3 of its 4 and of the raven's 5.
-    assert [(row["type"], row["id"]) for row in json.loads(done.stdout)["tables"]["examples"]] == [
+    assert [(row["type"], row["id"]) for row in result["tables"]["examples"]] == [
         ("wrong branch at order", "x1"),
         ("wrong branch at family", "x2"),
     ]
@@ -138,14 +141,13 @@ def test_examples_are_shown_of_the_wrong_branches_of_each_rank(tree: Path, tmp_p
 def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("mallard", "Turdus merula")))
-    done = run(str(file), "-t", str(tree), "--root", "bird", "--json")
-    assert done.returncode == 0, done.stderr
-    (record,) = json.loads(done.stdout)["answers"]
+    result = diagnosed(file, tree, "--root", "bird")
+    (record,) = result["answers"]
     assert record["target"].startswith("Aves/")
     assert record["hp"] == pytest.approx(1 / 4)
     # On the whole tree the nodes above the domain are shared too.
-    (both,) = json.loads(done.stdout)["tables"]["both-trees"]
-    whole = json.loads(run(str(file), "-t", str(tree), "--json").stdout)["scores"]
+    (both,) = result["tables"]["both-trees"]
+    whole = diagnosed(file, tree)["scores"]
     assert both["hP on Aves"] == pytest.approx(1 / 4)
     assert [value for name, value in both.items() if name.startswith("hP on")][1] == pytest.approx(whole["hp"])
 
@@ -154,9 +156,7 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     file = tmp_path / "answers.jsonl"
     told = rows(("mallard", "Turdus merula"), ("mallard", "mallard"), (None, "duck"), ("thrush", "Turdus merula"))
     file.write_text(told)
-    done = run(str(file), "-t", str(tree), "--root", "songbird", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = diagnosed(file, tree, "--root", "songbird")
     # A mallard is no songbird: as a child of the root that is never right it shares 1 of 3 nodes; a thrush is 2 of 3.
     assert [(record["id"], record["hp"], record["hr"]) for record in result["answers"]] == [
         ("x0", 0.5, pytest.approx(1 / 3)),
@@ -182,10 +182,8 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))
-    options = ("--inclusion", "text-inclusion", "--concept", "rouge-1", "--json")
-    done = run(str(file), "-t", str(tree), *options)
-    assert done.returncode == 0, done.stderr
-    assert [record["measured"] for record in json.loads(done.stdout)["answers"]] == ["correct", "wrong branch"]
+    options = ("--inclusion", "text-inclusion", "--concept", "rouge-1")
+    assert [record["measured"] for record in diagnosed(file, tree, *options)["answers"]] == ["correct", "wrong branch"]
     alone = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion")
     assert alone.returncode == 2
     assert "--concept" in alone.stderr
@@ -258,10 +256,8 @@ def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_p
         patch.setenv("OPENAI_API_KEY", "none")
         options = ("--inclusion", "llama-inclusion:openai/judge", "--concept", "rouge-1", "--api-base", server.api_base)
         where = ("--question", "What bird is it?", "--cache-dir", str(tmp_path / "cache"))
-        done = run(str(file), "-t", str(tree), *options, *where, "--json")
+        result = diagnosed(file, tree, *options, *where)
         assert all("What bird is it?" in prompt for prompt in server.prompts)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
     assert [record["measured"] for record in result["answers"]] == ["wrong branch", "unscored", "correct"]
     assert sum(row["unscored"] for row in result["tables"]["measured"]) == 1
     assert "LI: 1 of 3 unscored: the judge's reply says neither yes nor no." in result["notes"]
@@ -270,15 +266,15 @@ def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_p
 def test_clades_that_nobody_asks_for_are_no_table(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("mallard", "Turdus merula")))
-    tables = json.loads(run(str(file), "-t", str(tree), "--clades", "0", "--examples", "0", "--json").stdout)["tables"]
+    tables = diagnosed(file, tree, "--clades", "0", "--examples", "0")["tables"]
     assert list(tables) == ["types", "scores", "ranks"]
 
 
 def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("mallard", "Turdus merula")))
-    done = run(str(file), "-t", str(tree), "--least", "1", "--inclusion", "contained", "--concept", "rouge-1", "--json")
-    settings = json.loads(done.stdout)["settings"]
+    options = ("--least", "1", "--inclusion", "contained", "--concept", "rouge-1")
+    settings = diagnosed(file, tree, *options)["settings"]
     assert {"format", "off_tree", "missing", "least", "clades", "examples", "seed"} <= settings.keys()
     assert settings["inclusion"]["measure"] == "contained"
 
@@ -314,9 +310,7 @@ def test_what_cannot_be_diagnosed(
 def test_answers_that_all_say_nothing_are_counted_and_cost_hr_alone(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(*(("", "mallard"),) * 5, ([], "mallard")))
-    done = run(str(file), "-t", str(tree), "--out", str(tmp_path / "out"), "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = diagnosed(file, tree, "--out", str(tmp_path / "out"))
     assert result["notes"] == [f"{file}: 6 of 6 answers are empty: they say nothing"]
     by_type = {record["type"]: record for record in result["tables"]["types"]}
     # life of life/Aves/Anseriformes/Anatidae/Anas platyrhynchos
@@ -340,9 +334,7 @@ def test_files_as_people_have_them(tree: Path, tmp_path: Path) -> None:
         text.replace("\r\n", "\r").encode(),
     ):
         file.write_bytes(content)
-        done = run(str(file), "-t", str(tree), "--json")
-        assert done.returncode == 0, done.stderr
-        found.append(json.loads(done.stdout)["answers"])
+        found.append(diagnosed(file, tree)["answers"])
     assert found[0][0]["answer"] == 'a duck, "wild"\nor tame'
     assert all(other == found[0] for other in found)
     done = run(str(tmp_path), "-t", str(tree))
@@ -353,9 +345,8 @@ def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> No
     file = tmp_path / "answers.jsonl"
     said = ["", "🦆🦆", "طائر", "bird " * 200_000, *["mallard"] * 300]
     file.write_text(rows(*((answer, "Anas platyrhynchos") for answer in said)))
-    done = run(str(file), "-t", str(tree), "--json")
-    assert done.returncode == 0, done.stderr
-    types = [record["type"] for record in json.loads(done.stdout)["answers"]]
+    result = diagnosed(file, tree)
+    types = [record["type"] for record in result["answers"]]
     assert types[:3] == ["abstained", "abstained", "off the tree"]
     assert types[3] == "too general"
     assert types[4:] == ["correct"] * 300
@@ -364,9 +355,7 @@ def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> No
 def test_scores_in_bits_and_by_rank(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula"), ("no idea", "mallard")))
-    done = run(str(file), "-t", str(tree), "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = diagnosed(file, tree)
     scores = {record["score"]: record for record in result["tables"]["scores"]}
     assert scores["ihP"]["mean"] == pytest.approx((1 + 0 + 1) / 3) == result["scores"]["ihp"]
     assert scores["misinformation, bits"]["mean"] == pytest.approx(np.log2(3) / 3)
@@ -381,8 +370,7 @@ def test_scores_in_bits_and_by_rank(tree: Path, tmp_path: Path) -> None:
     assert result["information"]["p"] == "leaves"
     counts = tmp_path / "counts.csv"
     counts.write_text("node,count\nmallard,2\nTurdus merula,1\nTurdus migratorius,1\n")
-    done = run(str(file), "-t", str(tree), "--json", "--frequencies", str(counts))
-    result = json.loads(done.stdout)
+    result = diagnosed(file, tree, "--frequencies", str(counts))
     assert result["answers"][1]["misinformation"] == pytest.approx(1)
     assert result["settings"]["frequencies"] == str(counts)
     counts.write_text("node,count\nmallards,2\n")

@@ -1,5 +1,10 @@
+import re
 import subprocess
 import sys
+
+import pytest
+
+from tests.cli.commands import run_command
 
 HEAVY = {"torch", "transformers", "mlflow", "litellm", "optuna", "open_clip", "sklearn", "scipy", "pandas", "PIL"}
 
@@ -9,7 +14,7 @@ def test_help_loads_nothing_heavy():
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from taxtune.cli import app\n"
+        "from taxtune.cli.app import app\n"
         "result = CliRunner().invoke(app, ['--help'])\n"
         "assert result.exit_code == 0, result.output\n"
         "assert 'compare' in result.output\n"
@@ -34,3 +39,38 @@ def test_errors_exit_with_two_and_one_message(tmp_path):
     assert done.stdout == ""
     assert "Did you mean 'fieldguide'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["", "tune", "compare", "score", "audit", "taxonomy build", "study ranking"])
+def test_help_names_no_python_types(monkeypatch, capsys, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_command(monkeypatch, *command.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert not re.search(r"<\w|BOOLEAN|list\[", shown)
+
+
+@pytest.mark.parametrize(
+    ("shell", "request_"),
+    [
+        ("bash", {"COMP_WORDS": "taxtune {}", "COMP_CWORD": "{}"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "taxtune {}"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "taxtune {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("ev", "evaluate"), ("study ran", "ranking"), ("tune --dry", "--dry-run")]
+)
+def test_completion(monkeypatch, capsys, shell, request_, typed, offered):
+    monkeypatch.setenv("_TAXTUNE_COMPLETE", f"complete_{shell}")
+    for name, value in request_.items():
+        monkeypatch.setenv(name, value.format(len(typed.split()) if name == "COMP_CWORD" else typed))
+    assert run_command(monkeypatch) == 0
+    assert offered in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_by_a_script(monkeypatch, capsys, shell):
+    monkeypatch.setenv("_TAXTUNE_COMPLETE", f"source_{shell}")
+    assert run_command(monkeypatch) == 0
+    assert f"_TAXTUNE_COMPLETE=complete_{shell}" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from taxtune.cli import app
+from taxtune.cli.app import app
 from taxtune.errors import RecipeError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts

@@ -11,7 +11,7 @@ from taxtune import cli
 def test_own_warnings_are_notes_and_others_stay_as_they_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def command() -> None:
+    def command(prog_name: str) -> None:
         warnings.simplefilter("always")
         warnings.warn_explicit("3 names left out", UserWarning, taxtune.__file__, 1)
         warnings.warn_explicit("something old", UserWarning, "elsewhere.py", 7)

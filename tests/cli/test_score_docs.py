@@ -1,4 +1,4 @@
-"""The worked example of docs/scores.md, as its reader would run it."""
+"""The worked example of docs/explanation/scores.md, as its reader would run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taxtune.metrics import information_values, leaf_information, precision_reca
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scores.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "scores.md").read_text(encoding="utf-8")
 
 
 def rows_below(heading: str) -> list[list[str]]:

@@ -102,7 +102,7 @@ def test_a_model_is_asked_and_what_cannot_be_read_is_kept(
     [
         (
             ("--source", "synonyms"),
-            "--source cannot be that. (got 'synonyms') Use inflection, short, wordnet, kinds, llm.",
+            "--source has no such value. (got 'synonyms') Use inflection, short, wordnet, kinds, llm.",
         ),
         (("--source", "llm"), "The source 'llm' needs a model. Name it with --llm."),
         (("--marked",), "--marked belongs to --apply."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import pytest
 from PIL import Image
 
@@ -101,7 +102,12 @@ def test_broken_exif_does_not_cost_the_image(tmp_path: Path) -> None:
         ("I", 257 * 128, (128, 128, 128)),
         ("F", 0.5, (128, 128, 128)),
         ("F", 100.0, (100, 100, 100)),
-        ("YCbCr", (128, 128, 128), (128, 128, 128)),
+        pytest.param(
+            "YCbCr",
+            (128, 128, 128),
+            (128, 128, 128),
+            marks=pytest.mark.skipif(int(PIL.__version__.split(".")[0]) < 13, reason="Pillow reads none that it wrote"),
+        ),
     ],
 )
 def test_any_mode_becomes_rgb(mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path) -> None:

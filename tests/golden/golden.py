@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import taxtune
 from tests.cli.commands import run_command
 
 __all__ = ["Golden"]
@@ -23,6 +24,9 @@ __all__ = ["Golden"]
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
 #: What MLflow keeps under ids that it draws by lot.
 NOT_HELD = "mlartifacts"
+#: How long something took, and the versions of what is installed.
+OF_THE_MACHINE = ("seconds", "time", "Software", "transformers")
+PACKAGE = Path(taxtune.__file__).parent
 #: How far two floats may lie apart, relatively: libraries for arithmetic differ in the last digits.
 TOLERANCE = 1e-9
 #: Differences that a failure shows.
@@ -30,15 +34,14 @@ SHOWN = 40
 
 
 def masked(value: Any, folder: Path) -> Any:
-    """Replaces what differs from one run of the same code to the next, and nothing else."""
+    """Replaces what differs from one machine, or one run of the same code, to the next, and nothing else."""
     if isinstance(value, dict):
-        # How long something took depends on the machine.
-        return {key: "*" if key == "seconds" else masked(item, folder) for key, item in value.items()}
+        return {key: "*" if key in OF_THE_MACHINE else masked(item, folder) for key, item in value.items()}
     if isinstance(value, list):
         return [masked(item, folder) for item in value]
     if isinstance(value, str):
-        # Where the run lies, and the port that the system gave a server of the test.
-        value = value.replace(str(folder), "FOLDER")
+        # Where the run and the package lie, and the port that the system gave a server of the test.
+        value = value.replace(str(folder), "FOLDER").replace(str(PACKAGE), "PACKAGE")
         return re.sub(r"http://127\.0\.0\.1:\d+", "http://SERVER", value)
     return value
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from taxtune.errors import TaxonomyError
-from taxtune.studies.both_trees import both_trees_table, read_part
+from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.settings import TreeSettings
 
 
 def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
     file.write_text("path\nlife/animal/bird/duck/mallard\nlife/animal/bird/gull\nlife/animal/fish/cod\nlife/plant\n")
-    assert read_part(str(file))[1] is None
-    tree, part = read_part(str(file), root="bird")
+    assert TreeSettings(taxonomy=str(file)).read_tree()[1] is None
+    tree, part = TreeSettings(taxonomy=str(file), root="bird").read_tree()
     assert part is not None
     assert tree is part.tree
     label = {name: tree.resolve(name) for name in ("bird", "duck", "mallard", "gull")}
@@ -38,4 +39,4 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     assert row["hP on life"] == pytest.approx((1 / 2 + 3 / 4 + 1) / 3)
     assert row["hR on life"] == pytest.approx((1 / 5 + 3 / 5 + 3 / 4) / 3)
     with pytest.raises(TaxonomyError, match="nothing below this node"):
-        read_part(str(file), root="cod")
+        TreeSettings(taxonomy=str(file), root="cod").read_tree()

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from taxtune.answers import AnswerSchema
 from taxtune.errors import DataError
-from taxtune.studies.contestants import named_paths, read_models, read_prompts
-from taxtune.studies.guesses import guess_name, with_guess
+from taxtune.studies.contestants import guess_name, named_paths, read_models, read_prompts, with_guess
+from taxtune.studies.prompts import PromptsSettings
+from taxtune.studies.ranking import RankingSettings
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
+
+
+def read(kind: type[Any], birds: Taxonomy, files: list[str], **more: Any) -> dict[str, Any]:
+    """The answers of models, or of models under prompts."""
+    settings = kind(taxonomy=birds, files=files, **more)
+    return read_models(settings, birds) if kind is RankingSettings else read_prompts(settings, birds)
 
 
 @pytest.fixture
@@ -76,31 +83,28 @@ def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> N
 
 
 def test_models_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
-    schema = AnswerSchema(taxonomy=birds, missing="keep")
-    assert list(read_models([f"a={guesses}", f"b={guesses}"], schema)) == ["a", "b"]
-    assert list(read_models([str(guesses)], schema, by="model")) == ["m"]
-    assert list(read_models([str(guesses)], schema, guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
-    both = read_models([f"a={guesses}", f"b={guesses}"], schema, guess=["1", "2"])
+    assert list(read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"])) == ["a", "b"]
+    assert list(read(RankingSettings, birds, [str(guesses)], by="model")) == ["m"]
+    assert list(read(RankingSettings, birds, [str(guesses)], guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
+    both = read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], guess=["1", "2"])
     assert list(both) == ["a, guess 1", "a, guess 2", "b, guess 1", "b, guess 2"]
     with pytest.raises(DataError, match="--by parts one file, and 2 were given"):
-        read_models([f"a={guesses}", f"b={guesses}"], schema, by="model")
+        read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], by="model")
 
 
 def test_prompts_come_from_names_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
-    schema = AnswerSchema(taxonomy=birds, missing="keep")
-    by_name = read_prompts([f"m:short={guesses}", f"m:long:er={guesses}", f"n:short={guesses}"], schema)
+    by_name = read(PromptsSettings, birds, [f"m:short={guesses}", f"m:long:er={guesses}", f"n:short={guesses}"])
     assert {model: list(prompts) for model, prompts in by_name.items()} == {"m": ["short", "long:er"], "n": ["short"]}
-    by_column = read_prompts([str(guesses)], schema, columns=("model", "prompt"))
+    by_column = read(PromptsSettings, birds, [str(guesses)], model_column="model", prompt_column="prompt")
     assert {model: list(prompts) for model, prompts in by_column.items()} == {"m": ["p"]}
-    by_guess = read_prompts([f"x={guesses}"], schema, guess=["1", "all"])
+    by_guess = read(PromptsSettings, birds, [f"x={guesses}"], guess=["1", "all"])
     assert {model: list(prompts) for model, prompts in by_guess.items()} == {"x": ["guess 1", "all guesses"]}
 
 
 def test_prompts_that_are_not_said_are_refused(birds: Taxonomy, guesses: Path) -> None:
-    schema = AnswerSchema(taxonomy=birds, missing="keep")
     with pytest.raises(DataError, match="does not say model and prompt"):
-        read_prompts([f"m={guesses}"], schema)
+        read(PromptsSettings, birds, [f"m={guesses}"])
     with pytest.raises(DataError, match="needs --prompt-column"):
-        read_prompts([f"m={guesses}"], schema, columns=("model", None))
+        read(PromptsSettings, birds, [f"m={guesses}"], model_column="model", prompt_column=None)
     with pytest.raises(DataError, match="Both"):
-        read_prompts([f"m={guesses}"], schema, columns=(None, "prompt"), guess=["1"])
+        read(PromptsSettings, birds, [f"m={guesses}"], model_column=None, prompt_column="prompt", guess=["1"])

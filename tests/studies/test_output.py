@@ -52,6 +52,15 @@ def test_no_value_is_a_dash_and_never_zero() -> None:
     assert table().records()[1] == {"name": "c", "n": None, "hP": None}
 
 
+def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
+    frame = report().table("main").to_frame()
+    assert list(frame.columns) == ["name", "n", "hP"]
+    assert frame["hP"].tolist()[0] == 0.98765
+    assert frame["n"].isna().tolist() == [False, True, False]
+    with pytest.raises(KeyError, match="other"):
+        report().table("other")
+
+
 def test_negative_numbers_have_a_minus_sign_and_zero_has_none() -> None:
     rows = (("a", -1, -0.25), ("b", 0, -0.004))
     assert [row[1:] for row in table(rows=rows).shown()] == [["−1", "−0.25"], ["0", "0.00"]]

@@ -178,5 +178,5 @@ def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path
 def test_a_recipe_knows_every_format() -> None:
     for name in FORMATS:
         assert TaxonomySettings(path="tree.csv", format=name).format == name
-    with pytest.raises(ValueError, match="is no format. Did you mean 'edges'"):
+    with pytest.raises(ValueError, match=r"is no format\. Did you mean 'edges'"):
         TaxonomySettings(path="tree.csv", format="edgse")

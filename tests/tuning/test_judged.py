@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taxtune.errors import ModelError, RecipeError, VLMError
+from taxtune.errors import ModelError, RecipeError
 from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
 from taxtune.models.api_errors import load_litellm
 from taxtune.recipe import load_recipe
@@ -113,7 +113,7 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
         more = session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.7")
         assert tuned(more, tmp_path / "out", resume=True).iterations == result.iterations
         strict = session(tmp_path / "in", tmp_path / "strict", server, "max_missing=0")
-        with pytest.raises(VLMError, match=r"no answer or no rating.*holds no rating") as caught:
+        with pytest.raises(ModelError, match=r"no answer or no rating.*holds no rating") as caught:
             tuned(strict, tmp_path / "strict")
         assert "--resume" not in str(caught.value), "to ask again would give the same replies"
         before = len(server.chats)
@@ -150,7 +150,7 @@ def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: 
 
     done: list[bool] = []
     with OpenAIServer(judge_until) as server:
-        with pytest.raises(VLMError, match=r"stopped: .*no rating.*503.*--resume"):
+        with pytest.raises(ModelError, match=r"stopped: .*no rating.*503.*--resume"):
             tuned(session(tmp_path / "in", tmp_path / "out", server, vlm=Falls()), tmp_path / "out")
         done.append(True)
         down[0] = False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import ResumeError, TemplateError, VLMError
+from taxtune.errors import ModelError, ResumeError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.plan import make_plan
@@ -212,7 +212,7 @@ def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tm
                 return [Failure("connection refused", retryable=True)] * len(questions)
             return super().answer(questions)
 
-    with pytest.raises(VLMError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
+    with pytest.raises(ModelError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out")
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
     whole = tuned(make_parts(tmp_path / "in", tmp_path / "whole"), tmp_path / "whole")

@@ -19,7 +19,7 @@ __all__ = ["ClipSimilarity"]
 
 
 class ClipSimilarity:
-    """Cosine of CLIP embeddings (open_clip; extra `clip`).
+    """Cosine of CLIP embeddings (open_clip).
 
     Args:
         model: A model as open_clip names it; see `ClipEncoder`.
@@ -29,7 +29,6 @@ class ClipSimilarity:
         batch_size: Texts or images encoded at once.
 
     Raises:
-        MissingExtraError: If open_clip is not installed.
         ModelError: If the model cannot be loaded.
     """
 

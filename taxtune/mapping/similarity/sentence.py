@@ -19,7 +19,7 @@ __all__ = ["SentenceSimilarity"]
 
 
 class SentenceSimilarity:
-    """Cosine of sentence embeddings (sentence-transformers; extra `sentence`).
+    """Cosine of sentence embeddings (sentence-transformers; extra `measures`).
 
     Args:
         model: A model by name ("all-MiniLM-L6-v2") or the folder of one.

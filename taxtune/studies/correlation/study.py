@@ -6,13 +6,12 @@ node lies at a distance of 1 to 7 edges; for hR it is an ancestor of the leaf, s
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +20,25 @@ from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
-from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall
-from taxtune.studies.correlation.pairs import DRAWS, FARTHEST, Draw, Pairs, PairSampler, check_range
-from taxtune.studies.relay import ProgressRelay
+from taxtune.progress import track_each
+from taxtune.studies.correlation import CorrelationSettings
+from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall, p_text
+from taxtune.studies.correlation.pairs import Pairs, PairSampler
+from taxtune.studies.embedding import images_by_node
+from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.studies.published import published
+from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
-    "LABELS",
     "METRICS",
-    "CorrelationSettings",
     "MeasureCorrelation",
     "PairSet",
-    "check_measures",
     "correlate",
+    "correlation",
     "draw_pairs",
     "write_pairs",
 ]
@@ -44,44 +49,14 @@ Metric = Literal["hp", "hr"]
 
 #: The metrics that measures are correlated with: hP of nodes anywhere, hR of ancestors.
 METRICS: tuple[Metric, ...] = ("hp", "hr")
-#: Which name of a node is its label: the first common name where it has one, or the canonical (Latin) one.
-LABELS = ("common", "canonical")
-
 # Scores are compared at this many decimals: what lies below is the rounding of single-precision arithmetic, and would
 # put pairs in order that are tied.
 _DECIMALS = 6
 # Images held in memory at a time.
 _IMAGES = 256
 
-
-@dataclass(frozen=True, slots=True)
-class CorrelationSettings:
-    """What is drawn.
-
-    Attributes:
-        pairs: Pairs drawn for each of hP and hR, at least 2.
-        nearest: The least distance between the nodes of a pair, in edges.
-        farthest: The greatest.
-        draw: One of `DRAWS`: how the node for hP is drawn among those at its distance.
-        labels: One of `LABELS`.
-        seed: Seed of the pairs and, for measures of images, of the images.
-    """
-
-    pairs: int = 100_000
-    nearest: int = 1
-    farthest: int = FARTHEST
-    draw: Draw = "nodes"
-    labels: Literal["common", "canonical"] = "common"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.labels not in LABELS:
-            raise DataError("There are no such labels.", value=self.labels, remedy=f"Use {' or '.join(LABELS)}.")
-        if self.draw not in DRAWS:
-            raise DataError("Nodes are not drawn so.", value=self.draw, remedy=f"Use {' or '.join(DRAWS)}.")
-        if self.pairs < 2:
-            raise DataError("A correlation needs at least two pairs.", value=self.pairs)
-        check_range(self.pairs, self.nearest, self.farthest)
+_SHOWN = {"hp": "hP", "hr": "hR"}
+_CONSTANT = "Where a measure or the metric itself has one value for all pairs there is no correlation (–)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +107,60 @@ class MeasureCorrelation:
         }
 
 
+def correlation(settings: CorrelationSettings) -> StudyReport:
+    """Draws the pairs, correlates the measures and returns the report; see `taxtune.studies.correlation.run`."""
+    # What is wrong is said before anything long is done.
+    for spec in settings.measure:
+        _check(spec, images=settings.images is not None)
+    if settings.save_pairs is not None:
+        atomic.check_folder(settings.save_pairs.parent)
+    taxonomy, part = settings.read_tree(names=settings.names)
+    measures = settings.measures(settings.measure)
+    images = None
+    if settings.images is not None:
+        images = images_by_node(settings.images, taxonomy, root=settings.image_root, part=part)
+    sets, found = correlate(taxonomy, measures, settings, images=images)
+    if settings.save_pairs is not None:
+        write_pairs(settings.save_pairs, taxonomy, settings, sets, found)
+    by_key: dict[tuple[str, str], MeasureCorrelation] = {(one.measure, one.metric): one for one in found}
+    figures: dict[str, Callable[[], Figure]] = {}
+    drawn = [measure for measure in measures if any(by_key[measure.name, metric].curve for metric in _SHOWN)]
+    if drawn:
+        from taxtune.studies.correlation.figure import draw_correlation
+
+        figures["correlation"] = partial(draw_correlation, _names(drawn), found)
+    return StudyReport(
+        study="correlation",
+        title="Do text measures tell how near two labels are on the tree? (paper 1, §5)",
+        settings={
+            **settings.record(),
+            "root": None if part is None else "/".join(part.full.path(part.root)),
+            "nodes": len(taxonomy),
+            "leaves": len(taxonomy.leaves),
+            "nodes_with_common_name": sum(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))),
+            "measures": [measure.identity() for measure in measures],
+        },
+        tables=(_table_1(measures, by_key), _details(measures, by_key), _drawn(taxonomy, sets)),
+        figures=figures,
+        notes=_notes(measures, sets, found),
+        data={"correlations": [one.as_dict() for one in found]},
+    )
+
+
+def _check(measure: str | Measure, *, images: bool) -> None:
+    """Checks that a measure can score labels, before its model is loaded.
+
+    Raises:
+        DataError: If there is no such measure, or it needs questions, or images and there are none.
+    """
+    needs = needs_of(measure)
+    name = measure if isinstance(measure, str) else measure.name
+    if "question" in needs:
+        raise DataError("This measure judges answers to a question, and labels answer none.", value=name)
+    if "image" in needs and not images:
+        raise DataError("This measure compares with images.", value=name, remedy="Name them with --images.")
+
+
 def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> tuple[PairSet, ...]:
     """Draws the pairs for hP and for hR.
 
@@ -155,35 +184,12 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> tuple[PairS
     return tuple(sets)
 
 
-def check_measures(specs: Sequence[str], *, images: bool) -> None:
-    """Checks that measures can score labels, before the model of any is loaded.
-
-    Args:
-        specs: The measures' specifications.
-        images: Whether there are images.
-
-    Raises:
-        DataError: If there is no such measure, or it needs questions, or images and there are none.
-    """
-    for spec in specs:
-        needs = split_spec(spec)[0].needs
-        _check(spec, questions="question" in needs, images="image" in needs and not images)
-
-
-def _check(name: str, *, questions: bool, images: bool) -> None:
-    if questions:
-        raise DataError("This measure judges answers to a question, and labels answer none.", value=name)
-    if images:
-        raise DataError("This measure compares with images.", value=name, remedy="Name them with --images.")
-
-
 def correlate(
     taxonomy: Taxonomy,
     measures: Sequence[Measure],
     settings: CorrelationSettings,
     *,
     images: Mapping[int, Sequence[Path]] | None = None,
-    relay: ProgressRelay | None = None,
 ) -> tuple[tuple[PairSet, ...], tuple[MeasureCorrelation, ...]]:
     """Draws pairs and correlates every measure of their labels with hP and hR.
 
@@ -192,26 +198,21 @@ def correlate(
         measures: The measures; judges, which need the question that was asked, have no place here.
         settings: What is drawn.
         images: Image files by node, for measures that need images; leaves without any are unscored by those.
-        relay: What the measures report their progress to.
 
     Returns:
         The pairs drawn, and a correlation for each measure and metric, in the order of the measures.
 
     Raises:
-        DataError: If a measure needs questions, or images and there are none.
         TaxonomyError: If a leaf has no node in the range of distances.
     """
-    for measure in measures:
-        _check(measure.name, questions=measure.needs_questions, images=measure.needs_images and not images)
     sets = draw_pairs(taxonomy, settings)
-    relay = relay or ProgressRelay()
     name = _naming(taxonomy, settings)
     found = []
     for measure in measures:
         if measure.needs_images:
-            scores = _image_scores(measure, sets, name, images or {}, settings.seed, relay)
+            scores = _image_scores(measure, sets, name, images or {}, settings.seed)
         else:
-            scores = _text_scores(measure, sets, name, relay)
+            scores = _text_scores(measure, sets, name)
         found += [_correlation(measure, part, part_scores) for part, part_scores in zip(sets, scores, strict=True)]
     return sets, tuple(found)
 
@@ -221,7 +222,7 @@ def _naming(taxonomy: Taxonomy, settings: CorrelationSettings) -> Callable[[int]
 
 
 def write_pairs(
-    path: Path,
+    file: Path,
     taxonomy: Taxonomy,
     settings: CorrelationSettings,
     sets: Sequence[PairSet],
@@ -233,7 +234,7 @@ def write_pairs(
     reference and answer, the distance, the metric's value, and a column a measure; an empty cell is unscored.
 
     Args:
-        path: The file.
+        file: The file.
         taxonomy: The tree.
         settings: What was drawn.
         sets: The pairs.
@@ -242,37 +243,29 @@ def write_pairs(
     Raises:
         TaxtuneError: If the file cannot be written.
     """
+    import pandas as pd
+
     name = _naming(taxonomy, settings)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    measures = list(dict.fromkeys(one.measure for one in found))
-    scores = {(one.metric, one.measure): one.scores for one in found}
-    writer.writerow(["metric", "leaf", "node", "reference", "answer", "distance", "value", *measures])
-    paths = {
-        node: "/".join(taxonomy.path(node))
-        for part in sets
-        for node in np.union1d(part.pairs.leaves, part.pairs.nodes).tolist()
-    }
+    frames = []
     for part in sets:
-        pairs = part.pairs
-        columns = [scores[part.metric, measure].tolist() for measure in measures]
-        for leaf, node, distance, value, *row in zip(
-            pairs.leaves.tolist(),
-            pairs.nodes.tolist(),
-            pairs.distances.tolist(),
-            part.values.tolist(),
-            *columns,
-            strict=True,
-        ):
-            cells = ["" if math.isnan(score) else score for score in row]
-            writer.writerow([part.metric, paths[leaf], paths[node], name(leaf), name(node), distance, value, *cells])
-    atomic.make_folder(path.parent)
-    return atomic.write_text(path, buffer.getvalue())
+        leaves, nodes = part.pairs.leaves.tolist(), part.pairs.nodes.tolist()
+        path = {node: "/".join(taxonomy.path(node)) for node in {*leaves, *nodes}}
+        columns: dict[str, Any] = {
+            "metric": part.metric,
+            "leaf": [path[leaf] for leaf in leaves],
+            "node": [path[node] for node in nodes],
+            "reference": [name(leaf) for leaf in leaves],
+            "answer": [name(node) for node in nodes],
+            "distance": part.pairs.distances,
+            "value": part.values,
+        }
+        scores = {one.measure: one.scores for one in found if one.metric == part.metric}
+        frames.append(pd.DataFrame(columns | scores))
+    atomic.make_folder(file.parent)
+    return atomic.write_text(file, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 
-def _text_scores(
-    measure: Measure, sets: Sequence[PairSet], name: Callable[[int], str], relay: ProgressRelay
-) -> list[FloatArray]:
+def _text_scores(measure: Measure, sets: Sequence[PairSet], name: Callable[[int], str]) -> list[FloatArray]:
     """Returns the scores of each set; a pair of labels that is drawn often is scored once, for both sets together."""
     place: dict[tuple[str, str], int] = {}
     rows = [
@@ -284,8 +277,7 @@ def _text_scores(
         )
         for part in sets
     ]
-    with relay.shown(len(place), measure.label):
-        scores = measure.scores([answer for answer, _ in place], [reference for _, reference in place])
+    scores = measure.scores([answer for answer, _ in place], [reference for _, reference in place])
     return [scores[row] for row in rows]
 
 
@@ -295,7 +287,6 @@ def _image_scores(
     name: Callable[[int], str],
     images: Mapping[int, Sequence[Path]],
     seed: int,
-    relay: ProgressRelay,
 ) -> list[FloatArray]:
     """Returns the scores of each set, with an image of the leaf drawn for each pair."""
     from taxtune.data.images import load_image
@@ -319,16 +310,15 @@ def _image_scores(
     for (file, answer, reference), i in place.items():
         by_image.setdefault(file, []).append((i, answer, reference))
     files = sorted(by_image)
-    for start in range(0, len(files), _IMAGES):
+    for start in track_each(range(0, len(files), _IMAGES), f"{measure.label}: batches of images"):
         block = [
             (i, answer, reference, image)
             for file in files[start : start + _IMAGES]
             for image in (load_image(file),)
             for i, answer, reference in by_image[file]
         ]
-        with relay.shown(len(block), f"{measure.label}, images {start + 1:,} of {len(files):,}"):
-            indices, answers, references, pictures = map(list, zip(*block, strict=True))
-            scores[indices] = measure.scores(answers, references, pictures)
+        indices, answers, references, pictures = map(list, zip(*block, strict=True))
+        scores[indices] = measure.scores(answers, references, pictures)
     return [scores[row] for row in rows]
 
 
@@ -342,3 +332,107 @@ def _correlation(measure: Measure, part: PairSet, scores: FloatArray) -> Measure
     curve = zip(levels.tolist(), counts.tolist(), means.tolist(), spread.tolist(), strict=True)
     tau = kendall(values, rounded)
     return MeasureCorrelation(measure.name, part.metric, tau, int((~scored).sum()), tuple(curve), scores)
+
+
+def _names(measures: Sequence[Measure]) -> dict[str, str]:
+    """Returns the label of each measure; its specification where two have one label."""
+    labels = [measure.label for measure in measures]
+    return {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
+
+
+def _table_1(measures: Sequence[Measure], found: Mapping[tuple[str, str], MeasureCorrelation]) -> Table:
+    printed = {row["measure"]: row for row in published("paper1-table1")}
+    rows = []
+    for measure in measures:
+        theirs = printed.get(measure.label, {})
+        cells: list[Cell] = [_names(measures)[measure.name]]
+        for metric in _SHOWN:
+            cells += [found[measure.name, metric].correlation.tau, theirs.get(f"inat21_{metric}")]
+            cells.append(theirs.get(f"oven_{metric}"))
+        rows.append(tuple(cells))
+    columns = ["measure"]
+    for shown in _SHOWN.values():
+        columns += [f"τ-{shown}", f"τ-{shown} paper, iNat21", f"τ-{shown} paper, OVEN"]
+    constant = any(math.isnan(one.correlation.tau) for one in found.values())
+    return Table(
+        "correlation",
+        "Kendall's τ of measures with hP and hR, and Table 1 of the paper",
+        tuple(columns),
+        tuple(rows),
+        dict.fromkeys(columns[1:], 2),
+        (_CONSTANT,) if constant else (),
+    )
+
+
+def _details(measures: Sequence[Measure], found: Mapping[tuple[str, str], MeasureCorrelation]) -> Table:
+    rows = []
+    for metric, shown in _SHOWN.items():
+        for measure in measures:
+            one = found[measure.name, metric]
+            tau = one.correlation
+            name = _names(measures)[measure.name]
+            rows.append((shown, name, tau.tau, tau.low, tau.high, p_text(tau.p_value), tau.n, one.unscored))
+    return Table(
+        "intervals",
+        "The same with 95 % intervals of the sampling and p-values",
+        ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
+        tuple(rows),
+        notes=("The intervals tell what other pairs of the same tree would give, not what another tree would.",),
+    )
+
+
+def _drawn(taxonomy: Taxonomy, sets: Sequence[PairSet]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for part in sets:
+        hp_is_1 = taxonomy.is_ancestor(part.pairs.nodes, part.pairs.leaves)
+        for distance in np.unique(part.pairs.distances).tolist():
+            there = part.pairs.distances == distance
+            nodes = part.pairs.leaves[there] * len(taxonomy) + part.pairs.nodes[there]
+            rows.append(
+                (
+                    _SHOWN[part.metric],
+                    distance,
+                    int(there.sum()),
+                    len(np.unique(nodes)),
+                    float(hp_is_1[there].mean()),
+                    float(part.values[there].mean()),
+                )
+            )
+    return Table(
+        "pairs",
+        "The pairs drawn",
+        ("for", "distance", "pairs", "different pairs", "share of ancestors", "mean hP or hR"),
+        tuple(rows),
+    )
+
+
+def _notes(
+    measures: Sequence[Measure], sets: Sequence[PairSet], found: Sequence[MeasureCorrelation]
+) -> tuple[str, ...]:
+    notes = dict.fromkeys(note for measure in measures for note in measure.notes)
+    for one in found:
+        if one.unscored:
+            total = one.unscored + one.correlation.n
+            left_out = f"{one.unscored:,} of {total:,} pairs for {_SHOWN[one.metric]} are unscored and left out."
+            notes[f"{one.measure}: {left_out}"] = None
+    for part in sets:
+        shown = _SHOWN[part.metric]
+        without = [one for one in found if one.metric == part.metric and math.isnan(one.correlation.tau)]
+        if (part.values == part.values[0]).all():
+            notes[
+                f"{shown} is {part.values[0]:.3f} for all pairs drawn, so that nothing can correlate with it: the tree "
+                "is too small, or has no branches."
+            ] = None
+            continue
+        for said, names in (
+            ("gives all pairs one score", [one.measure for one in without if len(one.curve) > 1]),
+            ("scores pairs of one value, or none", [one.measure for one in without if len(one.curve) < 2]),
+        ):
+            if names:
+                notes[f"No correlation with {shown} where a measure {said}: {', '.join(names)}."] = None
+    printed = {str(row["measure"]) for row in published("paper1-table1")}
+    for measure in measures:
+        kind, model = split_spec(measure.name)
+        if measure.label in printed and kind.default_model is not None and model != kind.default_model:
+            notes[f"{measure.label}: the paper's is of {kind.default_model}, ours of {model}."] = None
+    return tuple(notes)

@@ -1,1 +1,130 @@
 """What kinds of mistakes the answers are: `taxtune diagnose` (paper 2, and the placements)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import typer
+
+from taxtune.errors import DataError
+from taxtune.options import (
+    ANSWERS_HELP,
+    ChunkerOption,
+    FrequenciesOption,
+    MissingOption,
+    ResamplesOption,
+    SeedOption,
+    SmoothingOption,
+)
+from taxtune.studies.output import StudyReport
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    AnswerSettings,
+    ApiSettings,
+    BatchSize,
+    MapperSettings,
+    TreeSettings,
+    needs_of,
+)
+
+__all__ = ["DiagnosisSettings", "run"]
+
+# What is only asked of measures, and recorded where there are any.
+_MEASURED = ("high", "near", "question", "question_column")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSettings):
+    """What is diagnosed, and with what: see `taxtune diagnose --help`.
+
+    Raises:
+        DataError: If a value is out of range, or one excludes another or needs it.
+    """
+
+    rows_in_json: ClassVar[bool] = True
+
+    file: Annotated[str, typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and target"))]
+    missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
+    frequencies: FrequenciesOption = None
+    smoothing: SmoothingOption = 0.0
+    inclusion: Annotated[
+        Any | None,
+        typer.Option(
+            metavar="SPEC", help="A measure whose verdict paper 2's error types rest on, such as text-inclusion."
+        ),
+        NOT_RECORDED,
+    ] = None
+    concept: Annotated[
+        Any | None,
+        typer.Option(
+            metavar="SPEC", help="The similarity that stands beside it, such as concept:MODEL or sentence:MODEL."
+        ),
+        NOT_RECORDED,
+    ] = None
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The prompt that was asked about all images, for an inclusion judge."),
+    ] = None
+    question_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Or the column of the prompt that was asked about each.")
+    ] = None
+    high: Annotated[
+        float, typer.Option(min=-1, max=1, help="From which similarity on two texts speak of one thing.")
+    ] = 0.7
+    near: Annotated[float, typer.Option(min=-1, max=1, help="From which similarity on a mistake is near.")] = 0.4
+    chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
+    least: Annotated[int, typer.Option(min=1, help="Fewest answers of a clade that is listed.")] = 5
+    clades: Annotated[int, typer.Option(min=0, help="Clades to list.")] = 10
+    examples: Annotated[int, typer.Option(min=0, help="Examples to show of each type.")] = 3
+    resamples: ResamplesOption = 2000
+    seed: SeedOption = 0
+    batch_size: BatchSize = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.inclusion is None) != (self.concept is None):
+            raise DataError(
+                "Error types from measures need an inclusion measure and a similarity.",
+                value=self.inclusion or self.concept,
+                remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
+            )
+        if not self.near <= self.high:  # NaN is no threshold either
+            raise DataError("--near must be a number not above --high.", value=self.near)
+        if self.question is not None and self.question_column is not None:
+            raise DataError("--question and --question-column both say what was asked.", remedy="Give one of them.")
+        for measure in self.asked:
+            if "image" in needs_of(measure):
+                raise DataError(
+                    f"The measure {measure} needs images, which a file of answers does not hold.",
+                    remedy="Give one that compares texts.",
+                )
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """The inclusion measure and the similarity; empty where there are none."""
+        return () if self.inclusion is None else (self.inclusion, self.concept)
+
+    def record(self) -> dict[str, Any]:
+        """Returns the fields as the report records them; the measures' where there are measures."""
+        record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
+        return {name: value for name, value in record.items() if self.asked or name not in _MEASURED}
+
+    def works(self) -> Sequence[str]:
+        """Returns the similarity and the measures, whose scores and embeddings are kept."""
+        return [spec for spec in (self.similarity, *self.asked) if isinstance(spec, str)]
+
+
+def run(settings: DiagnosisSettings) -> StudyReport:
+    """Print error types with counts and costs in hP and hR, all scores, also by rank, worst clades and examples.
+
+    Args:
+        settings: What is diagnosed, and with what.
+
+    Raises:
+        TaxtuneError: If a file cannot be used, or a measure is not there or lacks something.
+    """
+    from taxtune.studies.diagnosis.study import diagnosis
+
+    return diagnosis(settings)

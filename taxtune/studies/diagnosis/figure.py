@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import COLOURS, GREY, INK
+from taxtune.studies.drawing import draw_intervals
+from taxtune.studies.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from taxtune.metrics.ranks import RankIntervals
     from taxtune.studies.diagnosis.study import Diagnosis
 
 __all__ = ["draw_diagnosis", "draw_ranks"]
@@ -36,19 +41,10 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     shares.tick_params(axis="y", length=0)
     shares.invert_yaxis()
     for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
-        values = [getattr(cost, f"{metric}_cost") for cost in costs]
-        low = [value - getattr(cost, f"{metric}_low") for value, cost in zip(values, costs, strict=True)]
-        high = [getattr(cost, f"{metric}_high") - value for value, cost in zip(values, costs, strict=True)]
-        losses.errorbar(
-            values,
-            rows + offset,
-            xerr=np.clip([low, high], 0, None),
-            fmt=marker,
-            color=COLOURS[metric],
-            elinewidth=1.4,
-            markersize=5,
-            label=f"cost in {name} (1 − {name} = {1 - getattr(diagnosis, metric):.3f})",
-        )
+        found = [Interval(*(getattr(cost, f"{metric}_{part}") for part in ("cost", "low", "high"))) for cost in costs]
+        label = f"cost in {name} (1 − {name} = {1 - getattr(diagnosis.scores, metric):.3f})"
+        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[metric], "elinewidth": 1.4, "markersize": 5}
+        draw_intervals(losses, rows + offset, found, label=label, **look)
     for edge in rows[:-1] + 0.5:
         losses.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
     losses.axvline(0, color=GREY, lw=0.8)
@@ -59,35 +55,20 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     return figure
 
 
-def draw_ranks(diagnosis: Diagnosis) -> Figure:
+def draw_ranks(found: Sequence[RankIntervals]) -> Figure:
     """Draws precision and recall at each rank with their intervals, and how many answers say it beside it."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    from taxtune.studies.output import cut
-
-    found = diagnosis.ranks
     rows = np.arange(len(found))
     figure = Figure(figsize=(6.8, 0.42 * len(found) + 1.4), layout="constrained")
     axes = figure.subplots()
-    for offset, what, counted, key, marker in (
-        (-0.15, "precision", "said", "hp", "o"),
-        (0.15, "recall", "due", "hr", "v"),
+    for offset, what, shown, key, marker in (
+        (-0.15, "precision", "precision: of what is said, right", "hp", "o"),
+        (0.15, "recall", "recall: of what should be said, said", "hr", "v"),
     ):
-        shown = [(row, getattr(rank, what)) for row, rank in zip(rows, found, strict=True)]
-        at = [(row, share) for row, share in shown if share is not None]
-        values = np.array([share.estimate for _, share in at])
-        ends = np.array([[share.low, share.high] for _, share in at]).reshape(-1, 2).T
-        axes.errorbar(
-            values,
-            [row + offset for row, _ in at],
-            xerr=np.clip(np.abs(ends - values), 0, None),
-            fmt=marker,
-            color=COLOURS[key],
-            elinewidth=1.4,
-            markersize=5,
-            label={"said": "precision: of what is said, right", "due": "recall: of what should be said, said"}[counted],
-        )
+        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[key], "elinewidth": 1.4, "markersize": 5}
+        draw_intervals(axes, rows + offset, [getattr(rank, what) for rank in found], label=shown, **look)
     for edge in rows[:-1] + 0.5:
         axes.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
     names = [f"{cut(rank.scores.rank, _LONGEST_RANK)} ({rank.scores.said:,} said)" for rank in found]

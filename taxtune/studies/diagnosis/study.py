@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerTable
+from taxtune.answers.matching import excluded_records
+from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     Clade,
     ErrorType,
     MeasuredType,
     TypeCost,
     classify,
+    classify_by_measures,
     costs,
     worst_clades,
     wrong_from,
 )
-from taxtune.metrics.hierarchical import precision_recall, score
-from taxtune.metrics.information import Information, information_values, leaf_information
+from taxtune.metrics.frequencies import make_information
+from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
+from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
@@ -29,17 +36,22 @@ from taxtune.metrics.statistics import (
     hierarchical_sample,
     information_sample,
 )
-from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.diagnosis import DiagnosisSettings
+from taxtune.studies.output import Cell, StudyReport, Table, node_name
+from taxtune.studies.placing import as_child, place_texts
+from taxtune.studies.settings import needs_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["DOUBTFUL_STAGES", "Diagnosis", "diagnose", "report_of"]
+__all__ = ["DOUBTFUL_STAGES", "Diagnosis", "diagnosis"]
 
 #: Stages of the mapper that guess where nothing on the tree is named in so many words.
 DOUBTFUL_STAGES = ("ngram", "vote", "similarity")
 
+# Characters of an answer that the table of examples shows.
 _SHOWN = 160
 
 
@@ -48,179 +60,197 @@ class Diagnosis:
     """The types of a set of answers, and what they cost.
 
     Attributes:
-        types: The type of each answer.
-        kinds: The same as text, wrong branches with the rank where they leave the right path.
-        costs: The kinds with counts and costs; wrong branches from the root down.
+        answers: A record for each answer, as `--json` has it, with its nodes as "node" and "truth".
+        scores: hP, hR and hF.
+        costs: The types, wrong branches with the rank where they leave the right path, from the root down.
         clades: The clades that cost most.
-        hp: Mean hP.
-        hr: Mean hR.
-        hf: hF.
-        n: Number of answers.
-        abstained: Share of the answers that decline or say nothing.
-        off_tree: Share of the answers that assert something that the tree lacks.
-        as_child: Which answers are scored as a child of the root that is never right.
+        off: Which answers are scored as a child of the root that is never right, shape (answers,).
         intervals: Every score with its 95 % bootstrap interval.
         ranks: Precision and recall at each rank, the broadest first.
         information: What the nodes weigh.
+        measured: How often what the tree says (an `ErrorType`) meets what measures say; None where none were asked.
     """
 
-    types: tuple[ErrorType, ...]
-    kinds: tuple[str, ...]
+    answers: tuple[dict[str, Any], ...]
+    scores: HierarchicalScores
     costs: tuple[TypeCost, ...]
     clades: tuple[Clade, ...]
-    hp: float
-    hr: float
-    hf: float
-    n: int
-    abstained: float
-    off_tree: float
-    as_child: tuple[bool, ...]
+    off: NDArray[np.bool_]
     intervals: dict[str, Interval]
     ranks: tuple[RankIntervals, ...]
     information: Information
+    measured: Counter[tuple[str, str]] | None
 
 
-def diagnose(
+def diagnosis(settings: DiagnosisSettings) -> StudyReport:
+    """Places the answers, diagnoses them and returns the report; see `taxtune.studies.diagnosis.run`."""
+    from taxtune.studies.diagnosis.figure import draw_diagnosis, draw_ranks
+
+    taxonomy, part = settings.read_tree()
+    answers = settings.read_answers(settings.file, taxonomy, part)
+    information = make_information(
+        taxonomy,
+        settings.frequencies,
+        smoothing=settings.smoothing,
+        targets=[row.target for row in answers.rows],
+        part=part,
+    )
+    for spec in settings.asked:  # what a measure lacks is said before a model is loaded
+        if "question" in needs_of(spec):
+            _questions(answers, spec, settings)
+    mapper = settings.mapper(taxonomy)
+    texts = [row.answer or "" for row in answers.rows]
+    placed = place_texts(mapper, texts)
+    placements = [placed[text] for text in texts]
+    measured, record, notes = _by_measures(taxonomy, answers, settings)
+    off = as_child(mapper, placements)
+    found = _diagnosed(taxonomy, answers, placements, off, information, measured, settings)
+    tables = [_types_table(found), _scores_table(found, taxonomy), _ranks_table(found)]
+    tables += [_clades_table(found, taxonomy)] if settings.clades else []
+    tables += [_examples_table(found, taxonomy, settings.examples)] if settings.examples else []
+    tables += [] if found.measured is None else [_measured_table(found.measured)]
+    if part is not None:
+        nodes, targets = ([one[key] for one in found.answers] for key in ("node", "truth"))
+        tables.append(both_trees_table(part, {"all": (nodes, targets)}, "answers of", off_tree={"all": found.off}))
+    shares = {name: float(np.mean([one[name] for one in found.answers])) for name in ("abstained", "off_tree")}
+    weighted = {key: one.estimate for key, one in found.intervals.items() if key in INFORMATION_METRICS}
+    inner = {"node", "truth", *shares}
+    return StudyReport(
+        study="diagnose",
+        title="What goes wrong, where, and what it costs",
+        settings={**settings.record(), "mapper": dict(mapper.identity()), **record},
+        tables=tuple(tables),
+        figures={"diagnosis": partial(draw_diagnosis, found), "ranks": partial(draw_ranks, found.ranks)},
+        notes=(*answers.notes, *notes),
+        data={
+            "scores": {key: getattr(found.scores, key) for key in ("hp", "hr", "hf", "n")} | shares | weighted,
+            "information": information.as_dict(),
+            "costs": [asdict(cost) for cost in found.costs],
+            "answers": [{key: one[key] for key in one if key not in inner} for one in found.answers],
+            "excluded": excluded_records([answers]),
+        },
+    )
+
+
+def _diagnosed(
     taxonomy: Taxonomy,
+    answers: AnswerTable,
     placements: Sequence[Placement],
-    target: Sequence[int],
-    *,
-    as_child: Sequence[bool] | NDArray[np.bool_] | None = None,
-    information: Information | None = None,
-    least: int = 5,
-    clades: int = 10,
-    resamples: int = 2000,
-    seed: int = 0,
+    off: NDArray[np.bool_],
+    information: Information,
+    measured: Sequence[MeasuredType] | None,
+    settings: DiagnosisSettings,
 ) -> Diagnosis:
-    """Returns what goes wrong in a set of placed answers.
-
-    Args:
-        taxonomy: The tree.
-        placements: Where each answer was placed; n of them, n ≥ 1.
-        target: Their target nodes.
-        as_child: Which are scored as a child of the root that is never right; left out, those that are off the tree.
-        information: What the nodes weigh; by their share of leaves where left out.
-        least: Fewest answers of a clade that is listed.
-        clades: How many clades to list at most.
-        resamples: Bootstrap resamples for the intervals.
-        seed: Their seed.
-
-    Raises:
-        ValueError: If there is no answer, or lengths differ.
-    """
-    nodes = [placement.node for placement in placements]
-    silent, off = [p.abstained for p in placements], [p.off_tree for p in placements]
-    scored = [bool(flag) for flag in (off if as_child is None else as_child)]
+    nodes, targets = [placement.node for placement in placements], [row.target for row in answers.rows]
     types = classify(
         taxonomy,
         nodes,
-        list(target),
-        abstained=silent,
-        off_tree=off,
+        targets,
+        abstained=[placement.abstained for placement in placements],
+        off_tree=[placement.off_tree for placement in placements],
         doubtful=[str(placement.stage) in DOUBTFUL_STAGES for placement in placements],
     )
-    kinds, order = _refined(taxonomy, nodes, list(target), types)
-    scores = score(taxonomy, nodes, list(target), off_tree=scored)
-    weights = information or leaf_information(taxonomy)
-    drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    kinds, order = _refined(taxonomy, nodes, targets, types)
+    hp, hr = precision_recall(taxonomy, nodes, targets, off_tree=off)
+    bits = information_values(information, nodes, targets, off_tree=off)
+    columns = {"hp": hp, "hr": hr}
+    columns |= dict(zip(("ihp", "ihr", "remaining_uncertainty", "misinformation"), bits, strict=True))
+    path = {node: "/".join(taxonomy.path(node)) for node in {*nodes, *targets}}
+    records: list[dict[str, Any]] = [
+        {
+            "id": row.id,
+            "answer": placement.answer,
+            "target": path[row.target],
+            "placed": path[placement.node],
+            "stage": str(placement.stage),
+            "type": kinds[i],
+            **{name: float(values[i]) for name, values in columns.items()},
+            **({} if measured is None else {"measured": str(measured[i])}),
+            "node": placement.node,
+            "truth": row.target,
+            "abstained": placement.abstained,
+            "off_tree": placement.off_tree,
+        }
+        for i, (row, placement) in enumerate(zip(answers.rows, placements, strict=True))
+    ]
+    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    scored = (taxonomy, nodes, targets)
     return Diagnosis(
-        types=tuple(types),
-        kinds=tuple(kinds),
-        costs=tuple(costs(taxonomy, nodes, list(target), kinds, off_tree=scored, order=order, **drawn)),
-        clades=tuple(worst_clades(taxonomy, nodes, list(target), kinds, off_tree=scored, least=least, most=clades)),
-        hp=scores.hp,
-        hr=scores.hr,
-        hf=scores.hf,
-        n=scores.n,
-        abstained=float(np.mean(silent)),
-        off_tree=float(np.mean(off)),
-        as_child=tuple(scored),
+        answers=tuple(records),
+        scores=score(*scored, off_tree=off),
+        costs=tuple(costs(*scored, kinds, off_tree=off, order=order, **drawn)),
+        clades=tuple(worst_clades(*scored, kinds, off_tree=off, least=settings.least, most=settings.clades)),
+        off=off,
         intervals=bootstrap(
-            hierarchical_sample(taxonomy, nodes, list(target), off_tree=scored),
-            information_sample(weights, nodes, list(target), off_tree=scored),
+            hierarchical_sample(*scored, off_tree=off),
+            information_sample(information, nodes, targets, off_tree=off),
             **drawn,
         ),
-        ranks=tuple(bootstrap_ranks(taxonomy, nodes, list(target), off_tree=scored, **drawn)),
-        information=weights,
+        ranks=tuple(bootstrap_ranks(*scored, off_tree=off, **drawn)),
+        information=information,
+        measured=None if measured is None else Counter(zip(map(str, types), map(str, measured), strict=True)),
     )
 
 
 def _refined(
-    taxonomy: Taxonomy, nodes: list[int], target: list[int], types: Sequence[ErrorType]
+    taxonomy: Taxonomy, nodes: list[int], targets: list[int], types: Sequence[ErrorType]
 ) -> tuple[list[str], list[str]]:
     """Returns the types with the rank of each wrong branch, and the order in which to list them."""
-    shared = taxonomy.shared(nodes, target).tolist()
     kinds: list[str] = []
     level: dict[str, int] = {}
-    for kind, rank, common in zip(types, wrong_from(taxonomy, nodes, target), shared, strict=True):
-        name = f"{kind} at {rank}" if kind is ErrorType.WRONG_BRANCH else str(kind)
-        kinds.append(name)
-        if kind is ErrorType.WRONG_BRANCH:
-            level[name] = min(common, level.get(name, common))
+    shared = taxonomy.shared(nodes, targets).tolist()
+    for kind, rank, common in zip(types, wrong_from(taxonomy, nodes, targets), shared, strict=True):
+        wrong = kind is ErrorType.WRONG_BRANCH
+        kinds.append(f"{kind} at {rank}" if wrong else str(kind))
+        if wrong:
+            level[kinds[-1]] = min(common, level.get(kinds[-1], common))
     branches = sorted(level, key=lambda name: (level[name], name)) or [str(ErrorType.WRONG_BRANCH)]
     order = [name for kind in ErrorType for name in (branches if kind is ErrorType.WRONG_BRANCH else [str(kind)])]
     return kinds, order
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
+def _by_measures(
+    taxonomy: Taxonomy, answers: AnswerTable, settings: DiagnosisSettings
+) -> tuple[list[MeasuredType] | None, dict[str, Any], list[str]]:
+    """Returns what two measures say of each answer, their identities, and what they have to tell.
 
-
-def report_of(
-    diagnosis: Diagnosis,
-    taxonomy: Taxonomy,
-    placements: Sequence[Placement],
-    target: Sequence[int],
-    ids: Sequence[str],
-    *,
-    settings: Mapping[str, Any],
-    notes: Sequence[str] = (),
-    examples: int = 3,
-    clades: bool = True,
-    measured: Sequence[MeasuredType] | None = None,
-) -> StudyReport:
-    """Returns tables, figure and records of a diagnosis.
-
-    Args:
-        diagnosis: The diagnosis.
-        taxonomy: The tree.
-        placements: The placements that it is of.
-        target: Their targets.
-        ids: What identifies each answer.
-        settings: What is needed to run it again.
-        notes: Exclusions with their counts.
-        examples: Answers to show of each type, and of the wrong branches of each rank, the costliest first and each
-            target once.
-        clades: Whether to show the clades.
-        measured: What two measures say of each answer, where they were asked.
+    Answers are compared with the target's preferred common name.
     """
-    from taxtune.studies.diagnosis.figure import draw_diagnosis, draw_ranks
-
-    tables = [_types_table(diagnosis), _scores_table(diagnosis, taxonomy, target), _ranks_table(diagnosis)]
-    if clades:
-        tables.append(_clades_table(diagnosis, taxonomy))
-    if examples:
-        tables.append(_examples_table(diagnosis, taxonomy, placements, target, ids, examples))
-    if measured is not None:
-        tables.append(_measured_table(diagnosis, measured))
-    return StudyReport(
-        study="diagnose",
-        title="What goes wrong, where, and what it costs",
-        settings=settings,
-        tables=tuple(tables),
-        figures={"diagnosis": lambda: draw_diagnosis(diagnosis), "ranks": lambda: draw_ranks(diagnosis)},
-        notes=tuple(notes),
-        data={
-            "scores": {"hp": diagnosis.hp, "hr": diagnosis.hr, "hf": diagnosis.hf, "n": diagnosis.n}
-            | {"abstained": diagnosis.abstained, "off_tree": diagnosis.off_tree}
-            | {key: found.estimate for key, found in diagnosis.intervals.items() if key in INFORMATION_METRICS},
-            "information": diagnosis.information.as_dict(),
-            "costs": [asdict(cost) for cost in diagnosis.costs],
-            "answers": _records(diagnosis, taxonomy, placements, target, ids, measured),
-        },
-    )
+    if not settings.asked:
+        return None, {}, []
+    said = [row.answer or "" for row in answers.rows]
+    references = [taxonomy.common_name(row.target) for row in answers.rows]
+    scores, record, notes = [], {}, []
+    for role, spec in zip(("inclusion", "concept"), settings.asked, strict=True):
+        (measure,) = settings.measures([spec])
+        questions = _questions(answers, measure.name, settings) if measure.needs_questions else None
+        scores.append(measure.scores(said, references, questions=questions))
+        record[role] = dict(measure.identity())
+        notes += [f"{measure.label}: {note}" for note in measure.notes]
+    return classify_by_measures(scores[0], scores[1], high=settings.high, near=settings.near), record, notes
 
 
-def _types_table(diagnosis: Diagnosis) -> Table:
+def _questions(answers: AnswerTable, measure: str, settings: DiagnosisSettings) -> list[str]:
+    """Returns the prompt that was asked for each answer."""
+    column = settings.question_column
+    if column is None:
+        if settings.question is None or not settings.question.strip():
+            raise DataError(
+                f"The measure {measure} judges answers to a question.",
+                remedy="Give the prompt that was asked with --question, or its column with --question-column.",
+            )
+        return [settings.question] * len(answers.rows)
+    for row in answers.rows:
+        value = row.fields.get(column)
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(f"The row has no {column}.", file=answers.file, row=row.row, value=value)
+    return [row.fields[column] for row in answers.rows]
+
+
+# -- the tables -------------------------------------------------------------------------------------------------------
+
+
+def _types_table(found: Diagnosis) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             cost.type,
@@ -233,14 +263,14 @@ def _types_table(diagnosis: Diagnosis) -> Table:
             cost.hr_cost,
             f"{cost.hr_low:.3f} to {cost.hr_high:.3f}",
         )
-        for cost in diagnosis.costs
+        for cost in found.costs
     ]
-    rows.append(("all", diagnosis.n, 100.0, diagnosis.hp, diagnosis.hr, 1 - diagnosis.hp, "", 1 - diagnosis.hr, ""))
+    hp, hr = found.scores.hp, found.scores.hr
     return Table(
         "types",
         "Error types and what they cost",
         ("type", "answers", "%", "hP", "hR", "cost in hP", "hP interval", "cost in hR", "hR interval"),
-        tuple(rows),
+        (*rows, ("all", found.scores.n, 100.0, hp, hr, 1 - hp, "", 1 - hr, "")),
         digits={"%": 1},
         notes=(
             "A type's cost is what its answers take from the mean over all answers, with 95 % bootstrap intervals; the "
@@ -252,29 +282,29 @@ def _types_table(diagnosis: Diagnosis) -> Table:
     )
 
 
-def _scores_table(diagnosis: Diagnosis, taxonomy: Taxonomy, target: Sequence[int]) -> Table:
+def _scores_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
     from taxtune.report.wording import interval, metric_name
 
-    weights = diagnosis.information
+    targets = [one["truth"] for one in found.answers]
     return Table(
         "scores",
         "All scores",
         ("score", "mean", "95 % interval"),
-        tuple((metric_name(key), found.estimate, interval(found, key)) for key, found in diagnosis.intervals.items()),
+        tuple((metric_name(key), one.estimate, interval(one, key)) for key, one in found.intervals.items()),
         notes=(
-            f"The targets are at depth {taxonomy.depth[list(target)].mean():.2f} and hold "
-            f"{weights.content[list(target)].mean():.2f} bits on average ({weights.counted}).",
+            f"The targets are at depth {taxonomy.depth[targets].mean():.2f} and hold "
+            f"{found.information.content[targets].mean():.2f} bits on average ({found.information.counted}).",
             "ihP and ihR: hP and hR with nodes that weigh what they add in information. Remaining uncertainty: bits of "
             "the truth that are not said; misinformation: bits said that are wrong.",
         ),
     )
 
 
-def _ranks_table(diagnosis: Diagnosis) -> Table:
+def _ranks_table(found: Diagnosis) -> Table:
     from taxtune.report.wording import interval
 
-    def cells(found: Interval | None) -> tuple[Cell, Cell]:
-        return (None, None) if found is None else (found.estimate, interval(found))
+    def cells(share: Interval | None) -> tuple[Cell, Cell]:
+        return (None, None) if share is None else (share.estimate, interval(share))
 
     return Table(
         "ranks",
@@ -282,7 +312,7 @@ def _ranks_table(diagnosis: Diagnosis) -> Table:
         ("rank", "said", "precision", "precision interval", "to be said", "recall", "recall interval"),
         tuple(
             (row.scores.rank, row.scores.said, *cells(row.precision), row.scores.due, *cells(row.recall))
-            for row in diagnosis.ranks
+            for row in found.ranks
         ),
         notes=(
             "Precision: how often what is said at a rank is right. Recall: how often what should be said there is. An "
@@ -291,10 +321,10 @@ def _ranks_table(diagnosis: Diagnosis) -> Table:
     )
 
 
-def _clades_table(diagnosis: Diagnosis, taxonomy: Taxonomy) -> Table:
+def _clades_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
     rows = tuple(
         (
-            _named(taxonomy, clade.node),
+            node_name(taxonomy, clade.node),
             rank_of(taxonomy, clade.node),
             clade.count,
             clade.hp,
@@ -302,7 +332,7 @@ def _clades_table(diagnosis: Diagnosis, taxonomy: Taxonomy) -> Table:
             clade.hp_cost,
             "" if clade.worst is None else f"{clade.worst} ({clade.worst_count:,})",
         )
-        for clade in diagnosis.clades
+        for clade in found.clades
     )
     return Table(
         "clades",
@@ -317,93 +347,30 @@ def _clades_table(diagnosis: Diagnosis, taxonomy: Taxonomy) -> Table:
     )
 
 
-def _examples_table(
-    diagnosis: Diagnosis,
-    taxonomy: Taxonomy,
-    placements: Sequence[Placement],
-    target: Sequence[int],
-    ids: Sequence[str],
-    most: int,
-) -> Table:
-    nodes = [placement.node for placement in placements]
-    hp, hr = precision_recall(taxonomy, nodes, list(target), off_tree=diagnosis.as_child)
+def _examples_table(found: Diagnosis, taxonomy: Taxonomy, most: int) -> Table:
+    """Of each type, and of the wrong branches of each rank: the costliest first, each target once."""
     rows: list[tuple[Cell, ...]] = []
-    # The costliest first; ties in file order.
-    ordered = np.argsort(hp + hr, kind="stable").tolist()
-    for cost in diagnosis.costs:
-        chosen: dict[int, int] = {}
-        for i in ordered:
-            if diagnosis.kinds[i] == cost.type and target[i] not in chosen and len(chosen) < most:
-                chosen[target[i]] = i
-        for i in chosen.values():
-            said = " ".join(placements[i].answer.split())
-            rows.append(
-                (
-                    diagnosis.kinds[i],
-                    said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…",
-                    _named(taxonomy, target[i]),
-                    _named(taxonomy, placements[i].node),
-                    float(hp[i]),
-                    float(hr[i]),
-                    ids[i],
-                )
-            )
-    return Table(
-        "examples", "Examples of each type", ("type", "answer", "target", "placed on", "hP", "hR", "id"), tuple(rows)
-    )
+    ordered = sorted(found.answers, key=lambda one: float(one["hp"] + one["hr"]))
+    for cost in found.costs:
+        chosen: dict[int, dict[str, Any]] = {}
+        for one in ordered:
+            if one["type"] == cost.type and len(chosen) < most:
+                chosen.setdefault(one["truth"], one)
+        for one in chosen.values():
+            said = " ".join(one["answer"].split())
+            said = said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…"
+            nodes = (node_name(taxonomy, one["truth"]), node_name(taxonomy, one["node"]))
+            rows.append((one["type"], said, *nodes, one["hp"], one["hr"], one["id"]))
+    columns = ("type", "answer", "target", "placed on", "hP", "hR", "id")
+    return Table("examples", "Examples of each type", columns, tuple(rows))
 
 
-def _measured_table(diagnosis: Diagnosis, measured: Sequence[MeasuredType]) -> Table:
-    columns = list(MeasuredType)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            str(kind),
-            *(
-                sum(a is kind and b is column for a, b in zip(diagnosis.types, measured, strict=True))
-                for column in columns
-            ),
-        )
-        for kind in ErrorType
-    )
+def _measured_table(measured: Counter[tuple[str, str]]) -> Table:
+    columns = list(map(str, MeasuredType))
     return Table(
         "measured",
         "What the tree says (rows) and what two measures say (columns)",
-        ("by placement", *map(str, columns)),
-        rows,
+        ("by placement", *columns),
+        tuple((kind, *(measured[kind, column] for column in columns)) for kind in map(str, ErrorType)),
         notes=("An inclusion verdict with a concept similarity, as paper 2 reads them; unscored answers are counted.",),
     )
-
-
-def _records(
-    diagnosis: Diagnosis,
-    taxonomy: Taxonomy,
-    placements: Sequence[Placement],
-    target: Sequence[int],
-    ids: Sequence[str],
-    measured: Sequence[MeasuredType] | None,
-) -> list[dict[str, Any]]:
-    nodes = [placement.node for placement in placements]
-    hp, hr = precision_recall(taxonomy, nodes, list(target), off_tree=diagnosis.as_child)
-    bits = information_values(diagnosis.information, nodes, list(target), off_tree=diagnosis.as_child)
-    named = dict(zip(("ihp", "ihr", "remaining_uncertainty", "misinformation"), bits, strict=True))
-    return [
-        {
-            "id": ids[i],
-            "answer": placement.answer,
-            "target": "/".join(taxonomy.path(target[i])),
-            "placed": "/".join(taxonomy.path(placement.node)),
-            "stage": str(placement.stage),
-            "type": diagnosis.kinds[i],
-            "hp": float(hp[i]),
-            "hr": float(hr[i]),
-            **{key: float(values[i]) for key, values in named.items()},
-            **({} if measured is None else {"measured": str(measured[i])}),
-        }
-        for i, placement in enumerate(placements)
-    ]
-
-
-def _named(taxonomy: Taxonomy, node: int) -> str:
-    """Returns a node's label, with its common name where it has another."""
-    label, common = taxonomy.labels[node], taxonomy.common_name(node)
-    return label if common == label else f"{label} ({common})"

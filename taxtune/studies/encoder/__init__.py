@@ -1,1 +1,97 @@
-"""Which encoder places text best at which level of a tree; for choosing a recipe's mapper."""
+"""Which encoder places text best at which level of a tree, for choosing a recipe's mapper: paper 3, Appendix B."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from taxtune.errors import DataError
+from taxtune.options import (
+    AnswerColumnOption,
+    FormatOption,
+    MissingOption,
+    NodeColumnOption,
+    NoNodeOption,
+    ResamplesOption,
+    SeedOption,
+)
+from taxtune.studies.output import StudyReport
+from taxtune.studies.settings import NOT_RECORDED, ModelSettings, Recorded, TreeSettings
+
+__all__ = ["EncoderSettings", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings(ModelSettings, TreeSettings):
+    """Which encoders are compared, on which texts: see `taxtune study encoder --help`.
+
+    Raises:
+        DataError: If there is no encoder, or a template is given twice.
+    """
+
+    format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
+    encoder: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--encoder",
+            "-e",
+            metavar="[NAME=]SPEC",
+            help="What a recipe's mapper.similarity may be: lexical, sentence:MODEL or clip:MODEL. Repeatable.",
+        ),
+        Recorded("encoders"),
+    ] = ("lexical",)
+    answers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Answers that people have placed, CSV or JSONL.")
+    ] = None
+    answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
+    node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
+    no_node: Annotated[str, NoNodeOption, NOT_RECORDED] = "root"
+    missing: Annotated[str, MissingOption, NOT_RECORDED] = "error"
+    by: Annotated[
+        Literal["auto", "rank", "depth"], typer.Option(metavar="WHAT", help="What a level is: rank, depth, or auto.")
+    ] = "auto"
+    per_level: Annotated[int, typer.Option(min=1, help="Nodes drawn at each level.")] = 200
+    template: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            metavar="TEXT", help="How answers hold names: a text with {name} or {plural}, repeatable. Default: three."
+        ),
+        Recorded("templates"),
+    ] = ("A: {name}.", "a photo of a {name}", "{plural}")
+    metric: Annotated[
+        Literal["hf", "hp", "hr", "accuracy"],
+        typer.Option(metavar="METRIC", help="What an encoder must be better in: hf, hp, hr or accuracy."),
+    ] = "hf"
+    resamples: Annotated[int, ResamplesOption] = 10_000
+    seed: Annotated[int, SeedOption] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.encoder:
+            raise DataError("There is no encoder to study.", remedy="Name one with --encoder.")
+        if len(set(self.template)) < len(self.template):
+            raise DataError("A template is given twice.", value=list(self.template))
+
+    def works(self) -> Sequence[str]:
+        """Returns the encoders, whose embeddings are kept."""
+        from taxtune.studies.mapping.scorers import split_name
+
+        return [split_name(spec)[1] for spec in self.encoder]
+
+
+def run(settings: EncoderSettings) -> StudyReport:
+    """Say which encoder places text best at which level, and what a recipe's mapper should take (paper 3, App. B).
+
+    Args:
+        settings: Which encoders are compared, on which texts.
+
+    Raises:
+        TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
+    """
+    from taxtune.studies.encoder.study import encoder
+
+    return encoder(settings)

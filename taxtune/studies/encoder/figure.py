@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from taxtune.report.drawing import CYCLE, FAINT, MARKER_CYCLE, PAPER, padded
-from taxtune.studies.encoder.study import NEAREST
+from taxtune.studies.encoder.placement import NEAREST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from taxtune.studies.encoder.report import LevelScores
+    from taxtune.studies.encoder.study import LevelScores
 
 __all__ = ["draw_language", "draw_levels"]
 

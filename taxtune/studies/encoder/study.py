@@ -1,301 +1,333 @@
-"""Which encoder places text best at which level of a tree, so that a recipe's mapper is chosen on evidence.
-
-Every text of `taxtune.studies.encoder.texts` is placed by each encoder in two ways: on the node with the nearest name,
-which is the encoder's own merit, and by taxtune's default mapper with the encoder as its similarity, which is what a
-recipe's `mapper.similarity` changes. And as in paper 3 (Appendix B, Table 6) a leaf's name is classified as its
-ancestor at each level above, by the nearest name of that level ("language only").
-"""
+"""Comparing encoders: their scores on texts of every level, and what a recipe should take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taxtune.errors import DataError
-from taxtune.mapping import Mapper
-from taxtune.studies.encoder.texts import (
-    Levels,
-    TextSet,
-    annotated_set,
-    held_out_set,
-    template_sets,
-    tree_levels,
-)
-from taxtune.studies.mapping.annotated import AnnotatedAnswers
-from taxtune.studies.mapping.nearest import NodeNames, nearest_nodes, node_names, score_table, tree_names
-from taxtune.studies.mapping.scorers import Scorer, similarity_scorer, split_name, unique_names
-from taxtune.studies.progress import progress
+from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.encoder import EncoderSettings
+from taxtune.studies.encoder.figure import draw_language, draw_levels
+from taxtune.studies.encoder.placement import MAPPER, IntArray, LanguageTask, PlacedTexts, place_texts_by_encoder
+from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
+from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = [
-    "DEFAULT_TEMPLATES",
-    "MAPPER",
-    "METRICS",
-    "NEAREST",
-    "EncoderSettings",
-    "LanguageTask",
-    "Place",
-    "PlacedTexts",
-    "language_only",
-    "language_tasks",
-    "place_texts_by_encoder",
-    "without_names",
-]
+__all__ = ["ALL", "NO_EVIDENCE", "LevelScores", "compare_encoders", "encoder", "recipe_lines", "said_by_level"]
 
-IntArray = NDArray[np.int64]
+#: The row of all levels together.
+ALL = "all"
+NO_EVIDENCE = "no evidence"
 
-#: The ways of placing.
-NEAREST, MAPPER = "nearest name", "default mapper"
-#: How answers hold names.
-DEFAULT_TEMPLATES = ("A: {name}.", "a photo of a {name}", "{plural}")
+_CONFIDENCE = 0.95
 
-#: What an encoder may be better in.
-METRICS = ("hf", "hp", "hr", "accuracy")
-
-_BATCH = 256
+_NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """What the study compares, and how.
+class LevelScores:
+    """What the encoders make of one kind of text at one level.
 
     Attributes:
-        encoders: What a recipe's `mapper.similarity` may be; "NAME=SPEC" gives one a name to print.
-        by: One of `taxtune.studies.encoder.texts.LEVELS`.
-        per_level: Nodes drawn at each level, at least 1.
-        templates: Texts with `{name}` or `{plural}`.
-        metric: One of `METRICS`: what an encoder must be better in. A recipe whose objective is hP may choose by hP.
-        resamples: Bootstrap resamples of scores and of differences.
-        confidence: Coverage of the intervals.
-        seed: Seeds the drawing and the bootstrap.
-        device: Where encoders run.
-        cache_dir: Where embeddings of names are kept; None is the user's cache folder.
+        kind: The kind of text.
+        way: How they were placed.
+        level: The level, or `ALL`.
+        n: How many texts.
+        classes: For "language only", how many nodes there were to choose from; else None.
+        largest: For "language only", the share of the texts whose node is the most frequent one; else None.
+        scores: By encoder, hP, hR, hF, accuracy and depth with intervals.
+        differences: By two encoders, the paired differences of all metrics, first minus second.
+        best: The encoder that is better than every other, or `NO_EVIDENCE`.
     """
 
-    encoders: tuple[str, ...] = ("lexical",)
-    by: str = "auto"
-    per_level: int = 200
-    templates: tuple[str, ...] = DEFAULT_TEMPLATES
-    metric: str = "hf"
-    resamples: int = 10_000
-    confidence: float = 0.95
-    seed: int = 0
-    device: str = "auto"
-    cache_dir: Path | None = None
-
-    def __post_init__(self) -> None:
-        if not self.encoders:
-            raise DataError("There is no encoder to study.", remedy="Name one with --encoder.")
-        if self.per_level < 1:
-            raise DataError("At least one node must be drawn at each level.", value=self.per_level)
-        if self.metric not in METRICS:
-            raise DataError(
-                "Encoders cannot be compared by that.", value=self.metric, remedy=f"Use {', '.join(METRICS)}."
-            )
-        if len(set(self.templates)) < len(self.templates):
-            raise DataError("A template is given twice.", value=list(self.templates))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the settings that can change a result."""
-        return {name: value for name, value in asdict(self).items() if name not in ("device", "cache_dir")}
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedTexts:
-    """One set of texts, placed by every encoder in one way.
-
-    Attributes:
-        texts: The texts.
-        way: `NEAREST` or `MAPPER`.
-        nodes: The node of each text, by the encoder's name.
-    """
-
-    texts: TextSet
+    kind: str
     way: str
-    nodes: dict[str, IntArray]
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageTask:
-    """Leaves to be classified as their ancestors of one level.
-
-    Attributes:
-        level: The level.
-        names: "common name" or "label": what of the leaf is classified.
-        classes: The nodes of the level, shape (classes,).
-        texts: The leaves' names.
-        targets: The ancestor of each leaf, shape (texts,).
-        nodes: The class chosen for each, by the encoder's name.
-    """
-
     level: str
-    names: str
-    classes: IntArray
-    texts: tuple[str, ...]
-    targets: IntArray
-    nodes: dict[str, IntArray]
+    n: int
+    classes: int | None
+    largest: float | None
+    scores: Mapping[str, Mapping[str, Interval]]
+    differences: Mapping[tuple[str, str], Mapping[str, PairedDifference]]
+    best: str
 
 
-def place_texts_by_encoder(
-    taxonomy: Taxonomy, settings: EncoderSettings, answers: AnnotatedAnswers | None = None
-) -> tuple[Levels, list[PlacedTexts], list[LanguageTask], dict[str, str]]:
-    """Draws the texts and places them; returns the levels, the placements, and each encoder's name and specification.
+def encoder(settings: EncoderSettings) -> StudyReport:
+    """Reads the tree and the placed answers, compares the encoders and returns the report; see `encoder.run`."""
+    taxonomy, part = settings.read_tree()
+    answers = None
+    if settings.answers is not None:
+        columns = AnnotatedColumns(settings.answer_column, settings.node_column)
+        how = {"no_node": settings.no_node, "missing": settings.missing}
+        answers = read_annotated(settings.answers, taxonomy, columns=columns, part=part, **how)
+    return compare_encoders(taxonomy, settings, answers, part)
+
+
+def compare_encoders(
+    taxonomy: Taxonomy,
+    settings: EncoderSettings,
+    answers: AnnotatedAnswers | None = None,
+    part: Domain | None = None,
+) -> StudyReport:
+    """Places texts of every level with every encoder and returns the report.
 
     Args:
         taxonomy: The tree.
         settings: What to compare.
-        answers: Answers that people have placed, or None.
+        answers: Answers that people have placed on it, or None.
+        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
 
     Raises:
-        DataError: If a setting is none or the tree has nothing to draw.
-        MapperError: If there is no such similarity.
-        ModelError: If a model cannot be loaded.
+        TaxtuneError: As `taxtune.studies.encoder.placement.place_texts_by_encoder`.
     """
-    if len(taxonomy) == 1:
-        raise DataError("The taxonomy has nothing but a root.", file=taxonomy.source)
-    levels = tree_levels(taxonomy, settings.by)
-    drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
-    held_out = held_out_set(taxonomy, levels, settings.per_level, drawing)
-    sets = [held_out] if held_out.texts else []
-    sets += template_sets(taxonomy, levels, settings.templates, settings.per_level, choosing)
-    if answers is not None:
-        sets.append(annotated_set(answers, levels))
-    reduced = without_names(taxonomy, held_out.hidden)
-    tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
-    names = tree_names(taxonomy)
-    placed = [(PlacedTexts(texts, NEAREST, {}), PlacedTexts(texts, MAPPER, {})) for texts in sets]
-    for spec in settings.encoders:
-        if split_name(spec)[1].startswith("clip-i2t:"):
-            raise DataError("The encoder looks at images, and the texts have none.", value=spec)
-    # All of them before the first has worked for minutes: one may not be there.
-    scorers = [
-        similarity_scorer(spec, names.vocabulary, device=settings.device, cache_dir=settings.cache_dir)
-        for spec in settings.encoders
+    levels, placed, tasks, encoders = place_texts_by_encoder(taxonomy, settings, answers)
+    order = ["root", *levels.names]
+    found = [scores for p in placed for scores in _by_level(taxonomy, p, order, settings)]
+    language = _language(taxonomy, tasks, settings)
+    choice, evidence = _recommendation(found, encoders, settings.metric)
+    kinds = list(dict.fromkeys(scores.kind for scores in found))
+    tables = [_verdicts([*found, *language], order, settings)]
+    tables += [_kind_table(f"encoder-{i}", kind, found) for i, kind in enumerate(kinds, 1)]
+    if part is not None:
+        rows = {f"{p.texts.kind} ({p.way}, {e})": (v, p.texts.targets) for p in placed for e, v in p.nodes.items()}
+        tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
+    tables.append(_language_table(language))
+    figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, found, order)}
+    if language:
+        figures["encoder-language"] = partial(draw_language, language, order)
+    return StudyReport(
+        study="encoder",
+        title="Which encoder places text best at which level of the taxonomy",
+        settings={
+            **settings.record(),
+            "taxonomy": taxonomy.source,
+            "root": None if part is None else "/".join(part.full.path(part.root)),
+            "levels": list(levels.names),
+            "level": levels.by,
+            "confidence": _CONFIDENCE,
+        },
+        tables=tuple(table for table in tables if table.rows),
+        figures=figures,
+        notes=(*dict.fromkeys(note for p in placed for note in p.texts.notes), *evidence),
+        data={
+            "excluded": [] if answers is None else answers.excluded_records(),
+            "recommendation": {
+                "similarity": choice,
+                "recipe": None if choice is None else recipe_lines(choice),
+                "evidence": evidence,
+            },
+            "scores": [_record(scores) for scores in (*found, *language)],
+        },
+    )
+
+
+def recipe_lines(similarity: str) -> str:
+    """Returns the lines of a recipe, quoted where YAML needs it: a folder may have any name."""
+    import yaml
+
+    return yaml.safe_dump({"mapper": {"similarity": similarity}}, allow_unicode=True, width=10_000)
+
+
+def said_by_level(best: Sequence[tuple[str, str]]) -> str:
+    """Returns in words which encoder is best where: "lexical at genus and species; no evidence at kingdom".
+
+    Args:
+        best: The encoder, or `NO_EVIDENCE`, of each level, from the root down.
+    """
+    spans: dict[str, list[str]] = {}
+    for winner, run in itertools.groupby(best, key=lambda pair: pair[1]):
+        levels = [level for level, _ in run]
+        span = levels[0] if len(levels) == 1 else f"{levels[0]} {'and' if len(levels) == 2 else 'to'} {levels[-1]}"
+        spans.setdefault(winner, []).append(span)
+    words = [
+        f"{winner if winner == NO_EVIDENCE else f'{winner} is best'} at {', '.join(where)}"
+        for winner, where in sorted(spans.items(), key=lambda item: item[0] == NO_EVIDENCE)
     ]
-    unique_names(scorers)
-    for scorer in scorers:
-        whole = Place(taxonomy, scorer, names)
-        part = Place(reduced, *_without(scorer, reduced, names)) if held_out.texts else whole
-        total = sum(len(set(texts.texts)) for texts in sets) + len({text for task in tasks for text in task.texts})
-        with progress(total, scorer.name) as advance:
-            for nearest, mapped in placed:
-                place = part if nearest.texts.hidden else whole
-                nearest.nodes[scorer.name], mapped.nodes[scorer.name] = place(nearest.texts.texts, advance)
-            chosen = language_only(taxonomy, scorer, names, tasks, advance, settings.seed)
-            for task, nodes in zip(tasks, chosen, strict=True):
-                task.nodes[scorer.name] = nodes
-    return levels, [one for pair in placed for one in pair], tasks, {scorer.name: scorer.spec for scorer in scorers}
+    return "; ".join(words)
 
 
-class Place:
-    """Places texts by the nearest name and by the default mapper, from one table of scores.
-
-    Args:
-        taxonomy: The tree.
-        scorer: The encoder.
-        names: The tree's names as columns of what the encoder scores.
-    """
-
-    def __init__(self, taxonomy: Taxonomy, scorer: Scorer, names: NodeNames) -> None:
-        self.taxonomy, self.scorer, self.names = taxonomy, scorer, names
-        self.mapper = Mapper(taxonomy, scorer.similarity)
-
-    def __call__(self, texts: Sequence[str], advance: Callable[[int], None]) -> tuple[IntArray, IntArray]:
-        """Returns the node of each text by the nearest name and by the mapper; a blank text is on the root."""
-        distinct = sorted(set(texts))
-        found: dict[str, tuple[int, int]] = {}
-        for start in range(0, len(distinct), _BATCH):
-            batch = distinct[start : start + _BATCH]
-            table = score_table(self.scorer.score, self.names, batch, advance=advance)
-            nearest, _ = nearest_nodes(self.taxonomy, table)
-            for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
-                blank = not any(character.isalnum() for character in text)
-                found[text] = (0 if blank else node, self.mapper.place_scored(text, row).node)
-        nodes = np.array([found[text] for text in texts], dtype=np.int64).reshape(-1, 2)
-        return nodes[:, 0], nodes[:, 1]
-
-
-def without_names(taxonomy: Taxonomy, hidden: Mapping[int, frozenset[str]]) -> Taxonomy:
-    """Returns the tree without some aliases and leads of some nodes."""
-
-    def left(names: Sequence[Sequence[str]]) -> list[list[str]]:
-        return [[name for name in some if name not in hidden.get(v, frozenset())] for v, some in enumerate(names)]
-
-    return taxonomy.with_names(aliases=left(taxonomy.aliases), leads=left(taxonomy.leads))
-
-
-def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator) -> list[LanguageTask]:
-    """Draws leaves and returns what they are to be classified as, level by level, by common name and by label.
-
-    A level with a single node is left out: there is nothing to choose.
-    """
-    leaves = taxonomy.leaves
-    if len(leaves) > per_level:
-        leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
-    tasks: list[LanguageTask] = []
-    named = [len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))]
-    for kind in ("common name", "label") if any(named) else ("label",):
-        for level in levels.names:
-            classes = np.array(levels.nodes(level), dtype=np.int64)
-            pairs: list[tuple[int, int]] = []
-            for leaf in leaves.tolist():
-                above = [v for v in taxonomy.ancestors(leaf)[:-1].tolist() if levels.of[v] == level]
-                if above and (kind == "label" or named[leaf]):
-                    pairs.append((leaf, above[-1]))
-            if pairs and len(classes) > 1:
-                texts = [taxonomy.labels[v] if kind == "label" else taxonomy.common_name(v) for v, _ in pairs]
-                target = np.array([v for _, v in pairs], dtype=np.int64)
-                tasks.append(LanguageTask(level, kind, classes, tuple(texts), target, {}))
-    return tasks
-
-
-def language_only(
-    taxonomy: Taxonomy,
-    scorer: Scorer,
-    names: NodeNames,
-    tasks: Sequence[LanguageTask],
-    advance: Callable[[int], None] = lambda n: None,
-    seed: int = 0,
-) -> list[IntArray]:
-    """Returns, task by task, the class with the most similar name for each text.
-
-    Of equally similar ones one is drawn: the first would often be the largest, whose gain would be nobody's merit.
-
-    Args:
-        taxonomy: The tree.
-        scorer: The encoder.
-        names: The tree's names.
-        tasks: The texts and the classes.
-        advance: Called with how many distinct texts were scored.
-        seed: Seeds the drawing.
-    """
-    rng = np.random.default_rng(seed)
-    distinct = sorted({text for task in tasks for text in task.texts})
-    chosen: list[dict[str, int]] = [{} for _ in tasks]
-    for start in range(0, len(distinct), _BATCH):
-        batch = distinct[start : start + _BATCH]
-        table = score_table(scorer.score, names, batch, advance=advance)
-        for task, found in zip(tasks, chosen, strict=True):
-            best, _ = nearest_nodes(taxonomy, table[:, task.classes], ties="random", rng=rng)
-            found.update(zip(batch, task.classes[best].tolist(), strict=True))
+def _by_level(
+    taxonomy: Taxonomy, placed: PlacedTexts, order: Sequence[str], settings: EncoderSettings
+) -> list[LevelScores]:
+    targets = np.array(placed.texts.targets, dtype=np.int64)
+    of = np.array(placed.texts.levels)
+    present = [level for level in order if (of == level).any()]
     return [
-        np.array([found[text] for text in task.texts], dtype=np.int64)
-        for task, found in zip(tasks, chosen, strict=True)
+        _scored(
+            taxonomy,
+            (placed.texts.kind, placed.way, level, None),
+            {name: nodes[chosen] for name, nodes in placed.nodes.items()},
+            targets[chosen],
+            settings,
+            len(present) + 1,
+            settings.metric,
+        )
+        for level in (*present, ALL)
+        for chosen in [np.flatnonzero((of == level) | (level == ALL))]
+        if len(chosen)
     ]
 
 
-def _without(scorer: Scorer, reduced: Taxonomy, names: NodeNames) -> tuple[Scorer, NodeNames]:
-    """Returns the encoder and the names for a tree from which names are taken.
+def _language(taxonomy: Taxonomy, tasks: Sequence[LanguageTask], settings: EncoderSettings) -> list[LevelScores]:
+    counts = {names: sum(task.names == names for task in tasks) for names in {task.names for task in tasks}}
+    return [
+        _scored(
+            taxonomy,
+            ("language only", task.names, task.level, len(task.classes)),
+            task.nodes,
+            task.targets,
+            settings,
+            counts[task.names],
+            "accuracy",
+        )
+        for task in tasks
+    ]
 
-    An encoder's score of two texts depends on these alone, so that a column is passed over; lexical weighs n-grams by
-    the names that it knows, and must not know those that were taken.
+
+def _scored(
+    taxonomy: Taxonomy,
+    head: tuple[str, str, str, int | None],
+    nodes: Mapping[str, IntArray],
+    targets: IntArray,
+    settings: EncoderSettings,
+    rows: int,
+    metric: str,
+) -> LevelScores:
+    """Scores every encoder and every pair.
+
+    The intervals of the differences are widened (Bonferroni) so that those of all `rows` levels and all pairs of
+    encoders hold together with the confidence asked for.
     """
-    if scorer.spec != "lexical":
-        return scorer, node_names([reduced.names(v) for v in range(len(reduced))], names.vocabulary)
-    left = tree_names(reduced)
-    return similarity_scorer(f"{scorer.name}={scorer.spec}", left.vocabulary), left
+    kind, way, level, classes = head
+    largest = None if classes is None else float(np.unique(targets, return_counts=True)[1].max() / len(targets))
+    pairs = list(itertools.combinations(nodes, 2))
+    alpha = (1 - _CONFIDENCE) / max(1, rows * len(pairs))
+    told = {"resamples": settings.resamples, "seed": settings.seed}
+    samples = {name: hierarchical_sample(taxonomy, column, targets) for name, column in nodes.items()}
+    scores = {name: bootstrap(sample, confidence=_CONFIDENCE, **told) for name, sample in samples.items()}
+    differences = {(a, b): paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **told) for a, b in pairs}
+    return LevelScores(
+        kind,
+        way,
+        level,
+        len(targets),
+        classes,
+        largest,
+        scores,
+        differences,
+        _best(list(nodes), {pair: found[metric] for pair, found in differences.items()}, alpha),
+    )
+
+
+def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], PairedDifference], alpha: float) -> str:
+    """Returns the encoder that beats every other one, or `NO_EVIDENCE`."""
+
+    def beats(a: str, b: str) -> bool:
+        found = differences.get((a, b)) or -differences[b, a]
+        return found.difference > 0 and found.p_value <= alpha
+
+    if len(encoders) < 2:
+        return NO_EVIDENCE
+    return next((a for a in encoders if all(beats(a, b) for b in encoders if b != a)), NO_EVIDENCE)
+
+
+def _recommendation(
+    found: Sequence[LevelScores], encoders: Mapping[str, str], metric: str
+) -> tuple[str | None, list[str]]:
+    """Returns the similarity that a recipe should take, or None, and the sentences that say why."""
+    if len(encoders) < 2:
+        return None, ["One encoder alone can be compared with nothing; name another with --encoder."]
+    evidence = []
+    for kind, way in dict.fromkeys((scores.kind, scores.way) for scores in found):
+        rows = [(s.level, s.best) for s in found if (s.kind, s.way) == (kind, way)]
+        evidence.append(f"{kind}, {way}: {said_by_level([row for row in rows if row[0] != ALL])}")
+    # A recipe has one similarity for all levels, and uses it inside the mapper.
+    overall = [s for s in found if s.way == MAPPER and s.level == ALL]
+    winners = {s.kind: s for s in overall if s.best != NO_EVIDENCE}
+    distinct = sorted({s.best for s in winners.values()})
+    if len(distinct) == 1:
+        better = "; ".join(f"{kind} ({_trade(scores)})" for kind, scores in winners.items())
+        silent = [s.kind for s in overall if s.kind not in winners]
+        rest = f"; no evidence on {', '.join(map(repr, silent))}" if silent else ""
+        evidence.append(
+            f"For a recipe: {distinct[0]} has the better {_NAMES[metric]} over all levels on {better}{rest}."
+        )
+        return encoders[distinct[0]], evidence
+    if distinct:
+        split = "; ".join(f"{scores.best} on {kind}" for kind, scores in winners.items())
+        evidence.append(f"For a recipe: the texts disagree ({split}); choose by the kind that your answers are like.")
+        return None, evidence
+    cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
+    evidence.append(f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}")
+    return None, evidence
+
+
+def _trade(scores: LevelScores) -> str:
+    """Returns what the best encoder gains or loses against the next one, metric by metric."""
+    best = scores.best
+    next_best = max((n for n in scores.scores if n != best), key=lambda n: scores.scores[n]["hf"].estimate)
+    gains = (scores.scores[best][m].estimate - scores.scores[next_best][m].estimate for m in _NAMES)
+    said = ", ".join(f"{name} {gain:+.3f}".replace("-", "−") for name, gain in zip(_NAMES.values(), gains, strict=True))
+    return f"{said} against {next_best}" if len(scores.scores) > 2 else said
+
+
+def _verdicts(found: Sequence[LevelScores], order: Sequence[str], settings: EncoderSettings) -> Table:
+    levels = [level for level in (*order, ALL) if any(s.level == level for s in found)]
+    best = {(s.kind, s.way, s.level): s.best for s in found}
+    heads = list(dict.fromkeys((s.kind, s.way) for s in found))
+    return Table(
+        "encoder",
+        "Which encoder is better, and where there is evidence",
+        ("text", "placed by", *levels),
+        tuple((kind, way, *(best.get((kind, way, level)) for level in levels)) for kind, way in heads),
+        notes=(
+            f"An encoder is named where its {_NAMES[settings.metric]} (language only: accuracy) exceeds that of every "
+            f"other one and the interval of the paired difference excludes 0; the intervals of a row hold together "
+            f"with {_CONFIDENCE:.0%} confidence.".replace("%", " %"),
+        ),
+    )
+
+
+def _kind_table(name: str, kind: str, found: Sequence[LevelScores]) -> Table:
+    columns = ("placed by", "level", "n", "encoder", "hP", "hR", "hF", "hF low", "hF high")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.way, one.level, one.n, encoder, s["hp"].estimate, s["hr"].estimate,
+            *(value for m in ("hf", "accuracy") for value in (s[m].estimate, s[m].low, s[m].high)),
+        )
+        for one in found
+        if one.kind == kind
+        for encoder, s in one.scores.items()
+    ]  # fmt: skip
+    return Table(name, f"Text: {kind}", (*columns, "accuracy", "acc. low", "acc. high"), tuple(rows))
+
+
+def _language_table(found: Sequence[LevelScores]) -> Table:
+    return Table(
+        "encoder-language",
+        "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
+        ("leaf's name", "level", "classes", "largest", "n", "encoder", "accuracy", "low", "high"),
+        tuple(
+            (one.way, one.level, one.classes, one.largest, one.n, encoder, top.estimate, top.low, top.high)
+            for one in found
+            for encoder, scores in one.scores.items()
+            for top in (scores["accuracy"],)
+        ),
+        notes=("largest: the accuracy of always naming the most frequent class.",),
+    )
+
+
+def _record(scores: LevelScores) -> dict[str, Any]:
+    record = asdict(scores)
+    differences = record.pop("differences").items()
+    return {
+        "text": record.pop("kind"),
+        **record,
+        "differences": [{"first": a, "second": b, **by_metric} for (a, b), by_metric in differences],
+    }

@@ -16,24 +16,13 @@ import numpy as np
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
+from taxtune.studies.plurals import plural
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["LEVELS", "Levels", "TextSet", "annotated_set", "held_out_set", "plural", "template_sets", "tree_levels"]
-
-#: What a level is: a rank, a depth, or whichever the tree has.
-LEVELS = ("auto", "rank", "depth")
+__all__ = ["Levels", "TextSet", "annotated_set", "held_out_set", "template_sets", "tree_levels"]
 
 _ROOT, _UNRANKED = "root", "without a rank"
 _FIELDS = {"name", "plural"}
-# Nouns whose plural no rule gives; the last word of a name is looked up.
-_PLURALS = {
-    "goose": "geese", "mongoose": "mongooses", "mouse": "mice", "dormouse": "dormice", "louse": "lice", "foot": "feet",
-    "tooth": "teeth", "ox": "oxen", "child": "children", "man": "men", "woman": "women", "person": "people",
-    "wolf": "wolves", "calf": "calves", "leaf": "leaves", "loaf": "loaves", "knife": "knives", "half": "halves",
-    "cactus": "cacti", "fungus": "fungi", "larva": "larvae", "alga": "algae",
-}  # fmt: skip
-_NO_MEN = ("human", "caiman", "cayman", "roman", "german", "ottoman", "talisman")
-_SAME = ("fish", "deer", "sheep", "moose", "species", "series", "grouse", "bison", "aircraft", "lens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +70,11 @@ def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
 
     Args:
         taxonomy: The tree.
-        by: One of `LEVELS`; "auto" takes ranks where at least half of the nodes have one.
+        by: "rank", "depth" or "auto", which takes ranks where at least half of the nodes have one.
 
     Raises:
-        DataError: If there is no such choice, or ranks are asked for and no node has one.
+        DataError: If ranks are asked for and no node has one.
     """
-    if by not in LEVELS:
-        raise DataError("There is no such kind of level.", value=by, remedy=f"Use {', '.join(LEVELS)}.")
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:
         raise DataError("No node of the taxonomy has a rank.", file=taxonomy.source, remedy="Use depth.")
@@ -197,30 +184,6 @@ def annotated_set(answers: AnnotatedAnswers, levels: Levels) -> TextSet:
     """Returns answers that people have placed, by the level of their node."""
     of = tuple(levels.of[v] for v in answers.targets)
     return TextSet("placed answers", answers.answers, answers.targets, of, {}, answers.notes)
-
-
-def plural(name: str) -> str:
-    """Returns an English name in the plural, by rule; what seems to be a plural or no English stays as it is."""
-    head, space, last = name.rpartition(" ")
-    return head + space + _plural_word(last)
-
-
-def _plural_word(word: str) -> str:
-    lower = word.lower()
-    if not lower[-1:].isascii() or not lower[-1:].isalpha():
-        return word
-    if lower.endswith("man") and len(word) > 5 and not lower.endswith(_NO_MEN):
-        return word[:-2] + "en"
-    for singular, several in _PLURALS.items():
-        if lower == singular or (len(singular) > 3 and lower.endswith(singular)):
-            return word[: len(word) - len(singular)] + (several.title() if word == singular.title() else several)
-    if lower.endswith(_SAME) or (lower.endswith("s") and not lower.endswith(("ss", "us", "is"))):
-        return word
-    if lower.endswith(("s", "x", "z", "ch", "sh")):
-        return word + "es"
-    if lower.endswith("y") and len(word) > 1 and lower[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + "s"
 
 
 def _word(name: str) -> str:

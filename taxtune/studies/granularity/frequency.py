@@ -7,23 +7,29 @@ ancestor, how far the leaves below it are named more often than itself with what
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.studies.granularity.caption_counts import CaptionCounts
-from taxtune.studies.granularity.study import Granularity
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.granularity.captions import CaptionCounts
+from taxtune.studies.output import Cell, StudyReport, Table, node_name, numbered
+from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Correlation", "compared", "correlate", "frequency_gaps", "mean_of_leaves"]
+if TYPE_CHECKING:
+    from taxtune.studies.granularity.study import Granularity
+
+__all__ = ["Correlation", "compared", "correlate", "frequency_gaps", "frequency_report", "mean_of_leaves"]
 
 FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
-_FEWEST = 3
+_FEWEST = 3  # ancestors that a correlation takes
 # Values that differ by less are equal: the same number summed in another order.
 _SAME = 1e-9
+_ENDS = 10  # rows at either end of the table of gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class Correlation:
     """How the frequency gap of ancestors goes with what they gain by their leaves.
 
     Attributes:
-        name: Where the scores are from.
+        scores: Where the scores are from.
         ancestors: How many ancestors are compared.
         pearson: Pearson's r; NaN where it is not defined.
         pearson_p: Its two-sided p-value.
@@ -40,7 +46,7 @@ class Correlation:
         undefined: Why there is no coefficient, or None.
     """
 
-    name: str
+    scores: str
     ancestors: int
     pearson: float
     pearson_p: float
@@ -79,7 +85,7 @@ def frequency_gaps(taxonomy: Taxonomy, counts: NDArray[np.int64]) -> FloatArray:
     return np.asarray(gaps, dtype=np.float64)
 
 
-def compared(result: Granularity) -> BoolArray:
+def compared(result: Granularity) -> NDArray[np.bool_]:
     """Tells which ancestors are compared: those with an average precision, but for those that every image shows.
 
     Of the latter, such as the root, the average precision is 1 and the gain 0 by any scores.
@@ -99,23 +105,173 @@ def correlate(result: Granularity, taxonomy: Taxonomy, counts: CaptionCounts) ->
     gaps = frequency_gaps(taxonomy, counts.counts)[chosen]
     gains = (result.leaf - result.raw)[chosen]
     n = int(chosen.sum())
-    reason = None
     if n < _FEWEST:
         reason = f"{n} ancestor{'' if n == 1 else 's'} with an average precision, and it takes {_FEWEST}"
     elif np.ptp(gaps) < _SAME:
         reason = "the frequency gap is the same for all ancestors"
     elif np.ptp(gains) < _SAME:
         reason = "all ancestors gain the same"
-    if reason is not None:
-        return Correlation(result.name, n, math.nan, math.nan, math.nan, math.nan, reason)
-    from scipy.stats import pearsonr, spearmanr
+    else:
+        from scipy.stats import pearsonr, spearmanr
 
-    linear, ranked = pearsonr(gaps, gains), spearmanr(gaps, gains)
-    return Correlation(
-        result.name,
-        n,
-        float(linear.statistic),
-        float(linear.pvalue),
-        float(ranked.statistic),
-        float(ranked.pvalue),
+        linear, ranked = pearsonr(gaps, gains), spearmanr(gaps, gains)
+        values = [float(value) for found in (linear, ranked) for value in (found.statistic, found.pvalue)]
+        return Correlation(result.name, n, values[0], values[1], values[2], values[3])
+    return Correlation(result.name, n, math.nan, math.nan, math.nan, math.nan, reason)
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def frequency_report(
+    counts: CaptionCounts, taxonomy: Taxonomy, settings: dict[str, Any], results: Sequence[Granularity] = ()
+) -> StudyReport:
+    """Returns how often captions name the labels of each level, and how that goes with what ancestors gain.
+
+    Args:
+        counts: Captions that name each node.
+        taxonomy: The tree.
+        settings: What is needed to run the study again.
+        results: One a score matrix, if there are any.
+    """
+    from taxtune.studies.granularity.figure import draw_frequency
+
+    found = [correlate(result, taxonomy, counts) for result in results]
+    stems = numbered("granularity-frequency", max(1, len(results)))
+    drawn: list[tuple[Any, Any]] = list(zip(results, found, strict=True)) or [(None, None)]
+    notes = _notes(counts, taxonomy)
+    for result, correlation in zip(results, found, strict=True):
+        prefix = "" if len(results) == 1 else f"{result.name}: "
+        left_out = int((result.ancestors & ~compared(result)).sum())
+        if left_out:
+            notes.append(
+                f"{prefix}{left_out:,} ancestor{'' if left_out == 1 else 's'} left out of the correlation: what every "
+                "image shows can gain nothing."
+            )
+        if correlation.undefined is not None:
+            notes.append(f"{prefix}No correlation: {correlation.undefined}.")
+    labels = _labels(counts, taxonomy)
+    record = {key: value for key, value in asdict(counts).items() if key not in ("counts", "inside")}
+    return StudyReport(
+        study="granularity",
+        title="How often do captions name coarse labels, and how often the fine ones below them?",
+        settings=settings,
+        tables=(
+            _levels(counts, taxonomy),
+            *([_correlations(found)] if found else []),
+            _gaps(labels, taxonomy, results),
+        ),
+        figures={stem: partial(draw_frequency, counts, taxonomy, *one) for stem, one in zip(stems, drawn, strict=True)},
+        notes=tuple(notes),
+        data={"frequency": {**record, "correlations": [asdict(one) for one in found], "labels": labels}},
     )
+
+
+def _labels(counts: CaptionCounts, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+    gaps, means = frequency_gaps(taxonomy, counts.counts), mean_of_leaves(taxonomy, counts.counts)
+    return [
+        {
+            "path": "/".join(taxonomy.path(node)),
+            "level": int(taxonomy.depth[node]),
+            "kind": "ancestor" if np.isfinite(gaps[node]) else "leaf",
+            "captions": int(counts.counts[node]),
+            "inside_longer_names": int(counts.inside[node]),
+            "mean_of_leaves": float(means[node]),
+            "gap": float(gaps[node]),
+        }
+        for node in range(len(taxonomy))
+    ]
+
+
+def _levels(counts: CaptionCounts, taxonomy: Taxonomy) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for level in range(taxonomy.height + 1):
+        here = np.flatnonzero(taxonomy.depth == level)
+        own = counts.counts[here]
+        shares = (float(own.mean()), float(np.median(own)), int(own.max()), 100 * float((own == 0).mean()))
+        leaves = int(np.isin(here, taxonomy.leaves).sum())
+        rows.append((level, len(here), leaves, *shares, float(counts.inside[here].mean())))
+    columns = ("level", "labels", "leaves", "mean", "median", "most", "never named (%)", "inside longer names")
+    return Table(
+        "frequency-levels",
+        f"How many of {counts.captions:,} captions name a label, by level, the root being level 0 "
+        "(paper 3, Figure 4 left)",
+        columns,
+        tuple(rows),
+        digits=dict.fromkeys(columns[3:], 1),
+        notes=(
+            "A caption counts once for a label when one of its names stands in it as whole words, plural or singular; "
+            "names are not told apart by what they mean.",
+            "Inside longer names: the mean number of captions that have a label's name only inside a longer name on "
+            "the tree (tiger in tiger shark); these do not count.",
+        ),
+    )
+
+
+def _correlations(found: Sequence[Correlation]) -> Table:
+    def shown(p: float) -> str | None:
+        return None if math.isnan(p) else f"{p:.2g}"
+
+    return Table(
+        "frequency-correlation",
+        "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
+        ("scores", "n anc", "Pearson r", "p of r", "Spearman ρ", "p of ρ"),
+        tuple(
+            (one.scores, one.ancestors, one.pearson, shown(one.pearson_p), one.spearman, shown(one.spearman_p))
+            for one in found
+        ),
+        notes=(
+            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our choice: the paper "
+            "gives no formula. Gain: Δ leaf.",
+            "The p-values take the ancestors for independent; nested ones share leaves, so that they are too small.",
+        ),
+    )
+
+
+def _gaps(labels: Sequence[dict[str, Any]], taxonomy: Taxonomy, results: Sequence[Granularity]) -> Table:
+    ordered = sorted(
+        (node for node, label in enumerate(labels) if label["kind"] == "ancestor"),
+        key=lambda node: float(-labels[node]["gap"]),
+    )
+    which, shown = "All ancestors", ordered
+    if len(ordered) > 2 * _ENDS:
+        which = f"The {_ENDS} ancestors at either end of {len(ordered):,}"
+        shown = ordered[:_ENDS] + ordered[-_ENDS:]
+    gains = {("Δ leaf" if len(results) == 1 else f"Δ leaf, {r.name}"): 100 * (r.leaf - r.raw) for r in results}
+    kept = ("level", "captions", "mean_of_leaves", "gap")
+    return Table(
+        "frequency-gaps",
+        f"{which} by frequency gap, the largest first",
+        ("ancestor", "level", "captions", "mean of its leaves", "gap", *gains),
+        tuple(
+            (
+                node_name(taxonomy, node),
+                *(labels[node][key] for key in kept),
+                *(float(gain[node]) for gain in gains.values()),
+            )
+            for node in shown
+        ),
+        digits={"mean of its leaves": 1, "gap": 2, **dict.fromkeys(gains, 2)},
+        notes=("Positive: captions name the leaves below more often than the ancestor itself.",),
+    )
+
+
+def _notes(counts: CaptionCounts, taxonomy: Taxonomy) -> list[str]:
+    notes = [
+        f"{counts.naming:,} of {counts.captions:,} captions name a label; "
+        f"{int((counts.counts == 0).sum()):,} of {len(taxonomy):,} labels are never named."
+    ]
+    if counts.empty:
+        one = counts.empty == 1
+        notes.append(f"{counts.empty:,} caption{'' if one else 's'} left out: {'it is' if one else 'they are'} empty.")
+    if counts.shared_names:
+        notes.append(
+            f"{counts.shared_names:,} of {counts.names:,} names are borne by several labels and count for each: "
+            f"{counts.shared_labels:,} labels and {counts.captions_with_shared_names:,} captions are concerned."
+        )
+    if counts.labels_without_words:
+        notes.append(
+            f"{counts.labels_without_words:,} labels have no name with a letter or digit: no caption can name them, "
+            "and their count is 0."
+        )
+    return notes

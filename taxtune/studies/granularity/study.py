@@ -1,37 +1,234 @@
 """Does a model know coarse labels as well as the fine ones below them? Paper 3, §4, Table 2, Figures 2 and 3.
 
 Every image is positive for its leaf and for all ancestors of it; every label is a binary task of its own, scored by
-average precision. An ancestor's scores are those of its own name (raw), the largest raw score of its direct children,
-or the largest score of a leaf below it; what the last two gain over the first is the model's discrepancy Δ.
+average precision. An ancestor's scores are those of its own name (raw), the largest raw score of its direct children
+(eq. 2), or the largest score of a leaf below it (eq. 3); what the last two gain over the first is the model's
+discrepancy Δ. The other forms of the study are in `classes` and `frequency`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerTable, Excluded
+from taxtune.answers.matching import excluded_records
+from taxtune.errors import DataError
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
 from taxtune.metrics.statistics import Interval, percentiles
-from taxtune.studies.granularity.propagation import from_children, from_leaves, positives
-from taxtune.studies.granularity.score_matrix import ScoreMatrix, at_leaves
-from taxtune.studies.output import Cell, StudyReport, Table
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.embedding import (
+    distinct_names,
+    embed_labels,
+    label_texts,
+    make_clip,
+    make_encoder,
+    read_images,
+    read_label_prompts,
+)
+from taxtune.studies.granularity import GranularitySettings
+from taxtune.studies.granularity.captions import CaptionCounts, count_captions, read_captions
+from taxtune.studies.granularity.classes import (
+    Grouping,
+    coarse_cut,
+    language_chat,
+    language_only,
+    language_report,
+    two_level,
+    two_level_report,
+)
+from taxtune.studies.granularity.figure import draw_levels
+from taxtune.studies.granularity.frequency import frequency_report
+from taxtune.studies.granularity.scores import (
+    ScoreMatrix,
+    at_leaves,
+    check_targets,
+    matched,
+    read_scores,
+    write_scores,
+)
+from taxtune.studies.output import Cell, StudyReport, Table, intervals_table, numbered
+from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["QUANTITIES", "Granularity", "granularity", "granularity_report", "steps"]
+__all__ = [
+    "QUANTITIES",
+    "Granularity",
+    "from_children",
+    "from_leaves",
+    "granularity",
+    "hierarchy",
+    "hierarchy_report",
+    "positives",
+]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Progress = Callable[[int], object]
+Scores = NDArray[np.floating]
 
 #: What is estimated, as paper 3, Table 2, names it.
 QUANTITIES = ("Leaves", "Anc raw", "Anc child", "Δ child", "Anc leaf", "Δ leaf")
 _CONFIDENCE = 0.95
 # Average precisions that differ by less are equal: the same ranks summed in another order.
 _TIE = 1e-9
+
+
+def granularity(settings: GranularitySettings) -> StudyReport:
+    """Runs the form that is asked for and returns its report; see `taxtune.studies.granularity.run`."""
+    taxonomy, part = settings.read_tree(names=settings.names)
+    if len(taxonomy.leaves) < 2:
+        file = settings.record()["taxonomy"]
+        raise DataError("The taxonomy needs at least two leaves.", file=file, value=len(taxonomy.leaves))
+    record = settings.record()
+    grouping = None
+    if settings.form in ("two-level", "language"):
+        grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
+        if settings.form == "language":
+            return _language(settings, taxonomy, grouping, record)
+    # What is wrong with a file or a setting is said before a model is asked about every image.
+    counts = _count_captions(settings, taxonomy, part) if settings.captions else None
+    if settings.form == "frequency":
+        assert counts is not None
+        return frequency_report(counts, taxonomy, record)
+    answers = _read_answers(settings, taxonomy, part)
+    matrices = _matrices(settings, taxonomy, part, answers)
+    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    if grouping is not None:
+        results = [two_level(matrix, taxonomy, grouping, **drawn) for matrix in matrices]
+        report = two_level_report(results, taxonomy, grouping, record)
+    else:
+        found = []
+        for matrix in matrices:
+            found.append(hierarchy(matrix, taxonomy, trivial=settings.trivial, **drawn))
+        report = hierarchy_report(found, taxonomy, record)
+        if counts is not None:
+            more = frequency_report(counts, taxonomy, record, found)
+            report = replace(
+                report,
+                tables=report.tables + more.tables,
+                figures={**report.figures, **more.figures},
+                notes=report.notes + more.notes,
+                data={**report.data, **more.data},
+            )
+    if answers is None:
+        return report
+    return replace(report, data={**report.data, "excluded": excluded_records([answers])})
+
+
+# -- where scores are from --------------------------------------------------------------------------------------------
+
+
+def _count_captions(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> CaptionCounts:
+    read = (read_captions(path, column=settings.caption_column) for path in settings.captions)
+    captions = itertools.chain.from_iterable(read)
+    return count_captions(captions, taxonomy, part, source=", ".join(map(str, settings.captions)))
+
+
+def _read_answers(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> AnswerTable | None:
+    """Returns the answers that can be embedded: an empty text has no direction."""
+    if settings.answers is None:
+        return None
+    answers = settings.read_answers(settings.answers, taxonomy, part)
+    empty = [row for row in answers.rows if not (row.answer or "").strip()]
+    if len(empty) == len(answers.rows):
+        raise DataError("All answers are empty.", file=answers.file)
+    if empty:
+        note = f"{len(empty):,} of {len(answers.rows):,} rows are left out: an empty text is not embedded"
+        answers = replace(
+            answers,
+            rows=tuple(row for row in answers.rows if (row.answer or "").strip()),
+            excluded=answers.excluded + tuple(Excluded(row.row, row.id, "the answer is empty") for row in empty),
+            notes=(*answers.notes, f"{answers.file}: {note}"),
+        )
+    check_targets(np.array([row.target for row in answers.rows]), taxonomy, answers.file)
+    return answers
+
+
+def _matrices(
+    settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None, answers: AnswerTable | None
+) -> list[ScoreMatrix]:
+    """Returns the scores of every file and model, under names that tell them apart."""
+    matrices = [read_scores(path, taxonomy, part) for path in settings.scores]
+    if settings.model:
+        score = (
+            _score_images(settings, taxonomy, part) if answers is None else _score_texts(settings, taxonomy, answers)
+        )
+        matrices += map(score, settings.model)
+    if settings.save_scores is not None:
+        write_scores(settings.save_scores, matrices[-1], taxonomy)
+    names = distinct_names([matrix.name for matrix in matrices])
+    return [replace(matrix, name=name) for matrix, name in zip(matrices, names, strict=True)]
+
+
+def _score_texts(
+    settings: GranularitySettings, taxonomy: Taxonomy, answers: AnswerTable
+) -> Callable[[str], ScoreMatrix]:
+    templates = read_label_prompts(settings.templates or "label")
+    names = label_texts(taxonomy, settings.label_names)
+    row = {text: i for i, text in enumerate(dict.fromkeys(one.answer or "" for one in answers.rows))}
+
+    def score(spec: str) -> ScoreMatrix:
+        encoder = make_encoder(spec, settings)
+        labels = embed_labels(encoder, templates, names)
+        texts = encoder.texts(list(row))[[row[one.answer or ""] for one in answers.rows]]
+        ids, targets = [one.id for one in answers.rows], [one.target for one in answers.rows]
+        matrix = matched(encoder, ids, targets, texts, labels, "texts")
+        return replace(matrix, notes=(*answers.notes, *matrix.notes))
+
+    return score
+
+
+def _score_images(
+    settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None
+) -> Callable[[str], ScoreMatrix]:
+    """Embeddings of images are kept on disk by content."""
+    from taxtune.encoders.vectors import stored_images
+
+    assert settings.data is not None
+    path = settings.data
+    templates = read_label_prompts(settings.templates or "photos")
+    names = label_texts(taxonomy, settings.label_names)
+    read: list[Any] = []
+
+    def score(spec: str) -> ScoreMatrix:
+        encoder = make_clip(spec, settings)
+        if not read:  # a model is loaded in less time than many images are checked: what it lacks is said first
+            read.extend(read_images(path, taxonomy, part, settings.images))
+            check_targets(np.array([one.target for one in read]), taxonomy, str(path))
+        labels = embed_labels(encoder, templates, names)
+        hashes = [one.sha256 or "" for one in read]
+        images = stored_images(encoder, [one.image for one in read], sha256=hashes)
+        return matched(encoder, [one.id for one in read], [one.target for one in read], images, labels, "images")
+
+    return score
+
+
+def _language(
+    settings: GranularitySettings, taxonomy: Taxonomy, grouping: Grouping, record: dict[str, Any]
+) -> StudyReport:
+    """Returns how encoders and chat models sort fine names into coarse classes."""
+    names, templates = label_texts(taxonomy, settings.label_names), read_label_prompts(settings.templates or "label")
+    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    found = []
+    for spec in settings.model:
+        if not spec.startswith("llm:"):
+            found.append(language_only(make_encoder(spec, settings), names, grouping, templates, **drawn))
+            continue
+        from taxtune.models import ModelSettings, check_model, make_model, open_replies
+
+        shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device")}
+        llm = make_model(spec.removeprefix("llm:"), ModelSettings(task="text-generation", **shared, max_tokens=64))
+        check_model(llm)
+        with open_replies(settings.cache_dir) as store:
+            found.append(language_chat(llm, spec, names, grouping, store=store, **drawn))
+    return language_report(found, taxonomy, grouping, names, record)
+
+
+# -- average precision by level ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +260,13 @@ class Granularity:
     notes: tuple[str, ...]
 
 
-def granularity(
+def hierarchy(
     matrix: ScoreMatrix,
     taxonomy: Taxonomy,
     *,
     trivial: str = "keep",
     resamples: int = 500,
     seed: int = 0,
-    on_progress: Progress | None = None,
 ) -> Granularity:
     """Returns the average precisions of all labels, and their means over leaves and ancestors.
 
@@ -81,16 +277,10 @@ def granularity(
             average precision is 1 whatever the scores. The paper keeps its level 0.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
         seed: Seed of the resampling.
-        on_progress: Called with 1 after each of `steps(taxonomy, resamples)` labels.
 
     Raises:
         DataError: If no image shows a leaf, or all show the same.
-        ValueError: If a setting is out of range.
     """
-    if trivial not in ("keep", "leave-out"):
-        raise ValueError(f"trivial must be 'keep' or 'leave-out', not {trivial!r}")
-    if resamples < 0:
-        raise ValueError(f"resamples must not be negative, not {resamples}")
     matrix = at_leaves(matrix, taxonomy)
     truth = positives(taxonomy, matrix.targets)
     shown = truth.sum(axis=0)
@@ -112,7 +302,7 @@ def granularity(
     for kind, scores in sources.items():
         wanted = defined if kind == "raw" else defined & ~is_leaf
         values = np.full(len(taxonomy), np.nan)
-        values[wanted] = average_precision(scores[:, wanted], truth[:, wanted], on_progress=on_progress)
+        values[wanted] = average_precision(scores[:, wanted], truth[:, wanted])
         # A leaf has nothing below it: its scores are its own by every rule.
         found[kind] = values if kind == "raw" else np.where(is_leaf, found["raw"], values)
 
@@ -123,7 +313,7 @@ def granularity(
     if resamples:
         counts = resample_counts(len(matrix.targets), resamples, seed)
         drawn = [
-            bootstrap_average_precision(scores[:, nodes], truth[:, nodes], counts, on_progress=on_progress)
+            bootstrap_average_precision(scores[:, nodes], truth[:, nodes], counts)
             for scores, nodes in [(matrix.scores, leaves), *((sources[kind], ancestors) for kind in sources)]
         ]
         resampled = _quantities(*drawn, axis=0)
@@ -133,29 +323,7 @@ def granularity(
         resampled[some] += (estimate[some] - np.nanmean(resampled[some], axis=1))[:, np.newaxis]
         low, high = np.array([percentiles(row, _CONFIDENCE) for row in resampled]).T
     intervals = {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(QUANTITIES)}
-    notes = [*matrix.notes]
-    hidden = int((~defined).sum())
-    if hidden:
-        notes.append(
-            f"{hidden:,} of {len(taxonomy):,} labels left out of the means: no image shows them, so that their average "
-            "precision is undefined. Their scores still take part in the propagation."
-        )
-    level = defined & ~everywhere & (matrix.scores.max(axis=0) == matrix.scores.min(axis=0))
-    if level.any():
-        named = ", ".join(taxonomy.labels[i] for i in np.flatnonzero(level)[:5].tolist())
-        notes.append(
-            f"{int(level.sum()):,} of {int(defined.sum()):,} labels have one score for all images ({named}"
-            f"{' …' if level.sum() > 5 else ''}): no ranking, and their average precision is the share of images that "
-            "show them."
-        )
-    always = np.flatnonzero(everywhere & ~is_leaf)
-    if always.size:
-        names = ", ".join(taxonomy.labels[i] for i in always[:5].tolist()) + (" …" if always.size > 5 else "")
-        kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
-        notes.append(
-            f"{always.size} ancestor{'s' if always.size > 1 else ''} that every image shows ({names}): average "
-            f"precision 1 whatever the scores; {kept}."
-        )
+    notes = (*matrix.notes, *_notes(matrix, taxonomy, shown, trivial))
     return Granularity(
         matrix.name,
         len(matrix.targets),
@@ -166,15 +334,37 @@ def granularity(
         leaves,
         ancestors,
         intervals,
-        tuple(notes),
+        notes,
     )
 
 
-def steps(taxonomy: Taxonomy, resamples: int) -> int:
-    """Returns at most how many labels `granularity` reports as done."""
-    nodes, leaves = len(taxonomy), len(taxonomy.leaves)
-    once = nodes + 2 * (nodes - leaves)
-    return once + (leaves + 3 * (nodes - leaves) if resamples else 0)
+def _notes(matrix: ScoreMatrix, taxonomy: Taxonomy, shown: NDArray[np.int64], trivial: str) -> Iterator[str]:
+    """Yields what a reader must know of labels of which there is no ranking, or only one."""
+    everywhere, defined = shown == len(matrix.targets), shown > 0
+    everywhere[taxonomy.leaves] = False
+    level = defined & ~everywhere & (matrix.scores.max(axis=0) == matrix.scores.min(axis=0))
+
+    def named(nodes: BoolArray) -> str:
+        names = [taxonomy.labels[i] for i in np.flatnonzero(nodes).tolist()]
+        return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+
+    if not defined.all():
+        yield (
+            f"{int((~defined).sum()):,} of {len(taxonomy):,} labels left out of the means: no image shows them, so "
+            "that their average precision is undefined. Their scores still take part in the propagation."
+        )
+    if level.any():
+        yield (
+            f"{int(level.sum()):,} of {int(defined.sum()):,} labels have one score for all images ({named(level)}): no "
+            "ranking, and their average precision is the share of images that show them."
+        )
+    if everywhere.any():
+        n = int(everywhere.sum())
+        kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
+        yield (
+            f"{n} ancestor{'s' if n > 1 else ''} that every image shows ({named(everywhere)}): average precision 1 "
+            f"whatever the scores; {kept}."
+        )
 
 
 def _quantities(
@@ -192,10 +382,55 @@ def _mean(values: FloatArray, axis: int | None) -> FloatArray:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan), dtype=np.float64)
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
+def from_children(scores: Scores, taxonomy: Taxonomy) -> Scores:
+    """Returns the scores with every ancestor's replaced by the largest *raw* score of its direct children (eq. 2).
+
+    Args:
+        scores: Raw scores, shape (images, nodes): column v is node v of the taxonomy; leaves keep theirs.
+        taxonomy: The tree.
+    """
+    return _raised(scores, scores.copy(), taxonomy, range(1, len(taxonomy)))
 
 
-def granularity_report(results: Sequence[Granularity], taxonomy: Taxonomy, settings: dict[str, Any]) -> StudyReport:
+def from_leaves(scores: Scores, taxonomy: Taxonomy) -> Scores:
+    """Returns the scores with every ancestor's replaced by the largest score of a leaf below it (eq. 3).
+
+    The paper writes it as a recursion over the children; its solution is the maximum over all leaves below.
+
+    Args:
+        scores: Raw scores, shape (images, nodes): column v is node v of the taxonomy; leaves keep theirs.
+        taxonomy: The tree.
+    """
+    result = scores.copy()
+    # A parent's number is smaller than its children's: going down in number, every child is final before its parent.
+    return _raised(result, result, taxonomy, range(len(taxonomy) - 1, 0, -1))
+
+
+def positives(taxonomy: Taxonomy, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns which labels each image shows: its own node and every ancestor; shape (images, nodes)."""
+    shown = np.zeros((len(targets), len(taxonomy)), dtype=bool)
+    for above in taxonomy.lineage[targets].T:
+        there = above >= 0
+        shown[np.flatnonzero(there), above[there]] = True
+    return shown
+
+
+def _raised(source: Scores, result: Scores, taxonomy: Taxonomy, order: range) -> Scores:
+    """Writes to each parent's column of `result` the maximum over its children's columns of `source`."""
+    parents = taxonomy.parents.tolist()
+    begun = np.zeros(len(taxonomy), dtype=bool)
+    for child in order:
+        parent = parents[child]
+        column = source[:, child]
+        result[:, parent] = np.maximum(result[:, parent], column) if begun[parent] else column
+        begun[parent] = True
+    return result
+
+
+# -- the report of the levels -----------------------------------------------------------------------------------------
+
+
+def hierarchy_report(results: Sequence[Granularity], taxonomy: Taxonomy, settings: dict[str, Any]) -> StudyReport:
     """Returns the tables, figures and numbers of the study.
 
     Args:
@@ -203,12 +438,7 @@ def granularity_report(results: Sequence[Granularity], taxonomy: Taxonomy, setti
         taxonomy: The tree.
         settings: What is needed to run the study again.
     """
-    from taxtune.studies.granularity.figure import draw_levels
-
-    figures = {}
-    for i, result in enumerate(results, start=1):
-        stem = "granularity-levels" if len(results) == 1 else f"granularity-levels-{i}"
-        figures[stem] = _drawer(draw_levels, result, taxonomy)
+    stems = numbered("granularity-levels", len(results))
     notes = tuple(
         dict.fromkeys(
             note if len(results) == 1 else f"{result.name}: {note}" for result in results for note in result.notes
@@ -219,14 +449,10 @@ def granularity_report(results: Sequence[Granularity], taxonomy: Taxonomy, setti
         title="Does a model know coarse labels as well as the fine ones below them?",
         settings=settings,
         tables=(_summary(results), _intervals(results, settings), _levels(results, taxonomy)),
-        figures=figures,
+        figures={stem: partial(draw_levels, result, taxonomy) for stem, result in zip(stems, results, strict=True)},
         notes=notes,
         data={"labels": {result.name: _labels(result, taxonomy) for result in results}},
     )
-
-
-def _drawer(draw: Callable[[Granularity, Taxonomy], Any], result: Granularity, taxonomy: Taxonomy) -> Callable[[], Any]:
-    return lambda: draw(result, taxonomy)
 
 
 def _summary(results: Sequence[Granularity]) -> Table:
@@ -259,23 +485,12 @@ def _summary(results: Sequence[Granularity]) -> Table:
 
 
 def _intervals(results: Sequence[Granularity], settings: dict[str, Any]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (result.name, name, 100 * interval.estimate, 100 * interval.low, 100 * interval.high)
-        for result in results
-        for name, interval in result.intervals.items()
-    ]
-    notes = (
+    return intervals_table(
+        ("scores", "quantity"),
+        (((result.name, name), found) for result in results for name, found in result.intervals.items()),
         f"Bootstrap over the images, {settings.get('resamples', 0):,} resamples, the percentiles moved so that the "
         "resamples' mean is the estimate; the gaps are paired. A label that a resample does not show is left out of "
         "that resample's mean.",
-    )
-    return Table(
-        "intervals",
-        f"The same with {_CONFIDENCE:.0%} intervals".replace("%", " %"),
-        ("scores", "quantity", "estimate", "low", "high"),
-        tuple(rows),
-        digits={"estimate": 2, "low": 2, "high": 2},
-        notes=notes,
     )
 
 

@@ -7,13 +7,13 @@ draws serve every measure, which makes the differences between measures paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.statistics import resample
+from taxtune.progress import track
 
 __all__ = ["Correlations", "bootstrap_correlations"]
 
@@ -51,36 +51,37 @@ def bootstrap_correlations(
     *,
     resamples: int,
     seed: int,
-    advance: Callable[[int], None] = lambda n: None,
 ) -> Correlations:
     """Returns the correlation of each measure's scores with the human ratings, and in each resample of the answers.
 
     Args:
-        scores: Shape (measures, answers), without NaN.
+        scores: Shape (measures, answers); all of a measure's are NaN where it has none, or none is.
         human: Shape (answers,), without NaN.
         resamples: How many, at least 1.
         seed: Seed of the draws.
-        advance: Called with how many resamples were done.
     """
     from scipy import stats
 
     measures, n = scores.shape
     rho, tau = np.full(measures, np.nan), np.full(measures, np.nan)
     rho_p, tau_p = rho.copy(), rho.copy()
+    scored: NDArray[np.bool_] = np.asarray(~np.isnan(scores).any(axis=1))
     for i, row in enumerate(scores):
-        if n >= 2 and np.ptp(row) > 0 and np.ptp(human) > 0:
+        if n >= 2 and scored[i] and np.ptp(row) > 0 and np.ptp(human) > 0:
             spearman, kendall = stats.spearmanr(row, human), stats.kendalltau(row, human)
             rho[i], rho_p[i] = spearman.statistic, spearman.pvalue
             tau[i], tau_p[i] = kendall.statistic, kendall.pvalue
     people = _Column(human)
-    columns = [_Column(row) for row in scores]
-    drawn = resample(
-        lambda counts: np.array([_correlate(column, people, counts) for column in columns]).transpose(2, 1, 0),
-        n,
-        resamples=resamples,
-        seed=seed,
-        on_progress=advance,
-    )
+    columns = [_Column(row) for row in scores[scored]]
+
+    def correlated(counts: FloatArray) -> FloatArray:
+        task.advance(len(counts))
+        found = np.full((len(counts), 2, measures), np.nan)
+        found[:, :, scored] = np.array([_correlate(column, people, counts) for column in columns]).transpose(2, 1, 0)
+        return found
+
+    with track("resamples", resamples) as task:
+        drawn = resample(correlated, n, resamples=resamples, seed=seed)
     return Correlations(rho, tau, rho_p, tau_p, drawn[:, 0], drawn[:, 1])
 
 

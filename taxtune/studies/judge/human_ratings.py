@@ -20,37 +20,13 @@ from numpy.typing import NDArray
 
 from taxtune.answers.records import read_records
 from taxtune.errors import DataError
+from taxtune.studies.judge import JudgeSettings
 
-__all__ = ["RatedAnswer", "RatedAnswers", "RatingColumns", "krippendorff_alpha", "quality", "read_rated_answers"]
+__all__ = ["RatedAnswer", "RatedAnswers", "krippendorff_alpha", "quality", "read_rated_answers"]
 
 _RATERS = 5
 _RIGHT = {"1", "1.0", "true", "yes", "correct"}
 _WRONG = {"0", "0.0", "false", "no", "incorrect"}
-
-
-@dataclass(frozen=True, slots=True)
-class RatingColumns:
-    """Which columns of a file hold what.
-
-    Attributes:
-        answer: The candidate answer.
-        references: The references: a list, in CSV a JSON list; or one text.
-        human: The rating: a number, or a list of five binary ratings; or five columns, joined with commas.
-        question: The question that was asked.
-        id: What identifies the answer; the line's number where there is no such column.
-        caption: A description of the image, or None.
-        by: What the answers are grouped by, such as the model, or None.
-        category: What kind of answer it is, for the table of what VQA accuracy misses, or None.
-    """
-
-    answer: str = "answer"
-    references: str = "references"
-    human: str = "human"
-    question: str = "question"
-    id: str = "id"
-    caption: str | None = None
-    by: str | None = None
-    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +104,23 @@ def krippendorff_alpha(ratings: NDArray[np.int64]) -> float | None:
     return float(1.0 - observed / expected)
 
 
-def read_rated_answers(path: Path, columns: RatingColumns | None = None) -> RatedAnswers:
+def read_rated_answers(settings: JudgeSettings) -> RatedAnswers:
     """Reads a CSV or JSONL file of rated answers.
 
     Rows without an answer (a failed call), a reference or a rating are left out and counted.
+
+    Args:
+        settings: The file and its columns.
 
     Raises:
         DataError: If the file cannot be read, a column is missing, a rating is neither a number nor five binary
             ratings, both kinds occur, or no row is left.
     """
-    columns = columns or RatingColumns()
+    path = settings.file
     records = read_records(path, what="rated answers")
-    human = [name.strip() for name in columns.human.split(",")]
-    needed = [columns.answer, columns.references, *human]
-    needed += [name for name in (columns.caption, columns.by, columns.category) if name is not None]
+    human = [name.strip() for name in settings.human_column.split(",")]
+    needed = [settings.answer_column, settings.references_column, *human]
+    needed += [name for name in (settings.caption_column, settings.by, settings.category) if name is not None]
     there = {name for _, record in records for name in record}
     for name in needed:
         if name not in there:
@@ -153,8 +132,8 @@ def read_rated_answers(path: Path, columns: RatingColumns | None = None) -> Rate
     left_out: Counter[str] = Counter()
     for line, record in records:
         rating = _rating([record.get(name) for name in human], path, line)
-        references = _references(record.get(columns.references), path, line)
-        answer = record.get(columns.answer)
+        references = _references(record.get(settings.references_column), path, line)
+        answer = record.get(settings.answer_column)
         reason = (
             "no answer"
             if answer is None
@@ -172,14 +151,14 @@ def read_rated_answers(path: Path, columns: RatingColumns | None = None) -> Rate
         rows.append(
             RatedAnswer(
                 row=line,
-                id=str(record.get(columns.id) or line),
-                question=_text(record.get(columns.question)),
+                id=str(record.get(settings.id_column) or line),
+                question=_text(record.get(settings.question_column)),
                 references=references,
                 answer=_text(answer),
                 human=quality(rating) if isinstance(rating, list) else rating,
-                caption=_optional(record, columns.caption),
-                group=_optional(record, columns.by) or "",
-                category=_optional(record, columns.category) or "",
+                caption=_optional(record, settings.caption_column),
+                group=_optional(record, settings.by) or "",
+                category=_optional(record, settings.category) or "",
             )
         )
     if not rows:

@@ -1,1 +1,132 @@
-"""How well each way of placing an answer finds its node: paper 1, §6.1, Table 2 and Figure 4."""
+"""Mapping (paper 1, §6.1): measures as mappers, alone and with Algorithm 1, on answers that people have placed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import typer
+
+from taxtune.errors import DataError
+from taxtune.options import (
+    AnswerColumnOption,
+    FormatOption,
+    ImageRootOption,
+    MissingOption,
+    NodeColumnOption,
+    NoNodeOption,
+    ResamplesOption,
+    SeedOption,
+)
+from taxtune.studies.output import StudyReport
+from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, TreeSettings
+
+__all__ = ["MappingSettings", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingSettings(ModelSettings, TreeSettings):
+    """What is compared, and how: see `taxtune study mapping --help`.
+
+    Raises:
+        DataError: If nothing is left to compare, or both images of nodes and of answers are given.
+    """
+
+    rows_in_json: ClassVar[bool] = True
+
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV or JSONL of answers and the nodes that people placed them on.")
+    ]
+    format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
+    measure: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--measure",
+            "-m",
+            metavar="[NAME=]SPEC",
+            help="A measure (see `taxtune measure --list`) or lexical, repeatable. "
+            "Default: exact-match, contained, bleu-2, rouge-1, meteor and lexical.",
+        ),
+        Recorded("measures"),
+    ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
+    alone: Annotated[bool, typer.Option(help="Place by the most similar name alone.")] = True
+    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1, the preset paper-listing.")] = True
+    default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True
+    similarity: Annotated[
+        str, typer.Option(metavar="SPEC", help="The default mapper's: lexical, sentence:MODEL or clip:MODEL.")
+    ] = "lexical"
+    names: Annotated[
+        Literal["all", "common"],
+        typer.Option(
+            metavar="WHAT", help="Names that a measure compares: all of a node's, or its common one as in the paper."
+        ),
+    ] = "all"
+    ties: Annotated[
+        Literal["deepest", "ancestor", "random"],
+        typer.Option(
+            metavar="WHAT",
+            help="Where nodes share the highest score: the deepest, their common ancestor, or one at random "
+            "(deepest, ancestor, random).",
+        ),
+    ] = "deepest"
+    answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
+    node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
+    also_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of further acceptable nodes."), NOT_RECORDED
+    ] = "also"
+    style_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column that answers are grouped by."), NOT_RECORDED
+    ] = "style"
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Images of the nodes, which clip-i2t compares the answer with: a manifest (image, label), a folder a "
+            "class, or iNat21's JSON.",
+        ),
+        NOT_RECORDED,
+    ] = None
+    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the answer's own image, relative to FILE's folder: clip-i2t then compares it, in place of "
+            "the answer, with the names of the nodes.",
+        ),
+        NOT_RECORDED,
+    ] = None
+    no_node: Annotated[Literal["root", "error", "leave-out"], NoNodeOption, NOT_RECORDED] = "root"
+    missing: Annotated[Literal["error", "leave-out"], MissingOption, NOT_RECORDED] = "error"
+    resamples: ResamplesOption = 2000
+    seed: SeedOption = 0
+    batch_size: BatchSize = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.images is not None and self.image_column is not None:
+            raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
+        if not (self.default or (self.measure and (self.alone or self.algorithm))):
+            raise DataError("Nothing is left to compare.", remedy="Take --alone, --algorithm or --default.")
+
+    def works(self) -> Sequence[str]:
+        """Returns the measures and the default mapper's similarity, whose scores and embeddings are kept."""
+        from taxtune.studies.mapping.scorers import split_name
+
+        return [split_name(spec)[1] for spec in (*self.measure, self.similarity)]
+
+
+def run(settings: MappingSettings) -> StudyReport:
+    """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4).
+
+    Args:
+        settings: What is compared, and how.
+
+    Raises:
+        TaxtuneError: If a file cannot be used, or a measure is not there, needs images or cannot place.
+    """
+    from taxtune.studies.mapping.study import mapping
+
+    return mapping(settings)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.report.drawing import CYCLE, FAINT, INK, PAPER, padded
+from taxtune.studies.drawing import draw_intervals
 from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ def draw_scores(placed: Sequence[Placed], intervals: dict[str, dict[str, Interva
             found = intervals[p.name][metric]
             marker, colour = _LOOK[p.way]
             offset = {ALONE: 0.12, ALGORITHM: -0.12, DEFAULT: 0.0}[p.way]
-            axes.errorbar(
-                found.estimate,
-                len(lines) - 1 - lines.index(p.base) + offset,
-                xerr=[[max(0.0, found.estimate - found.low)], [max(0.0, found.high - found.estimate)]],
+            draw_intervals(
+                axes,
+                [len(lines) - 1 - lines.index(p.base) + offset],
+                [found],
                 fmt=marker,
                 ms=6.5,
                 color=colour,
@@ -52,7 +53,7 @@ def draw_scores(placed: Sequence[Placed], intervals: dict[str, dict[str, Interva
                 mew=1.4,
                 elinewidth=1.2,
                 capsize=2.5,
-                label=p.way if p.way != ALGORITHM else "with Algorithm 1",
+                label={ALGORITHM: "with Algorithm 1", DEFAULT: "default mapper"}.get(p.way, p.way),
                 zorder=3,
             )
         values = [v for p in shown for v in (intervals[p.name][metric].low, intervals[p.name][metric].high)]
@@ -65,10 +66,9 @@ def draw_scores(placed: Sequence[Placed], intervals: dict[str, dict[str, Interva
     panels[0].set_ylim(-0.6, len(lines) - 0.4)
     handles, labels = panels[0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    names = {"default": "default mapper"}
     figure.legend(
         unique.values(),
-        [names.get(str(label), str(label)) for label in unique],
+        unique.keys(),
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0 - 0.35 / figure.get_size_inches()[1]),
         ncols=3,

@@ -16,20 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, MapperError
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from taxtune.encoders import FloatMatrix
-    from taxtune.metrics.registry import Measure
 
 __all__ = [
-    "NAMES",
-    "TIES",
     "UNPLACED",
-    "MeasureSimilarity",
     "NodeNames",
     "nearest_nodes",
     "node_names",
@@ -40,11 +35,6 @@ __all__ = [
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-#: Which names of a node are compared with an answer.
-NAMES = ("all", "common")
-#: Where several nodes share the highest score: the deepest of them (of equally deep ones the one with the smallest
-#: number), their lowest common ancestor, or one of them at random.
-TIES = ("deepest", "ancestor", "random")
 #: The "node" of an answer that a measure left unscored.
 UNPLACED = -1
 
@@ -105,68 +95,9 @@ def node_names(names: Sequence[Sequence[str]], vocabulary: Sequence[str] | None 
 
 
 def tree_names(taxonomy: Taxonomy, which: str = "all") -> NodeNames:
-    """Returns the names of a tree's nodes: all, or the common name where there is one (paper 1, §11).
-
-    Raises:
-        DataError: If `which` is none of `NAMES`.
-    """
-    if which not in NAMES:
-        raise DataError("There is no such choice of names.", value=which, remedy=f"Use {' or '.join(NAMES)}.")
+    """Returns the names of a tree's nodes: "all", or the "common" name where there is one (paper 1, §11)."""
     nodes = range(len(taxonomy))
     return node_names([taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in nodes])
-
-
-class MeasureSimilarity:
-    """A measure in the place of a mapper's similarity, so that Algorithm 1 can run with it.
-
-    The answer is the measure's answer and a name its reference. What the measure leaves unscored gets the lowest value
-    that a similarity can have, -1, and so is never the most similar; a caller that must tell it apart asks `table`.
-
-    Args:
-        measure: A measure that compares two texts, or an image and a text.
-        confident: The score from which the default preset believes the most similar name.
-
-    Raises:
-        MapperError: If the measure is a judge that needs the questions that were asked.
-    """
-
-    def __init__(self, measure: Measure, *, confident: float = 1.0) -> None:
-        if measure.needs_questions:
-            raise MapperError(
-                "A judge is asked about one answer and one reference, and cannot be asked about every name of a tree.",
-                value=measure.name,
-                remedy="Take a measure that compares texts.",
-            )
-        self.measure = measure
-        self.name = measure.name
-        self.needs_images = measure.needs_images
-        self.confident = confident
-        self._names: tuple[str, ...] | None = None
-
-    def fit(self, names: Sequence[str]) -> None:
-        """Takes in the names."""
-        self._names = tuple(names)
-
-    def table(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.floating]:
-        """Returns the measure's scores, shape (answers, names), NaN where it has none.
-
-        Raises:
-            MapperError: If `fit` has not been called.
-        """
-        if self._names is None:
-            raise MapperError("The measure knows no names yet.", value=self.name, remedy="Call fit first.")
-        # Names shared by several nodes are scored once.
-        names = (
-            node_names([self._names]) if self._names else NodeNames((), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        )
-        scores = np.asarray(self.measure.matrix(list(answers), list(names.vocabulary), images))
-        table: NDArray[np.floating] = scores[:, names.columns]
-        return table
-
-    def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
-        """Returns the scores, shape (answers, names), -1 where the measure has none."""
-        scores: FloatMatrix = np.nan_to_num(self.table(answers, images), nan=-1.0).astype(np.float32)
-        return scores
 
 
 def score_table(
@@ -202,18 +133,14 @@ def nearest_nodes(
     Args:
         taxonomy: The tree.
         table: Scores, shape (answers, nodes); NaN is never the highest.
-        ties: One of `TIES`.
+        ties: Where several nodes share the highest score: the "deepest" of them (of equally deep ones the one with the
+            smallest number), their lowest common "ancestor", or one of them at "random".
         rng: What "random" draws from; None is a new generator of seed 0.
 
     Returns:
         Nodes, shape (answers,), `UNPLACED` where a row holds nothing but NaN; and the number of nodes with the highest
         score, 1 where nothing was tied and 0 where the answer is not placed.
-
-    Raises:
-        DataError: If `ties` is none of `TIES`.
     """
-    if ties not in TIES:
-        raise DataError("There is no such rule for ties.", value=ties, remedy=f"Use {', '.join(TIES)}.")
     rng = rng or np.random.default_rng(0)
     nodes = np.full(len(table), UNPLACED, dtype=np.int64)
     tied = np.zeros(len(table), dtype=np.int64)

@@ -15,7 +15,8 @@ import numpy as np
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel
+from taxtune.studies.placing import PlacedAnswers
+from taxtune.studies.prompts.study import PromptedModel
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["read_run"]
@@ -52,38 +53,31 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         if any(set(part) != set(examples) for part in rows):
             raise DataError("The run's templates were asked about different images.", file=file)
         if taxonomy is None:
-            taxonomy = _tree_of_paths(
-                [row[key] for part in rows for row in part.values() for key in ("truth", "placed")]
-            )
-            number = {taxonomy.path(i): i for i in range(len(taxonomy))}
-            targets = [number[tuple(rows[0][example]["truth"].split("/"))] for example in examples]
-            nodes = [
-                [
-                    -1 if part[example]["placed"] is None else number[tuple(part[example]["placed"].split("/"))]
-                    for example in examples
-                ]
-                for part in rows
-            ]
+            paths = [row[key] for part in rows for row in part.values() for key in ("truth", "placed")]
+            taxonomy = _tree_of_paths(paths)
+            number = {"/".join(taxonomy.path(node)): node for node in range(len(taxonomy))}
+            keys = ("truth", "placed")
         else:
-            targets = [int(rows[0][example]["target"]) for example in examples]
-            nodes = [
-                [-1 if part[example]["node"] is None else int(part[example]["node"]) for example in examples]
-                for part in rows
+            number, keys = None, ("target", "node")
+        targets, *nodes = (
+            [
+                -1 if part[example][key] is None else number[part[example][key]] if number else int(part[example][key])
+                for example in examples
             ]
+            for part, key in ((rows[0], keys[0]), *((part, keys[1]) for part in rows))
+        )
         prompts = {
-            name: PlacedPrompt(
+            name: PlacedAnswers(
                 np.array(placed, dtype=np.int64),
-                sum(bool(part[example]["abstained"]) for example in examples),
-                str(entry["template"]),
-                off_tree=sum(_off_tree(part[example]) for example in examples),
                 # A run of a version that knew of no answers off the tree has none.
-                as_child=np.array(
-                    [entry.get("off_tree_as") == "child" and _off_tree(part[example]) for example in examples], bool
-                ),
+                np.array([entry.get("off_tree_as") == "child" and _off_tree(part[key]) for key in examples], bool),
+                abstained=sum(bool(part[key]["abstained"]) for key in examples),
+                off_tree=sum(_off_tree(part[key]) for key in examples),
             )
             for name, placed, part, entry in zip(names, nodes, rows, held, strict=True)
         }
-        model = PromptedModel(taxonomy, np.array(targets, dtype=np.int64), prompts)
+        texts = {name: str(entry["template"]) for name, entry in zip(names, held, strict=True)}
+        model = PromptedModel(taxonomy, np.array(targets, dtype=np.int64), prompts, texts)
         _check_scores(file, model, [[part[example] for example in examples] for part in rows])
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DataError(
@@ -135,7 +129,9 @@ def _check_scores(file: Path, model: PromptedModel, rows: Sequence[Sequence[Mapp
         highest = max(int(placed.nodes.max()), int(model.targets.max()))
         if highest >= len(model.taxonomy) or int(model.targets.min()) < 0 or int(placed.nodes.min()) < -1:
             raise DataError("The taxonomy is not the one of the run.", file=file, remedy=remedy)
-        hp, hr = precision_recall(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.off(known))
+        hp, hr = precision_recall(
+            model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.as_child[known]
+        )
         said = [(row["hp"], row["hr"]) for row in part if row["placed"] is not None]
         if said and not np.allclose(np.stack([hp, hr], axis=1), np.array(said, dtype=np.float64)):
             raise DataError(

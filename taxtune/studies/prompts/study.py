@@ -1,65 +1,37 @@
-"""What a prompt does to hP and hR: arrows from a baseline prompt to others (paper 1, §7.1, Figure 7)."""
+"""Comparing prompts: every model's answers under every prompt, scored, and the way from a baseline to the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow
+from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
-from taxtune.metrics.hierarchical import flags
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
-from taxtune.studies.output import Cell, StudyReport, Table
-from taxtune.studies.placing import as_child, place_texts, trivial_answer
-from taxtune.studies.progress import progress
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.progress import track_each
+from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.contestants import named_paths, read_prompts
+from taxtune.studies.output import StudyReport, Table
+from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
+from taxtune.studies.prompts import PromptsSettings
+from taxtune.studies.prompts.figure import draw_arrows
+from taxtune.taxonomy import Domain, Taxonomy
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from taxtune.mapping import Mapper
-
-__all__ = ["Arrow", "PlacedPrompt", "PromptedModel", "place_prompts", "prompts_study"]
-
-IntArray = NDArray[np.int64]
+__all__ = ["Arrow", "PromptedModel", "compare_prompts", "prompts"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
 _TITLE = "What the prompt does to hierarchical precision and recall"
 _CONFIDENCE = 0.95
 _LONG = {"hp": "precision", "hr": "recall"}
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedPrompt:
-    """One model's answers under one prompt, placed.
-
-    Attributes:
-        nodes: The node of each example's answer, shape (n,); -1 where there is no answer.
-        abstained: How many of the answers decline or say nothing; they are on the root.
-        text: The prompt's own wording, or None where it is not known.
-        off_tree: How many assert something that the tree lacks.
-        as_child: Which are scored as a child of the root that is never right, shape (n,); none where left out.
-    """
-
-    nodes: IntArray
-    abstained: int
-    text: str | None = None
-    off_tree: int = 0
-    as_child: NDArray[np.bool_] | None = None
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which examples have an answer."""
-        return self.nodes >= 0
-
-    def off(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Returns `as_child` of some examples."""
-        return flags(self.as_child, len(self.nodes))[chosen]
+# What the record of runs has: all else is about files of answers.
+_OF_RUNS = ("files", "taxonomy", "format", "root", "resamples", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +42,13 @@ class PromptedModel:
         taxonomy: The tree that nodes and targets are on.
         targets: The target of each example, shape (n,).
         prompts: The placed answers by prompt.
+        texts: The prompts' own wording, where it is known.
     """
 
     taxonomy: Taxonomy
-    targets: IntArray
-    prompts: Mapping[str, PlacedPrompt]
+    targets: NDArray[np.int64]
+    prompts: Mapping[str, PlacedAnswers]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,78 +89,99 @@ class Arrow:
         return moved[0] if moved else "no sure change"
 
 
-def place_prompts(
-    models: Mapping[str, Mapping[str, Sequence[AnswerRow]]], taxonomy: Taxonomy, mapper: Mapper
-) -> dict[str, PromptedModel]:
-    """Places the answers of every model under every prompt, each distinct text once.
+def prompts(settings: PromptsSettings) -> StudyReport:
+    """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
+    from taxtune.studies.prompts.run_folders import read_run
 
-    Args:
-        models: Rows by model and prompt; row i of every prompt of a model is the same example.
-        taxonomy: The tree.
-        mapper: Places answers on it.
-    """
-    texts = {
-        row.answer for prompts in models.values() for rows in prompts.values() for row in rows if row.answer is not None
-    }
-    with progress(len(texts), "answers placed") as advance:
-        placed = place_texts(mapper, texts, advance)
-    prompted = {}
-    for name, prompts in models.items():
-        answers = {}
-        for prompt, rows in prompts.items():
-            found = [None if row.answer is None else placed[row.answer] for row in rows]
-            answers[prompt] = PlacedPrompt(
-                np.array([-1 if placement is None else placement.node for placement in found], dtype=np.int64),
-                sum(placement is not None and placement.abstained for placement in found),
-                off_tree=sum(placement is not None and placement.off_tree for placement in found),
-                as_child=as_child(mapper, found),
+    notes: list[str] = []
+    excluded: list[dict[str, Any]] = []
+    record = settings.record()
+    runs = _runs(settings.files)
+    tree, part = (None, None) if settings.taxonomy is None else settings.read_tree()
+    if runs:
+        if settings.root is not None and tree is None:
+            raise DataError(
+                "--root is a node of a taxonomy.", value=settings.root, remedy="Name the runs' own with --taxonomy."
             )
-        targets = np.array([row.target for row in next(iter(prompts.values()))], dtype=np.int64)
-        prompted[name] = PromptedModel(taxonomy, targets, answers)
-    return prompted
+        models = {name: read_run(path, tree) for name, path in runs.items()}
+        if settings.prompt_column or settings.model_column or settings.guess or settings.where:
+            raise DataError("Runs have no columns or guesses to choose from.", remedy="Leave these options out.")
+        record = {key: record[key] for key in _OF_RUNS}
+    else:
+        if tree is None:
+            raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+        mapper = settings.mapper(tree)
+        read = read_prompts(settings, tree, part)
+        aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
+        files = [file for parts in read.values() for file in parts.values()]
+        notes += [note for file in files for note in file.notes]
+        notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
+        excluded = excluded_records(files, aligned.values())
+        rows = {(name, prompt): some for name, match in aligned.items() for prompt, some in match.rows.items()}
+        placed = place_rows(mapper, rows)
+        models = {
+            name: PromptedModel(
+                tree,
+                np.array([row.target for row in next(iter(match.rows.values()))], dtype=np.int64),
+                {prompt: placed[name, prompt] for prompt in match.rows},
+            )
+            for name, match in aligned.items()
+        }
+        record["mapper"] = mapper.identity()
+    return compare_prompts(models, settings, part, record=record, notes=notes, excluded=excluded)
 
 
-def prompts_study(
+def compare_prompts(
     models: Mapping[str, PromptedModel],
+    settings: PromptsSettings,
+    part: Domain | None = None,
     *,
-    baseline: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
-    notes: Sequence[str] = (),
     record: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    excluded: Sequence[Mapping[str, Any]] = (),
 ) -> StudyReport:
     """Scores every model under every prompt and compares each prompt with the baseline on the same examples.
 
     Args:
         models: The models with their prompts, at least one with two.
-        baseline: Name of the prompt that arrows start at, for all models; None takes each model's first.
-        resamples: Number of bootstrap resamples, at least 1.
-        seed: Seed of the bootstrap.
-        notes: What reading the files left out, for the report.
-        record: What else is needed to run the study again.
+        settings: The baseline, and how often to resample.
+        part: What the tree is a part of, for scores on the whole of it too; None where it is the whole.
+        record: What the report records, beside what is found here.
+        notes: What reading the files left out.
+        excluded: The rows that are left out.
 
     Raises:
         DataError: If a model has a single prompt or lacks the baseline, or no example was answered under both prompts.
     """
-    starts = {name: _baseline(name, model, baseline) for name, model in models.items()}
-    rows: list[tuple[Cell, ...]] = []
+    starts = {name: _baseline(name, model, settings.baseline) for name, model in models.items()}
+    told = {"resamples": settings.resamples, "seed": settings.seed, "confidence": _CONFIDENCE}
+    every = [(name, prompt) for name, model in models.items() for prompt in model.prompts]
+    scores: dict[tuple[str, str], Mapping[str, Interval]] = {}
     arrows: list[Arrow] = []
-    with progress(sum(len(model.prompts) for model in models.values()), "prompts scored") as advance:
-        for name, model in models.items():
-            for prompt, placed in model.prompts.items():
-                rows.append(_row(name, prompt, model, placed, resamples, seed))
-                if prompt != starts[name]:
-                    arrows.append(_arrow(name, model, starts[name], prompt, resamples, seed))
-                advance()
-    missing = sum(int((~placed.known).sum()) for model in models.values() for placed in model.prompts.values())
-    remarks: tuple[str, ...] = (f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",)
-    if missing:
-        remarks += (
-            f"{missing:,} answers are missing (failed calls, or no such guess). They are no zeros: a prompt's scores "
-            "are over its own answers, a difference over the examples answered under both prompts.",
+    for name, prompt in track_each(every, "prompts scored"):
+        scores[name, prompt] = _scores(name, prompt, models[name], told)
+        if prompt != starts[name]:
+            arrows.append(_arrow(name, models[name], starts[name], prompt, told))
+    placed = {(name, prompt): models[name].prompts[prompt] for name, prompt in every}
+    remarks = [
+        f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
+        *missing_note(
+            placed.values(),
+            "a prompt's scores are over its own answers, a difference over the examples answered under both prompts",
+        ),
+        *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),
+    ]
+    tables = [_prompts_table(placed, scores, remarks), _arrows_table(arrows), _differences_table(arrows)]
+    if part is not None:
+        said = {f"{name}: {prompt}": (models[name].targets, some) for (name, prompt), some in placed.items()}
+        tables.append(
+            both_trees_table(
+                part,
+                {title: (some.nodes, targets) for title, (targets, some) in said.items()},
+                "model and prompt",
+                off_tree={title: some.as_child for title, (_, some) in said.items()},
+            )
         )
-    for name, model in models.items():
-        remarks += (trivial_answer(model.taxonomy, model.targets, name if len(models) > 1 else None),)
     return StudyReport(
         study="prompts",
         title=_TITLE,
@@ -194,50 +189,25 @@ def prompts_study(
             **(record or {}),
             "models": {name: list(model.prompts) for name, model in models.items()},
             "baseline": starts,
-            "resamples": resamples,
             "confidence": _CONFIDENCE,
-            "seed": seed,
         },
-        tables=(
-            Table("prompts", _TITLE, _PROMPT_COLUMNS, tuple(rows), notes=remarks),
-            _arrows_table(arrows),
-            _differences_table(arrows),
-        ),
-        figures={"arrows": _drawing(arrows)},
-        notes=tuple(notes),
-        data={
-            "texts": {
-                name: {prompt: placed.text for prompt, placed in model.prompts.items() if placed.text is not None}
-                for name, model in models.items()
-            }
-        },
+        tables=tuple(tables),
+        figures={"arrows": partial(draw_arrows, arrows)},
+        notes=tuple(dict.fromkeys(notes)),
+        data={"texts": {name: dict(model.texts) for name, model in models.items()}, "excluded": list(excluded)},
     )
 
 
-_PROMPT_COLUMNS = (
-    "model",
-    "prompt",
-    "answers",
-    "missing",
-    "abstained",
-    "off the tree",
-    "hP",
-    "hP 95 %",
-    "hR",
-    "hR 95 %",
-    "hF",
-    "hF 95 %",
-    "accuracy",
-)
-
-
-def _drawing(arrows: Sequence[Arrow]) -> Callable[[], Figure]:
-    def draw() -> Figure:
-        from taxtune.studies.prompts.figure import draw_arrows
-
-        return draw_arrows(arrows)
-
-    return draw
+def _runs(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns the folders of runs by name, where the arguments are such."""
+    found = {name: path for name, path in named_paths(arguments).items() if Path(path).is_dir()}
+    if found and len(found) != len(arguments):
+        raise DataError(
+            "Some of the arguments are folders of runs and some are files.",
+            value=list(arguments),
+            remedy="Draw runs and files apart.",
+        )
+    return found
 
 
 def _baseline(name: str, model: PromptedModel, wanted: str | None) -> str:
@@ -257,29 +227,21 @@ def _baseline(name: str, model: PromptedModel, wanted: str | None) -> str:
     return start
 
 
-def _row(
-    name: str, prompt: str, model: PromptedModel, placed: PlacedPrompt, resamples: int, seed: int
-) -> tuple[Cell, ...]:
+def _scores(name: str, prompt: str, model: PromptedModel, told: Mapping[str, Any]) -> Mapping[str, Interval]:
+    placed = model.prompts[prompt]
     known = placed.known
     if not known.any():
         raise DataError(
             f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
             remedy="Leave this prompt out.",
         )
-    scores = bootstrap(
-        hierarchical_sample(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.off(known)),
-        resamples=resamples,
-        confidence=_CONFIDENCE,
-        seed=seed,
+    off = placed.as_child[known]
+    return bootstrap(
+        hierarchical_sample(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=off), **told
     )
-    cells: list[Cell] = [name, prompt, int(known.sum()), int((~known).sum()), placed.abstained, placed.off_tree]
-    for metric in ("hp", "hr", "hf"):
-        interval = scores[metric]
-        cells += [interval.estimate, f"{interval.low:.3f} – {interval.high:.3f}"]
-    return (*cells, scores["accuracy"].estimate)
 
 
-def _arrow(name: str, model: PromptedModel, start: str, end: str, resamples: int, seed: int) -> Arrow:
+def _arrow(name: str, model: PromptedModel, start: str, end: str, told: Mapping[str, Any]) -> Arrow:
     first, second = model.prompts[start], model.prompts[end]
     both = first.known & second.known
     if not both.any():
@@ -288,9 +250,8 @@ def _arrow(name: str, model: PromptedModel, start: str, end: str, resamples: int
             remedy="Leave one of the prompts out.",
         )
     targets = model.targets[both]
-    options: dict[str, Any] = {"resamples": resamples, "confidence": _CONFIDENCE, "seed": seed}
     here, there = (
-        hierarchical_sample(model.taxonomy, placed.nodes[both], targets, off_tree=placed.off(both))
+        hierarchical_sample(model.taxonomy, placed.nodes[both], targets, off_tree=placed.as_child[both])
         for placed in (first, second)
     )
     return Arrow(
@@ -298,31 +259,48 @@ def _arrow(name: str, model: PromptedModel, start: str, end: str, resamples: int
         start=start,
         end=end,
         n=int(both.sum()),
-        at_start=bootstrap(here, **options),
-        at_end=bootstrap(there, **options),
-        differences=paired_bootstrap((there, here), **options),
+        at_start=bootstrap(here, **told),
+        at_end=bootstrap(there, **told),
+        differences=paired_bootstrap((there, here), **told),
+    )
+
+
+def _prompts_table(
+    placed: Mapping[tuple[str, str], PlacedAnswers],
+    scores: Mapping[tuple[str, str], Mapping[str, Interval]],
+    notes: Sequence[str],
+) -> Table:
+    shown = [_SHOWN[metric] for metric in ("hp", "hr", "hf")]
+    return Table(
+        "prompts",
+        _TITLE,
+        ("model", "prompt", *COUNTS, *(column for name in shown for column in (name, f"{name} 95 %")), "accuracy"),
+        tuple(
+            (
+                *key,
+                *placed[key].counts,
+                *(
+                    cell
+                    for metric in ("hp", "hr", "hf")
+                    for cell in (found[metric].estimate, f"{found[metric].low:.3f} – {found[metric].high:.3f}")
+                ),
+                found["accuracy"].estimate,
+            )
+            for key, found in scores.items()
+        ),
+        notes=tuple(notes),
     )
 
 
 def _arrows_table(arrows: Sequence[Arrow]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for arrow in arrows:
-        moved = [arrow.differences[metric] for metric in _SHOWN]
-        rows.append(
-            (
-                arrow.model,
-                arrow.start,
-                arrow.end,
-                arrow.n,
-                *(difference.difference for difference in moved),
-                arrow.reading,
-            )
-        )
     return Table(
         "arrows",
         "From the baseline prompt to the others",
         ("model", "from", "to", "examples", *(f"Δ{shown}" for shown in _SHOWN.values()), "reading"),
-        tuple(rows),
+        tuple(
+            (a.model, a.start, a.end, a.n, *(a.differences[metric].difference for metric in _SHOWN), a.reading)
+            for a in arrows
+        ),
         notes=(
             "The other prompt minus the baseline, on the examples answered under both. A metric has moved where the "
             "p value of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
@@ -331,17 +309,16 @@ def _arrows_table(arrows: Sequence[Arrow]) -> Table:
 
 
 def _differences_table(arrows: Sequence[Arrow]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (arrow.model, arrow.end, shown, value.difference, value.low, value.high, value.p_value)
-        for arrow in arrows
-        for metric, shown in _SHOWN.items()
-        for value in (arrow.differences[metric],)
-    ]
     return Table(
         "differences",
         "Paired differences to the baseline prompt",
         ("model", "prompt", "metric", "difference", "2.5 %", "97.5 %", "p"),
-        tuple(rows),
+        tuple(
+            (arrow.model, arrow.end, shown, value.difference, value.low, value.high, value.p_value)
+            for arrow in arrows
+            for metric, shown in _SHOWN.items()
+            for value in (arrow.differences[metric],)
+        ),
         {"p": 4},
         ("Two-sided p-value of the paired bootstrap.",),
     )

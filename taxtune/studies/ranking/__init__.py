@@ -1,1 +1,109 @@
-"""How models rank under each measure: paper 1, §7.1, Tables 4 and 5 and Figure 5."""
+"""How the ranking of models changes with the measure: paper 1, §7.1, Figure 5, Tables 4 and 5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from taxtune.errors import DataError
+from taxtune.options import SeedOption, measure_option, taxonomy_option
+from taxtune.studies.output import StudyReport
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    ApiSettings,
+    BatchSize,
+    ContestantSettings,
+    MapperSettings,
+    TreeSettings,
+)
+
+__all__ = ["RankingSettings", "run"]
+
+_DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSettings):
+    """Who is ranked, and under what: see `taxtune study ranking --help`.
+
+    Raises:
+        DataError: If there is neither a taxonomy nor a table of scores, or both.
+    """
+
+    files: Annotated[
+        tuple[str, ...],
+        typer.Argument(metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and target, one a model."),
+    ] = ()
+    taxonomy: Annotated[Any, taxonomy_option("Needed unless --scores is given.")] = None
+    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
+    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that parts the one file into models.")] = None
+    guess: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            metavar="WHICH", help="For lists of guesses, repeatable: 1, 2, top-3 or all; each is ranked as a model."
+        ),
+    ] = ()
+    question_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the prompt that was asked, for measures that are judges."),
+    ] = None
+    unit: Annotated[
+        Literal["example", "target"],
+        typer.Option(
+            metavar="WHAT", help="Compare on each example, or on each target where the files hold different images."
+        ),
+    ] = "example"
+    reference: Annotated[
+        Literal["common-name", "label", "any-name"],
+        typer.Option(
+            metavar="WHAT", help="What answers are compared with: the target's common-name, label or any-name."
+        ),
+    ] = "common-name"
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Instead of files: a CSV with model and a column a measure, or paper1-table4 or paper1-table5.",
+        ),
+        NOT_RECORDED,
+    ] = None
+    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")] = 2000
+    seed: Annotated[int, SeedOption] = 0
+    batch_size: BatchSize = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scores is None:
+            if self.taxonomy is None:
+                raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+            return
+        measure = self.measure if self.measure != _DEFAULT else None
+        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where
+        if given:
+            raise DataError("--scores ranks by a table alone.", value=given, remedy="Leave the other options out.")
+
+    def works(self) -> Sequence[str]:
+        """Returns the measures and the similarity, whose work is kept."""
+        return [spec for spec in (*self.measure, self.similarity) if isinstance(spec, str)]
+
+
+def run(settings: RankingSettings) -> StudyReport:
+    """Rank models by what they answered, under text measures and under hP, hR and hF (paper 1, Figure 5, Tables 4, 5).
+
+    Prints the scores, the ranks, how sure they are (paired bootstrap) and how far each measure's ranking agrees with
+    that of hF; with --out also draws the rank-shift chart.
+
+    Args:
+        settings: Who is ranked, and under what.
+
+    Raises:
+        TaxtuneError: If files do not fit together or there are fewer than two models, a measure needs what is not
+            there, or no model has an answer.
+    """
+    from taxtune.studies.ranking.score_tables import ranking_of_scores
+    from taxtune.studies.ranking.study import ranking
+
+    return ranking(settings) if settings.scores is None else ranking_of_scores(settings.scores)

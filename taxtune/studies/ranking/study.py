@@ -1,330 +1,296 @@
-"""How the ranking of models changes with the measure (paper 1, §7.1, Figure 5, Tables 4 and 5)."""
+"""Ranking models by their answers: every model scored under every measure, with bootstrap intervals of the ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
+from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import Measure, MeasureKind
+from taxtune.metrics.registry import Measure
 from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.output import StudyReport, Table
-from taxtune.studies.placing import as_child, place_texts, said, trivial_answer
-from taxtune.studies.progress import progress
-from taxtune.studies.ranking.bootstrap import MeasuredModels, rank_models
-from taxtune.studies.ranking.tables import (
-    TITLE,
-    bump_figure,
-    ranks_table,
-    scores_table,
-    tau_table,
-    uncertainty_table,
-)
-from taxtune.taxonomy.domain import Domain
+from taxtune.studies.contestants import read_models
+from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
+from taxtune.studies.ranking import RankingSettings
+from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
+from taxtune.studies.ranking.figure import draw_bump
+from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
-
-__all__ = ["METRIC_COLUMNS", "REFERENCES", "RankingSettings", "check_kinds", "check_questions", "ranking_study"]
+__all__ = ["METRICS", "TITLE", "rank", "ranking", "ranks_table"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+Rows = Mapping[str, Sequence[AnswerRow]]
 
-#: What a text measure compares an answer with: the target's preferred common name where it has one (paper 1, §11), its
-#: label, or whichever of its names fits best.
-REFERENCES = ("common-name", "label", "any-name")
+TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
 #: The metrics, after the text measures and in the order of the paper's Tables 4 and 5, hF last.
-METRIC_COLUMNS = ("accuracy", "hR", "hP", "hF")
-
+METRICS = ("accuracy", "hR", "hP", "hF")
+_INTERVAL = ("2.5 %", "97.5 %")
 _UNPAIRED = (
     "Values are means over targets, each the mean over its own examples. Where the models were shown different images, "
     "a difference may be one of the images."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RankingSettings:
-    """How to rank.
-
-    Attributes:
-        reference: One of `REFERENCES`.
-        unit: What is compared and resampled: "example", the same in all files; or "target", the mean of a class over
-            its own examples, for models that were shown different images of the same classes.
-        question_column: Column with the prompt that was asked, for measures that are judges; None where none needs it.
-        resamples: Number of bootstrap resamples, at least 1.
-        seed: Seed of the bootstrap.
-    """
-
-    reference: Literal["common-name", "label", "any-name"] = "common-name"
-    unit: Literal["example", "target"] = "example"
-    question_column: str | None = None
-    resamples: int = 2000
-    seed: int = 0
-
-
-def ranking_study(
-    models: Mapping[str, Sequence[AnswerRow]],
-    taxonomy: Taxonomy,
-    mapper: Mapper,
-    measures: Sequence[Measure],
-    *,
-    settings: RankingSettings | None = None,
-    notes: Sequence[str] = (),
-    record: Mapping[str, Any] | None = None,
-    part: Domain | None = None,
-) -> StudyReport:
-    """Scores every model under every measure and ranks them, with bootstrap intervals of the ranks.
-
-    Args:
-        models: The rows of each model, at least two models; row i of every model is the same example unless the unit is
-            the target.
-        taxonomy: The tree.
-        mapper: Places answers on it.
-        measures: The text measures, in the order of the columns.
-        settings: How to rank.
-        notes: What reading the files left out, for the report.
-        record: What else is needed to run the study again: the files, the columns.
-        part: What `taxonomy` is a part of, for scores on the whole of it too; None where it is the whole.
-
-    Raises:
-        DataError: If there are fewer than two models, a measure needs what is not there, or no model has an answer.
-    """
-    settings = settings or RankingSettings()
-    _check(models, measures, settings)
-    names = list(models)
-    rows = [list(models[name]) for name in names]
-    targets = [np.array([row.target for row in part], dtype=np.int64) for part in rows]
-    texts = {row.answer for part in rows for row in part if row.answer is not None}
-    if not texts:
+def ranking(settings: RankingSettings) -> StudyReport:
+    """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
+    judges = [measure for measure in settings.measure if _check(measure, settings.question_column)]
+    taxonomy, part = settings.read_tree()
+    files = read_models(settings, taxonomy, part)
+    notes = [note for file in files.values() for note in file.notes]
+    rows: Rows
+    if settings.unit == "example":
+        aligned = align(files, settings.rows)
+        notes += aligned.notes
+        rows, excluded = aligned.rows, excluded_records(files.values(), [aligned])
+    else:
+        rows, excluded = {name: file.rows for name, file in files.items()}, excluded_records(files.values())
+    # Models are loaded once the files are known to be in order.
+    if len(rows) < 2:
+        raise DataError(
+            "A ranking needs two models or more.",
+            value=list(rows),
+            remedy="Give several files as MODEL=FILE, or one with --by COLUMN or several --guess.",
+        )
+    if judges:
+        for name, some in rows.items():
+            _check_questions(name, some, settings.question_column)
+    if all(row.answer is None for some in rows.values() for row in some):
         raise DataError(
             "No model has an answer, so there is nothing to rank.",
-            value=names,
+            value=list(rows),
             remedy="Check the column of answers, and whether every call failed.",
         )
-    with progress(len(texts), "answers placed") as advance:
-        placed = place_texts(mapper, texts, advance)
-    measured: list[MeasuredModels] = []
-    unscored: list[str] = []
+    measures = settings.measures(settings.measure)
+    headings = [measure.label for measure in measures]
+    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+    if doubled:
+        raise DataError("Two measures have the same heading.", value=doubled, remedy="Ask for one of them.")
+    mapper = settings.mapper(taxonomy)
+    placed = place_rows(mapper, rows)
+    targets = {name: np.array([row.target for row in some], dtype=np.int64) for name, some in rows.items()}
+    measured, remarks = [], []
     for measure in measures:
-        with progress(1, measure.label) as advance:
-            scores = _text_scores(rows, measure, taxonomy, settings)
-            measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
-            advance()
-        unscored += _unscored(measure.label, names, rows, scores)
-    found = [[None if row.answer is None else placed[row.answer] for row in some] for some in rows]
-    nodes = [np.array([-1 if p is None else p.node for p in some], dtype=np.int64) for some in found]
-    off = [as_child(mapper, some) for some in found]
-    measured += _metric_scores(nodes, off, targets, taxonomy, settings.unit)
-    with progress(settings.resamples, "resamples") as advance:
-        statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed, advance=advance)
-    labels = tuple(m.name for m in measured)
-    over = f"{measured[0].scores.shape[1]:,} {settings.unit}s"
-    values = np.stack([m.values() for m in measured])
-    counts = {
-        name: (
-            len(said(some)),
-            len(some) - len(said(some)),
-            sum(p is not None and p.abstained for p in here),
-            sum(p is not None and p.off_tree for p in here),
-        )
-        for name, some, here in zip(names, rows, found, strict=True)
-    }
-    missing = sum(n for _, n, *_ in counts.values())
-    scores_notes = ["Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper."]
-    if missing:
-        scores_notes.append(
-            f"{missing:,} answers are missing (failed calls, or no such guess). They are no zeros: a value is over the "
-            "model's own answers, a rank compares each two models on the examples that both answered."
-        )
-    if settings.unit == "target":
-        scores_notes.append(_UNPAIRED)
-    scores_notes.append(trivial_answer(taxonomy, np.concatenate(targets)))
-    scores_notes += unscored
-    for measure in measures:
-        scores_notes += [
-            note if note.startswith(measure.label) else f"{measure.label}: {note}" for note in measure.notes
-        ]
-    tables: tuple[Table, ...] = (
-        scores_table(names, labels, values, counts, scores_notes),
+        scores = _text_scores(rows, measure, taxonomy, settings)
+        measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
+        for name, values in scores.items():
+            answered, known = int(placed[name].known.sum()), int((~np.isnan(values)).sum())
+            if known < answered:
+                remarks.append(f"{measure.label}: {answered - known:,} of {answered:,} answers of {name} are unscored.")
+    measured += _metric_scores(placed, targets, taxonomy, settings.unit)
+    statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed)
+    names, labels = list(rows), [one.name for one in measured]
+    count = measured[0].scores.shape[1]
+    remarks = [
+        "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper.",
+        *missing_note(
+            placed.values(),
+            "a value is over the model's own answers, a rank compares each two models on the examples that both "
+            "answered",
+        ),
+        *([_UNPAIRED] if settings.unit == "target" else []),
+        trivial_answer(taxonomy, np.concatenate(list(targets.values()))),
+        *remarks,
+        *(n if n.startswith(m.label) else f"{m.label}: {n}" for m in measures for n in m.notes),
+    ]
+    tables = [
+        _scores_table(placed, measured, remarks),
         ranks_table(names, labels, statistics.ranks),
-        uncertainty_table(names, labels, statistics, f"{settings.resamples:,} resamples of the {settings.unit}s"),
-        tau_table(labels, statistics),
-    )
+        _uncertainty_table(names, labels, statistics, f"{settings.resamples:,} resamples of the {settings.unit}s"),
+        _tau_table(labels, statistics),
+    ]
     if part is not None:
-        both = dict(zip(names, zip(nodes, targets, strict=True), strict=True))
-        tables = (*tables, both_trees_table(part, both, off_tree=dict(zip(names, off, strict=True))))
+        both = {name: (some.nodes, targets[name]) for name, some in placed.items()}
+        tables.append(both_trees_table(part, both, off_tree={name: some.as_child for name, some in placed.items()}))
+    over = f"{count:,} {settings.unit}s"
     return StudyReport(
         study="ranking",
         title=TITLE,
         settings={
-            **(record or {}),
+            **settings.record(),
             "models": names,
-            "unit": settings.unit,
-            f"{settings.unit}s": measured[0].scores.shape[1],
+            f"{settings.unit}s": count,
             "measures": [measure.identity() for measure in measures],
             "mapper": mapper.identity(),
-            "reference": settings.reference,
-            "question_column": settings.question_column,
-            "resamples": settings.resamples,
-            "seed": settings.seed,
         },
-        tables=tables,
-        figures={"ranks": lambda: bump_figure(names, labels, statistics.ranks, statistics, over)},
-        notes=tuple(notes),
+        tables=tuple(tables),
+        figures={
+            "ranks": partial(
+                draw_bump, names, labels, statistics.ranks, low=statistics.low, high=statistics.high, over=over
+            )
+        },
+        notes=tuple(dict.fromkeys(notes)),  # parts of one file say the same about it once
+        data={"excluded": excluded},
     )
 
 
-def _check(models: Mapping[str, Sequence[AnswerRow]], measures: Sequence[Measure], settings: RankingSettings) -> None:
-    if len(models) < 2:
-        raise DataError(
-            "A ranking needs two models or more.",
-            value=list(models),
-            remedy="Give several files as MODEL=FILE, or one with --by COLUMN or several --guess.",
-        )
-    if settings.reference not in REFERENCES:
-        raise DataError("There is no such reference.", value=settings.reference, remedy=f"Use {', '.join(REFERENCES)}.")
-    doubled = sorted({m.label for m in measures if [n.label for n in measures].count(m.label) > 1})
-    if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Ask for one of them.")
-    for measure in measures:
-        _check_needs(measure.name, measure.needs_images, measure.needs_questions, settings.question_column)
-
-
-def check_kinds(kinds: Sequence[MeasureKind], question_column: str | None) -> bool:
-    """Checks that files of answers hold what measures need, before their models are loaded.
+def _check(measure: str | Measure, question_column: str | None) -> bool:
+    """Checks that files of answers hold what a measure needs, before its model is loaded.
 
     Returns:
-        Whether one of them is a judge, which is shown the question.
+        Whether it is a judge, which is shown the question.
 
     Raises:
-        DataError: If one needs images, or the question and there is no column of it.
+        DataError: If it needs images, or the question and there is no column of it.
     """
-    for kind in kinds:
-        _check_needs(kind.kind, "image" in kind.needs, "question" in kind.needs, question_column)
-    return any("question" in kind.needs for kind in kinds)
-
-
-def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
-    """Checks that the question of every answer of a model is known.
-
-    Raises:
-        DataError: If a row has none.
-    """
-    for row in rows:
-        if row.answer is not None:
-            try:
-                _question(row, column)
-            except DataError as error:
-                raise DataError(f"{name}: {error.message}", value=error.value, remedy=error.remedy) from None
-
-
-def _check_needs(name: str, images: bool, questions: bool, question_column: str | None) -> None:
-    if images:
+    needs = needs_of(measure)
+    name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
+    if "image" in needs:
         raise DataError(
             f"The measure {name} needs images, which files of answers do not hold.",
             remedy="Leave it out here; taxtune measure takes images.",
         )
-    if questions and question_column is None:
+    if "question" in needs and question_column is None:
         raise DataError(
             f"The measure {name} needs the prompt that was asked.",
             remedy="Name the column that holds it with --question-column.",
         )
+    return "question" in needs
 
 
-def _text_scores(
-    rows: Sequence[Sequence[AnswerRow]], measure: Measure, taxonomy: Taxonomy, settings: RankingSettings
-) -> list[FloatArray]:
-    """Returns the measure's score of every answer, an array a model; NaN where there is none."""
-    references: dict[int, tuple[str, ...]] = {}
-    for row in (row for part in rows for row in part):
-        if row.target not in references:
-            references[row.target] = (
-                taxonomy.names(row.target)
-                if settings.reference == "any-name"
-                else (taxonomy.labels[row.target],)
-                if settings.reference == "label"
-                else (taxonomy.common_name(row.target),)
+def _check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
+    for row in rows:
+        if row.answer is not None and not _question(row, column).strip():
+            raise DataError(
+                f"{name}: Row {row.row} has no {column}.",
+                value=row.fields.get(str(column)),
+                remedy="Give the prompt that was asked.",
             )
+
+
+def _question(row: AnswerRow, column: str | None) -> str:
+    value = None if column is None else row.fields.get(column)
+    return value if isinstance(value, str) else ""
+
+
+def _text_scores(rows: Rows, measure: Measure, taxonomy: Taxonomy, settings: RankingSettings) -> dict[str, FloatArray]:
+    """Returns the measure's score of every answer of each model; NaN where there is none."""
+    references: dict[int, tuple[str, ...]] = {}
+    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
+        names = taxonomy.names(target)
+        own = taxonomy.common_name(target) if settings.reference == "common-name" else taxonomy.labels[target]
+        references[target] = tuple(names) if settings.reference == "any-name" else (own,)
     if isinstance(measure, Cider):
         # A document a target: what one model is given must not depend on which answers the others gave.
         measure.fit(list(references.values()))
     # Each distinct comparison once: models often say the same.
     pairs: dict[tuple[str, str, str], int] = {}
-    wanted: list[list[list[int]]] = []
-    for part in rows:
-        wanted.append([])
-        for row in part:
-            question = _question(row, settings.question_column)
-            found = [] if row.answer is None else [(row.answer, name, question) for name in references[row.target]]
-            wanted[-1].append([pairs.setdefault(pair, len(pairs)) for pair in found])
-    answers, names, questions = zip(*pairs, strict=True) if pairs else ((), (), ())
-    scores = measure.scores(answers, names, questions=questions if measure.needs_questions else None)
-    table = [np.full(len(part), np.nan) for part in rows]
-    for i, part_wanted in enumerate(wanted):
-        for j, numbers in enumerate(part_wanted):
-            known = scores[numbers][~np.isnan(scores[numbers])]
-            if known.size:
-                table[i][j] = known.max()
-    return table
-
-
-def _question(row: AnswerRow, column: str | None) -> str:
-    if column is None:
-        return ""
-    value = row.fields.get(column)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"Row {row.row} has no {column}.", value=value, remedy="Give the prompt that was asked.")
-    return value
+    wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in rows}
+    for name, some in rows.items():
+        for i, row in enumerate(some):
+            if row.answer is not None:
+                question = _question(row, settings.question_column)
+                of = [(row.answer, reference, question) for reference in references[row.target]]
+                wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in of]
+    answers, compared, questions = zip(*pairs, strict=True)
+    scores = measure.scores(answers, compared, questions=questions if measure.needs_questions else None)
+    found = {}
+    for name, some in rows.items():
+        found[name] = np.full(len(some), np.nan)
+        place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
+        np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
+    return found
 
 
 def _metric_scores(
-    nodes: Sequence[IntArray],
-    off_tree: Sequence[NDArray[np.bool_]],
-    targets: Sequence[IntArray],
-    taxonomy: Taxonomy,
-    unit: str,
+    placed: Mapping[str, PlacedAnswers], targets: Mapping[str, NDArray[np.int64]], taxonomy: Taxonomy, unit: str
 ) -> list[MeasuredModels]:
-    hp, hr, exact = ([np.full(len(some), np.nan) for some in nodes] for _ in range(3))
-    for i, (some, off, target) in enumerate(zip(nodes, off_tree, targets, strict=True)):
-        known = some >= 0
-        hp[i][known], hr[i][known] = precision_recall(taxonomy, some[known], target[known], off_tree=off[known])
-        exact[i][known] = (some == target)[known] & ~off[known]
-    tables = {name: _by_unit(scores, targets, unit) for name, scores in (("hP", hp), ("hR", hr), ("accuracy", exact))}
+    by_metric: dict[str, dict[str, FloatArray]] = {metric: {} for metric in ("hP", "hR", "accuracy")}
+    for name, answers in placed.items():
+        known, target = answers.known, targets[name]
+        off = answers.as_child[known]
+        found = precision_recall(taxonomy, answers.nodes[known], target[known], off_tree=off)
+        exact = (answers.nodes == target)[known] & ~off
+        for metric, values in zip(by_metric, (*found, exact), strict=True):
+            by_metric[metric][name] = np.full(len(target), np.nan)
+            by_metric[metric][name][known] = values
+    tables = {metric: _by_unit(scores, targets, unit) for metric, scores in by_metric.items()}
     return [
         MeasuredModels(name, tables["hP"], tables["hR"]) if name == "hF" else MeasuredModels(name, tables[name])
-        for name in METRIC_COLUMNS
+        for name in METRICS
     ]
 
 
-def _by_unit(scores: Sequence[FloatArray], targets: Sequence[IntArray], unit: str) -> FloatArray:
+def _by_unit(scores: Mapping[str, FloatArray], targets: Mapping[str, NDArray[np.int64]], unit: str) -> FloatArray:
     """Returns scores of shape (models, units): those of the examples, or the means over each target's examples."""
     if unit == "example":
-        return np.stack(scores)
-    nodes = np.unique(np.concatenate(targets))
+        return np.stack(list(scores.values()))
+    nodes = np.unique(np.concatenate(list(targets.values())))
     table = np.full((len(scores), len(nodes)), np.nan)
-    for i, (values, target) in enumerate(zip(scores, targets, strict=True)):
+    for row, (name, values) in zip(table, scores.items(), strict=True):
         known = ~np.isnan(values)
-        place = np.searchsorted(nodes, target[known])
+        place = np.searchsorted(nodes, targets[name][known])
         counts = np.bincount(place, minlength=len(nodes))
         sums = np.bincount(place, weights=values[known], minlength=len(nodes))
-        table[i, counts > 0] = sums[counts > 0] / counts[counts > 0]
+        row[counts > 0] = sums[counts > 0] / counts[counts > 0]
     return table
 
 
-def _unscored(
-    label: str, names: Sequence[str], rows: Sequence[Sequence[AnswerRow]], scores: Sequence[FloatArray]
-) -> list[str]:
-    notes = []
-    for name, part, values in zip(names, rows, scores, strict=True):
-        answered, known = len(said(part)), int((~np.isnan(values)).sum())
-        if known < answered:
-            notes.append(f"{label}: {answered - known:,} of {answered:,} answers of {name} are unscored.")
-    return notes
+def _scores_table(
+    placed: Mapping[str, PlacedAnswers], measured: Sequence[MeasuredModels], notes: Sequence[str]
+) -> Table:
+    """Returns the values of the models as paper 1 prints them (Tables 4 and 5)."""
+    percent = {one.name: one.name not in ("hR", "hP", "hF") for one in measured}
+    values = [one.values() * (100.0 if percent[one.name] else 1.0) for one in measured]
+    rows: list[tuple[Cell, ...]] = [
+        (name, *some.counts, *(float(of[j]) for of in values)) for j, (name, some) in enumerate(placed.items())
+    ]
+    digits = {name: 1 if in_percent else 3 for name, in_percent in percent.items()}
+    return Table("scores", TITLE, ("model", *COUNTS, *percent), tuple(rows), digits, tuple(notes))
+
+
+def ranks_table(names: Sequence[str], labels: Sequence[str], ranks: FloatArray) -> Table:
+    """Returns ranks of shape (measures, models) with a row a model."""
+    return Table(
+        "ranks",
+        "Rank of each model under each measure",
+        ("model", *labels),
+        tuple((name, *map(rank, ranks[:, j])) for j, name in enumerate(names)),
+        dict.fromkeys(labels, 1),
+        ("1 is the best. Tied models share the average of the ranks that they take up.",),
+    )
+
+
+def rank(value: float) -> Cell:
+    """Returns a rank as a table shows it: 2, 2.5, or nothing for NaN."""
+    return None if np.isnan(value) else int(value) if float(value).is_integer() else float(value)
+
+
+def _uncertainty_table(names: Sequence[str], labels: Sequence[str], statistics: RankStatistics, drawn: str) -> Table:
+    """Returns rank, interval and probability of being first of each model under each measure, over what was `drawn`."""
+    shown = (statistics.ranks, statistics.low, statistics.high)
+    return Table(
+        "uncertainty",
+        "How sure the ranks are",
+        ("measure", "model", "rank", *_INTERVAL, "P(first)"),
+        tuple(
+            (label, name, *(rank(values[i, j]) for values in shown), float(statistics.first[i, j]))
+            for i, label in enumerate(labels)
+            for j, name in enumerate(names)
+        ),
+        {**dict.fromkeys(("rank", *_INTERVAL), 1), "P(first)": 2},
+        (
+            f"Percentiles of the rank, and the share of being first, over {drawn}, the same for all models and "
+            "measures; k models tied for the first place get 1/k each.",
+        ),
+    )
+
+
+def _tau_table(labels: Sequence[str], statistics: RankStatistics) -> Table:
+    """Returns Kendall's τ of each measure's ranking with the last one's, with intervals."""
+    taus = zip(statistics.tau.tolist(), statistics.tau_low.tolist(), statistics.tau_high.tolist(), strict=True)
+    return Table(
+        "tau",
+        f"Kendall's τ of each measure's ranking with that of {labels[-1]}",
+        ("measure", "τ", *_INTERVAL),
+        tuple((label, *row) for label, row in zip(labels[:-1], taus, strict=False)),
+        dict.fromkeys(("τ", *_INTERVAL), 2),
+        ("τ-b; the interval is that of the resamples in which neither ranking ties all models.",),
+    )

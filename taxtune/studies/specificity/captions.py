@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, shortened
+from taxtune.studies.json_files import coco_caption, parse_object, read_coco
 from taxtune.tables import read_text
 
 __all__ = ["CaptionData", "CaptionedImage", "read_caption_data"]
@@ -65,22 +65,26 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
     names, of_images, notes = _read_captions(captions)
     categories, of_objects, others = _read_instances(instances, names)
     told: dict[str, list[str]] = {}
+    strangers = 0
     if narratives is not None:
         told, strangers = _read_narratives(narratives, names)
-        if strangers:
-            notes.append(f"Left out: {counted(strangers, 'narrative')} of images that the captions file does not have.")
         if not told:
             raise DataError(
                 "No narrative is of an image of the captions file.", file=narratives, remedy="Are both of one split?"
             )
-    if others:
-        notes.append(f"Left out: {counted(others, 'object')} of images that the captions file does not have.")
-    bare = [image for image in names if not of_images[image]]
-    unlabelled = [image for image in names if of_images[image] and image not in of_objects]
-    for images, what in ((bare, "no caption"), (unlabelled, "captions and no object label")):
-        if images:
-            notes.append(f"Left out: {len(images):,} of {len(names):,} images, with {what}.")
-    kept = tuple(
+    for n, what in ((strangers, "narrative"), (others, "object")):
+        if n:
+            notes.append(f"Left out: {_counted(n, what)} of images that the captions file does not have.")
+    kept = [image for image in names if of_images[image] and image in of_objects]
+    bare = sum(not texts for texts in of_images.values())
+    for n, what in ((bare, "no caption"), (len(names) - bare - len(kept), "captions and no object label")):
+        if n:
+            notes.append(f"Left out: {n:,} of {len(names):,} images, with {what}.")
+    if not kept:
+        raise DataError(
+            "No image has both captions and object labels.", file=captions, remedy=f"Does {instances} belong to it?"
+        )
+    images = tuple(
         CaptionedImage(
             image,
             names[image],
@@ -88,54 +92,33 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
             tuple(categories[i] for i in of_objects[image]),
             tuple(dict.fromkeys(told.get(image, ()))),
         )
-        for image in names
-        if of_images[image] and image in of_objects
+        for image in kept
     )
-    if not kept:
-        raise DataError(
-            "No image has both captions and object labels.", file=captions, remedy=f"Does {instances} belong to it?"
-        )
-    return CaptionData(kept, tuple(categories.values()), tuple(notes))
+    return CaptionData(images, tuple(categories.values()), tuple(notes))
 
 
-def counted(n: int, noun: str) -> str:
-    """Returns a number with its noun: "1 object", "2 objects"."""
+def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], list[str]]:
     """Returns the file of each image, its captions, by image, and what was left out."""
-    data = _read_json(path, "captions", ("images", "annotations"))
-    names: dict[str, str] = {}
-    for i, entry in enumerate(data["images"]):
-        image = _id(entry, "id", path, f"images[{i}]")
-        name = entry.get("file_name")
-        if not isinstance(name, str) or not name.strip():
-            raise DataError(f"images[{i}] has no `file_name`.", file=path, value=entry)
-        if image in names:
-            raise DataError(f"images[{i}] repeats an id.", file=path, value=image)
-        names[image] = name
+    data = read_coco(path, "captions", ("images", "annotations"))
+    names = _named(data, "images", "file_name", path)
     if not names:
         raise DataError("The file has no images.", file=path)
     captions: dict[str, list[str]] = {image: [] for image in names}
     wrong: list[str] = []
-    empty = repeated = 0
+    left_out = {"empty": 0, "said of the image already": 0}
     for i, entry in enumerate(data["annotations"]):
         image = _id(entry, "image_id", path, f"annotations[{i}]")
-        caption = entry.get("caption")
-        if not isinstance(caption, str):
-            hint = "Is this the instances file?" if "category_id" in entry else None
-            raise DataError(f"annotations[{i}] has no `caption`.", file=path, value=entry, remedy=hint)
+        text = " ".join(coco_caption(entry, i, path).split())
         if image not in captions:
             wrong.append(f"  annotations[{i}]: image {image}")
-            continue
-        text = " ".join(caption.split())
-        if not text:
-            empty += 1
-        elif text in captions[image]:
-            repeated += 1
-        else:
+        elif text and text not in captions[image]:
             captions[image].append(text)
+        else:
+            left_out["said of the image already" if text else "empty"] += 1
     if wrong:
         raise DataError(
             f"Captions of images that the file does not have, {len(wrong):,} in all:\n"
@@ -144,27 +127,17 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], li
         )
     if not any(captions.values()):
         raise DataError(
-            "All captions are empty." if empty else "There are no captions in the file.",
+            "All captions are empty." if left_out["empty"] else "There are no captions in the file.",
             file=path,
-            value=counted(len(data["annotations"]), "annotation"),
+            value=_counted(len(data["annotations"]), "annotation"),
         )
-    reasons = ((empty, "empty"), (repeated, "said of the image already"))
-    notes = [f"Left out: {counted(n, 'caption')}, {why}." for n, why in reasons if n]
-    return names, captions, notes
+    return names, captions, [f"Left out: {_counted(n, 'caption')}, {why}." for why, n in left_out.items() if n]
 
 
 def _read_instances(path: Path, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]], int]:
     """Returns the categories by id, the ids of those in each image, and how many objects are of other images."""
-    data = _read_json(path, "instances", ("categories", "annotations"))
-    categories: dict[str, str] = {}
-    for i, entry in enumerate(data["categories"]):
-        category = _id(entry, "id", path, f"categories[{i}]")
-        name = entry.get("name")
-        if not isinstance(name, str) or not name.strip():
-            raise DataError(f"categories[{i}] has no `name`.", file=path, value=entry)
-        if category in categories:
-            raise DataError(f"categories[{i}] repeats an id.", file=path, value=category)
-        categories[category] = name.strip()
+    data = read_coco(path, "instances", ("categories", "annotations"))
+    categories = {key: name.strip() for key, name in _named(data, "categories", "name", path).items()}
     repeated = [name for name, count in Counter(categories.values()).items() if count > 1]
     if repeated:
         raise DataError("Two categories have one name.", file=path, value=repeated[0])
@@ -199,17 +172,13 @@ def _read_narratives(path: Path, names: Mapping[str, str]) -> tuple[dict[str, li
     for row, line in enumerate(read_text(path, error=DataError, what="narratives").split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"The line is not valid JSON: {error}.", file=path, row=row) from None
-        caption = entry.get("caption") if isinstance(entry, dict) else None
-        if not isinstance(caption, str) or "image_id" not in entry:
+        entry = parse_object(line, path, row)
+        if not isinstance(entry.get("caption"), str) or "image_id" not in entry:
             raise DataError("A narrative needs `image_id` and `caption`.", file=path, row=row)
         # Localized Narratives write the ids of COCO as text, some with leading zeros.
         image = str(entry["image_id"]).strip()
         image = image if image in names else image.lstrip("0") or image
-        text = " ".join(caption.split())
+        text = " ".join(entry["caption"].split())
         if image not in names:
             strangers += 1
         elif text:
@@ -217,22 +186,17 @@ def _read_narratives(path: Path, names: Mapping[str, str]) -> tuple[dict[str, li
     return told, strangers
 
 
-def _read_json(path: Path, what: str, needed: Sequence[str]) -> dict[str, Any]:
-    try:
-        data = json.loads(read_text(path, error=DataError, what=what))
-    except ValueError as error:
-        raise DataError(f"The {what} file is not valid JSON: {error}.", file=path) from None
-    except RecursionError:
-        raise DataError(f"The {what} file is nested too deeply.", file=path) from None
-    for name in needed:
-        if not isinstance(data, dict) or not isinstance(data.get(name), list):
-            raise DataError(
-                f"The {what} file has no list `{name}`.", file=path, remedy="It must be in the format of COCO."
-            )
-        wrong = next((i for i, entry in enumerate(data[name]) if not isinstance(entry, dict)), None)
-        if wrong is not None:
-            raise DataError(f"{name}[{wrong}] is no object.", file=path, value=data[name][wrong])
-    return dict(data)
+def _named(data: Mapping[str, Any], what: str, key: str, path: Path) -> dict[str, str]:
+    """Returns the names of a list's entries by id."""
+    names: dict[str, str] = {}
+    for i, entry in enumerate(data[what]):
+        number, name = _id(entry, "id", path, f"{what}[{i}]"), entry.get(key)
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"{what}[{i}] has no `{key}`.", file=path, value=entry)
+        if number in names:
+            raise DataError(f"{what}[{i}] repeats an id.", file=path, value=number)
+        names[number] = name
+    return names
 
 
 def _id(entry: Mapping[str, Any], key: str, path: Path, where: str) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK
-from taxtune.studies.specificity.hard_negatives import NEGATIVES, POSITIVES
-from taxtune.studies.specificity.text_scores import ScoredTexts
+from taxtune.studies.specificity.scores import ScoredTexts
+from taxtune.studies.specificity.texts import NEGATIVES, POSITIVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,17 +35,16 @@ def draw_scores(scored: ScoredTexts) -> Figure:
 
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
     panels = figure.subplots(1, 3)
-    right = _together(scored, POSITIVES)
-    wrong = _together(scored, NEGATIVES)
+    right, wrong = (
+        {shown: np.concatenate(scored.of(kind)) for kind, shown in kinds.items() if any(map(len, scored.of(kind)))}
+        for kinds in (POSITIVES, NEGATIVES)
+    )
     gaps = {}
     for kind, shown in NEGATIVES.items():
-        parts = [
-            texts["single"].mean() - texts[kind]
-            for texts in scored.scores
-            if len(texts.get("single", ())) and len(texts.get(kind, ()))
-        ]
-        if parts:
-            gaps[shown] = np.concatenate(parts)
+        pairs = zip(scored.means("single"), scored.of(kind), strict=True)
+        found = [one - others for one, others in pairs if len(others) and not np.isnan(one)]
+        if found:
+            gaps[shown] = np.concatenate(found)
     every = [*right.values(), *wrong.values()]
     limits = (min(v.min() for v in every), max(v.max() for v in every)) if every else (0.0, 1.0)
     _histograms(panels[0], right, limits, "Right texts", "score of image and text")
@@ -55,15 +54,6 @@ def draw_scores(scored: ScoredTexts) -> Figure:
     panels[2].axvline(0, color=INK, linewidth=0.8)
     panels[0].set_ylabel("density")
     return figure
-
-
-def _together(scored: ScoredTexts, kinds: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
-    found = {}
-    for kind, shown in kinds.items():
-        parts = [texts[kind] for texts in scored.scores if len(texts.get(kind, ()))]
-        if parts:
-            found[shown] = np.concatenate(parts)
-    return found
 
 
 def _histograms(

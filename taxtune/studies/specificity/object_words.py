@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import DataError
+from taxtune.studies.plurals import plural as plural_form
 from taxtune.tables import parse_table, read_text
 
 __all__ = ["Mention", "ObjectWords", "Word", "chunk_mentions", "read_object_words", "swapped"]
@@ -98,11 +99,9 @@ class ObjectWords:
 
     def mentions(self, caption: str) -> list[Mention]:
         """Returns every mention of a category in a caption, from left to right, on word boundaries."""
-        found = []
-        for match in self._pattern.finditer(caption):
-            category, plural = self._forms[match.group().casefold()]
-            found.append(Mention(match.start(), match.end(), category, plural))
-        return found
+        return [
+            Mention(*match.span(), *self._forms[match.group().casefold()]) for match in self._pattern.finditer(caption)
+        ]
 
     def swappable(self, caption: str) -> list[Mention]:
         """Returns the mentions that are a noun phrase's head, so that another object can stand in their place."""
@@ -135,7 +134,7 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         category, singular, plural, mentions = (row.cell(column) for column in columns)
         if not category or not singular:
             raise DataError("The row needs a category and a singular.", file=name, row=row.line)
-        plural = plural or plural_of(singular)
+        plural = plural or plural_form(singular)
         listed[category.casefold()] = Word(singular, plural, _mentions(category, singular, plural, mentions))
     words: dict[str, Word] = {}
     unknown = []
@@ -144,7 +143,7 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         if word is None:
             unknown.append(category)
             plain = category.replace("_", " ")
-            word = Word(plain, plural_of(plain), _mentions(plain, plain, plural_of(plain), ""))
+            word = Word(plain, plural_form(plain), _mentions(plain, plain, plural_form(plain), ""))
         words[category] = word
     notes: tuple[str, ...] = ()
     if unknown:
@@ -152,15 +151,6 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
         several = "category goes by its name" if len(unknown) == 1 else "categories go by their names"
         notes = (f"{len(unknown):,} {several}, not being in the list of words: {shown}.",)
     return ObjectWords(words), notes
-
-
-def plural_of(noun: str) -> str:
-    """Returns the regular English plural of a noun."""
-    if re.search(r"(?:s|x|z|ch|sh)$", noun):
-        return noun + "es"
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + "s"
 
 
 def swapped(caption: str, mention: Mention, word: Word) -> str:
@@ -189,17 +179,11 @@ def chunk_mentions(caption: str, chunks: Sequence[str]) -> list[Mention]:
         head = chunk.split()[-1] if chunk.split() else ""
         if not head or head.casefold() in _PRONOUNS or not head[-1].isalpha():
             continue
-        for place in _places(caption, chunk):
-            end = place + len(chunk)
-            start = end - len(head)
-            plural = head.casefold().endswith("s") and not head.casefold().endswith("ss")
-            found[start, end] = Mention(start, end, None, plural)
+        plural = head.casefold().endswith("s") and not head.casefold().endswith("ss")
+        for place in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
+            end = place.start() + len(chunk)
+            found[end - len(head), end] = Mention(end - len(head), end, None, plural)
     return [found[key] for key in sorted(found)]
-
-
-def _places(caption: str, chunk: str) -> Iterator[int]:
-    for match in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
-        yield match.start()
 
 
 def _mentions(category: str, singular: str, plural: str, others: str) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,21 @@ def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A CLIP model of two layers with random weights, as `--model` takes it."""
     pytest.importorskip("open_clip")
     return make_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often CLIP models have encoded images and texts."""
+    network = pytest.importorskip("open_clip").CLIP
+    calls = {"encode_image": 0, "encode_text": 0}
+
+    def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            calls[name] += 1
+            return real(*arguments, **options)
+
+        return call
+
+    for name in calls:
+        monkeypatch.setattr(network, name, counted(name, getattr(network, name)))
+    return calls

@@ -89,8 +89,6 @@ def test_images_are_compared_and_leaves_without_any_are_counted(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        (["--labels", "latin"], DataError, "common, canonical"),
-        (["--draw", "all"], DataError, "nodes, steps"),
         (["-m", "rouge"], DataError, "Did you mean 'rouge-1'"),
         (["-m", "clip-i2t:no/such"], DataError, "--images"),
         (["--nearest", "3", "--farthest", "2"], DataError, "distances"),

@@ -7,7 +7,7 @@ import pytest
 
 from taxtune.recipe import MapperSettings, load_recipe
 from taxtune.resources import recipes_dir
-from taxtune.studies.encoder.report import recipe_lines
+from taxtune.studies.encoder.study import recipe_lines
 from tests.cli.studies.study import Study
 
 STUDY = "encoder"
@@ -117,7 +117,6 @@ def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) ->
     [
         (["-e", "clip-i2t:model"], "The encoder looks at images"),
         (["-e", "sentence"], "no such similarity"),
-        (["--by", "genus"], "auto, rank, depth"),
         (["--template", "a photo"], "{name} or {plural}"),
         (["--answers", "nowhere.csv"], "nowhere.csv"),
     ],

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.commands import run_command
+from tests.cli.studies.study import Study
 from tests.tiny_text_models import make_clip
 
 TAXONOMY = """path,aliases
@@ -26,45 +25,38 @@ d.png,bread,0.1,0.6,0.1,0.9,0.1,0.3
 """
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    return run_command(monkeypatch, "study", "granularity", *arguments)
+STUDY = "granularity"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
     (tmp_path / "scores.csv").write_text(SCORES, encoding="utf-8")
     return tmp_path
 
 
-def test_a_score_file_as_a_table(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", "--resamples", 20)
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    assert "paper 3, Table 2" in said.out
-    assert "1 ancestor that every image shows (thing)" in said.err
+def test_a_score_file_as_a_table(study: Study, folder: Path) -> None:
+    out, err = study.said("-t", "tree.csv", "--scores", "scores.csv", "--resamples", 20)
+    assert "paper 3, Table 2" in out
+    assert "1 ancestor that every image shows (thing)" in err
 
 
-def test_json_is_the_same_for_the_same_seed(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_the_same_for_the_same_seed(study: Study, folder: Path) -> None:
     outputs = []
     for seed in (1, 1, 2):
         options = ("--resamples", 20, "--seed", seed, "--json", "--trivial", "leave-out")
-        assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
-        outputs.append(capsys.readouterr().out)
+        outputs.append(study.said("-t", "tree.csv", "--scores", "scores.csv", *options)[0])
     assert outputs[0] == outputs[1] != outputs[2]
     record = json.loads(outputs[0])
     assert record["tables"]["granularity"][0]["n anc"] == 2
     assert record["settings"]["seed"] == 1
 
 
-def test_files_are_written(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_written(study: Study, folder: Path) -> None:
     out = folder / "out"
     options = ("--resamples", 5, "--out", out)
-    assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
+    study.said("-t", "tree.csv", "--scores", "scores.csv", *options)
     assert {p.name for p in out.iterdir()} == {
         *(f"{name}.{kind}" for name in ("granularity", "intervals", "levels") for kind in ("csv", "md")),
         "granularity-levels.png",
@@ -73,28 +65,24 @@ def test_files_are_written(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys
     }
 
 
-def test_two_levels(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--form", "two-level", "--coarse-level", 1, "--resamples", 5, "--json", "--out", folder / "out")
-    assert run(monkeypatch, "-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options) == 0
-    row = json.loads(capsys.readouterr().out)["tables"]["two-level"][0]
+def test_two_levels(study: Study, folder: Path) -> None:
+    options = ("--form", "two-level", "--coarse-level", 1, "--resamples", 5, "--out", folder / "out")
+    row = study.json("-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options)["tables"]["two-level"][0]
     assert (row["FG direct"], row["CG direct"], row["CG FG-label"], row["CG FG-emb"]) == (50, 50, 75, None)
     assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
 
 
-def test_a_clip_model_on_images(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
+def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
     for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
         (folder / "images" / label).mkdir(parents=True)
         for i in range(2):
             Image.effect_noise((40, 40), 60 + 10 * i).convert("RGB").save(folder / "images" / label / f"n{i}.png")
             Image.new("RGB", (40 + i, 40), colour).save(folder / "images" / label / f"c{i}.png")
-    common = ("-t", folder / "tree.csv", "--resamples", 0, "--json", "--device", "cpu", "--cache-dir", folder / "cache")
+    common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
     model = ("--model", tiny_clip, "--data", folder / "images", "--save-scores", folder / "kept.npz")
-    assert run(monkeypatch, *common, *model) == 0
-    by_model = json.loads(capsys.readouterr().out)
-    assert run(monkeypatch, *common, "--scores", folder / "kept.npz") == 0
-    by_file = json.loads(capsys.readouterr().out)
+    by_model = study.json(*common, *model)
+    by_file = study.json(*common, "--scores", folder / "kept.npz")
     ours, theirs = (record["tables"]["granularity"][0] for record in (by_model, by_file))
     assert ours.pop("scores") == f"clip:local-dir:{'/'.join(Path(tiny_clip).parts[-2:])}"
     theirs.pop("scores")
@@ -102,20 +90,15 @@ def test_a_clip_model_on_images(
     assert 0 < ours["Leaves"] <= 100
     # The embeddings are in the file: the average of the fine classes' can be taken from it.
     two = ("--form", "two-level", "--coarse", "animal", "--coarse", "food")
-    assert run(monkeypatch, *common, *two, "--scores", folder / "kept.npz") == 0
-    row = json.loads(capsys.readouterr().out)["tables"]["two-level"][0]
+    row = study.json(*common, *two, "--scores", folder / "kept.npz")["tables"]["two-level"][0]
     assert row["CG FG-emb"] is not None
     # Images outside the root are left out, and said.
-    assert run(monkeypatch, *common, *model[:4], "--root", "food") == 0
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["tables"]["granularity"][0]["images"] == 8
-    assert "8 of 16 images lie outside 'food'" in shown.err
+    out, err = study.said(*common, *model[:4], "--root", "food", "--json")
+    assert json.loads(out)["tables"]["granularity"][0]["images"] == 8
+    assert "8 of 16 images lie outside 'food'" in err
 
 
-def test_a_second_run_encodes_nothing(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    open_clip = pytest.importorskip("open_clip")
+def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
     rows = "image,label\n"
     for i, label in enumerate(("cat", "dog", "apple", "bread", "bread")):
         Image.effect_noise((40, 40 + i), 60).convert("RGB").save(folder / f"{i}.png")
@@ -133,45 +116,31 @@ def test_a_second_run_encodes_nothing(
         2,
         *model,
     )
-    calls = {"encode_image": 0, "encode_text": 0}
-    for name in calls:
-        real = getattr(open_clip.CLIP, name)
 
-        def call(*given: object, name: str = name, real: Callable[..., object] = real, **more: object) -> object:
-            calls[name] += 1
-            return real(*given, **more)
+    def again(*more: str) -> tuple[dict[str, object], dict[str, int]]:
+        encoded.update(dict.fromkeys(encoded, 0))
+        return study.json(*options, *more)["tables"], dict(encoded)
 
-        monkeypatch.setattr(open_clip.CLIP, name, call)
-
-    def study(*more: str) -> tuple[dict[str, object], dict[str, int]]:
-        calls.update(dict.fromkeys(calls, 0))
-        assert run(monkeypatch, *options, "--json", *more) == 0
-        return json.loads(capsys.readouterr().out)["tables"], dict(calls)
-
-    first, made = study()
+    first, made = again()
     assert made["encode_image"] == 3
     assert made["encode_text"] > 0
-    again, made = study()
+    second, made = again()
     assert made == {"encode_image": 0, "encode_text": 0}
-    assert again == first
+    assert second == first
     # Two levels are another question about the same images.
-    assert study("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
+    assert again("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
     Image.effect_noise((60, 60), 10).convert("RGB").save(folder / "0.png")
-    assert study()[1] == {"encode_image": 1, "encode_text": 0}
-    calls.update(dict.fromkeys(calls, 0))
+    assert again()[1] == {"encode_image": 1, "encode_text": 0}
+    encoded.update(dict.fromkeys(encoded, 0))
     (folder / "manifest.csv").write_text("image,label\n0.png,animal\n1.png,food\n")
-    assert run(monkeypatch, *options) == 2
-    assert "manifest.csv: No image is labelled with a leaf" in capsys.readouterr().err
-    assert calls == {"encode_image": 0, "encode_text": 0}
+    assert "manifest.csv: No image is labelled with a leaf" in study.refused(*options)
+    assert encoded == {"encode_image": 0, "encode_text": 0}
     (folder / "manifest.csv").write_text(rows)
     (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:100])
-    assert run(monkeypatch, *options) == 2
-    assert "1.png" in capsys.readouterr().err
+    assert "1.png" in study.refused(*options)
 
 
-def test_answers_and_language(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_clip: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> None:
     rows = [
         {"id": "1", "answer": "a cat", "target": "cat"},
         {"id": "2", "answer": "🍞🥖", "target": "bread"},
@@ -179,16 +148,14 @@ def test_answers_and_language(
         {"id": "4", "answer": "تفاحة", "target": "thing/food/apple"},
     ]
     (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    common = ("-t", folder / "tree.csv", "--resamples", 0, "--json", "--device", "cpu", "--cache-dir", folder / "cache")
+    common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
     model = ("--model", f"clip:{tiny_clip}", "--answers", folder / "answers.jsonl")
-    assert run(monkeypatch, *common, *model) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = study.json(*common, *model)
     assert record["tables"]["granularity"][0]["images"] == 3
     assert any("1 of 4 rows are left out: an empty text is not embedded" in note for note in record["notes"])
     assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
     # Below "food" the cat and the dog are outside.
-    assert run(monkeypatch, *common, *model, "--root", "food") == 0
-    record = json.loads(capsys.readouterr().out)
+    record = study.json(*common, *model, "--root", "food")
     assert record["tables"]["granularity"][0]["images"] == 2
     assert [(row["row"], row["reason"]) for row in record["excluded"]] == [
         (1, "target outside food"),
@@ -196,8 +163,7 @@ def test_answers_and_language(
     ]
     assert any("2 of 4 rows are left out: target outside food" in note for note in record["notes"])
     language = ("--form", "language", "--coarse-level", 1, "--model", f"clip:{tiny_clip}")
-    assert run(monkeypatch, *common, *language, "--templates", "photos") == 0
-    record = json.loads(capsys.readouterr().out)
+    record = study.json(*common, *language, "--templates", "photos")
     assert record["tables"]["language"][0]["scored"] == 4
 
 
@@ -205,10 +171,7 @@ ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
 CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
 
 
-def test_captions_beside_scores(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(folder)
+def test_captions_beside_scores(study: Study, folder: Path) -> None:
     Path("captions.txt").write_text(CAPTIONS)
     # A third ancestor, so that there is something to correlate.
     Path("tree.csv").write_text(TAXONOMY + "thing/tool/saw,\nthing/tool/file,\n")
@@ -218,9 +181,7 @@ def test_captions_beside_scores(
     lines = [f"{row},{tool}" for row, tool in zip([*rows, *more], tools, strict=True)]
     Path("scores.csv").write_text("\n".join([f"{header},tool,saw,file", *lines]))
     options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 0, "--out", "out")
-    assert run(monkeypatch, "-t", "tree.csv", *options, "--json") == 0
-    said = capsys.readouterr()
-    record = json.loads(said.out)
+    record = study.json("-t", "tree.csv", *options)
     counted = {row["path"].rsplit("/", 1)[-1]: row["captions"] for row in record["frequency"]["labels"]}
     assert counted == {
         "thing": 0,
@@ -249,13 +210,11 @@ def test_captions_beside_scores(
     assert any("1 ancestor left out of the correlation" in note for note in record["notes"])
 
 
-def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(folder)
+def test_captions_alone(study: Study, folder: Path) -> None:
     Path("a.csv").write_text('id,text\n1,"a cat, asleep"\n2,nothing\n')
     Path("b.jsonl").write_text('{"text": ["a cat", "a dog"]}\n')
     options = ("-t", "tree.csv", "--form", "frequency", "--captions", "a.csv", "--captions", "b.jsonl")
-    assert run(monkeypatch, *options, "--caption-column", "text", "--json", "--out", "out") == 0
-    record = json.loads(capsys.readouterr().out)
+    record = study.json(*options, "--caption-column", "text", "--out", "out")
     assert record["frequency"]["captions"] == 4
     assert record["frequency"]["correlations"] == []
     levels = {row["level"]: row for row in record["tables"]["frequency-levels"]}
@@ -287,17 +246,16 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--scores", "scores.csv", "--scores", "scores.csv"), "same twice"),
         ((), "There are no scores"),
         (("--model", "clip:x"), "needs something to score"),
-        (("--form", "pyramid"), "Use hierarchy, two-level, language"),
-        (("--scores", "scores.csv", "--trivial", "drop"), "--trivial takes keep or leave-out"),
-        (("--scores", "scores.csv", "--label-names", "latin"), "--label-names takes common or label"),
+        (
+            ("--scores", "scores.csv", "--label-names", "latin"),
+            "--label-names cannot be that. (got 'latin')",
+        ),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
         (("--form", "language"), "needs a --model"),
         (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "takes no images"),
         (("--model", "llm:openai/x", "--answers", "a.csv"), "gives no scores"),
         (("--model", "sentence:/none", "--answers", "a.csv", "--where", "x"), "NAME=VALUE"),
-        (("--scores", "scores.csv", "--off-tree", "maybe"), "--off-tree cannot be that"),
-        (("--scores", "scores.csv", "--guesses", "all"), "Use first, join"),
         (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
         (("--scores", "scores.csv", "--save-scores", "s.npz"), "keeps the scores of one --model"),
         # The files that are read are safe, and what cannot be written is said before a model is loaded.
@@ -314,14 +272,7 @@ def test_captions_alone(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: p
         (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
     ],
 )
-def test_errors(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    said: str,
-) -> None:
-    monkeypatch.chdir(folder)
+def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
     Path("folder.npz").mkdir()
     files = {
         "c.txt": CAPTIONS,
@@ -334,8 +285,5 @@ def test_errors(
     }
     for name, text in files.items():
         Path(name).write_text(text)
-    assert run(monkeypatch, "-t", "tree.csv", *options) == 2
-    output = capsys.readouterr()
-    assert said in output.err
-    assert output.out == ""
+    assert said in study.refused("-t", "tree.csv", *options)
     assert {name: Path(name).read_text() for name in files} == files

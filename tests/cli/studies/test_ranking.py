@@ -120,7 +120,7 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
     ("text", "message"),
     [
         ("", "scores file is empty"),
-        ("model,EM\n", "two models or more. (got '0 rows')"),
+        ("model,EM\n", "scores.csv:1: The file has a header and no rows"),
         ("model,EM\na,1\n", "(got '1 row') Give a row a model."),
         ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
         ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is no number. (got 'nan') Leave the cell empty"),
@@ -131,7 +131,7 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
         ("model,EM\na,1\na,2\n", "A model stands twice in the table. (got ['a']) Keep one row a model."),
         ("model,EM\na\nb,2\n", "scores.csv:2: The row has not as many cells"),
         ("model,EM\n ,1\nb,2\n", "scores.csv:2: The row has no model"),
-        ('model,EM\na,"1\nb,2\n', "scores.csv:2: The file cannot be read as CSV"),
+        ('model,EM\na,"1\nb,2\n', "scores.csv:2: The row cannot be read as CSV"),
         ("model\na\nb\n", "no column of scores"),
     ],
 )
@@ -153,7 +153,6 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
         (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "-m", "rouge"), "Did you mean 'rouge-1'"),
-        (("bold.csv", "careful.csv", "-t", "tree.csv", "--rows", "some"), "--rows cannot be that"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by parts one file"),
         (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),

@@ -3,7 +3,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +14,26 @@ from scipy.stats import kendalltau
 
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
+from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
 from taxtune.report.drawing import save_figure
-from taxtune.studies.correlation.report import correlation_report
-from taxtune.studies.correlation.study import CorrelationSettings, check_measures, correlate, write_pairs
-from taxtune.studies.output import publish
-from taxtune.studies.relay import ProgressRelay
+from taxtune.studies import run
+from taxtune.studies.correlation import CorrelationSettings
+from taxtune.studies.correlation.study import MeasureCorrelation, PairSet, correlate, write_pairs
+from taxtune.studies.output import StudyReport, publish
 from taxtune.taxonomy import Taxonomy
 
-SETTINGS = CorrelationSettings(pairs=400, seed=5)
+
+def correlated(
+    birds: Taxonomy, measures: Sequence[Measure], images: Mapping[int, list[Path]] | None = None, **more: Any
+) -> tuple[tuple[PairSet, ...], tuple[MeasureCorrelation, ...]]:
+    """The pairs drawn, and what measures make of them."""
+    settings = CorrelationSettings(taxonomy=birds, **{"pairs": 400, "seed": 5, **more})
+    return correlate(birds, measures, settings, images=images)
+
+
+def reported(birds: Taxonomy, measures: Sequence[Measure | str], **more: Any) -> StudyReport:
+    """The whole study."""
+    return run("correlation", taxonomy=birds, measure=measures, **{"pairs": 400, "seed": 5, **more})
 
 
 class _Constant(PairwiseMeasure):
@@ -49,8 +62,7 @@ class _Judge(_Constant):
 @pytest.mark.parametrize("labels", ["common", "canonical"])
 def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: str) -> None:
     measures = [make_measure("rouge-1"), make_measure("meteor")]
-    settings = CorrelationSettings(pairs=400, seed=5, labels=labels)  # type: ignore[arg-type]
-    sets, found = correlate(birds, measures, settings)
+    sets, found = correlated(birds, measures, labels=labels)
     assert [(one.measure, one.metric) for one in found] == [
         (name, metric) for name in ("rouge-1", "meteor") for metric in ("hp", "hr")
     ]
@@ -74,8 +86,7 @@ def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: str
 
 def test_labels_are_common_or_canonical_names(birds: Taxonomy) -> None:
     by_label = {
-        labels: correlate(birds, [make_measure("rouge-1")], CorrelationSettings(pairs=300, labels=labels))[1]  # type: ignore[arg-type]
-        for labels in ("common", "canonical")
+        labels: correlated(birds, [make_measure("rouge-1")], labels=labels)[1] for labels in ("common", "canonical")
     }
     # "Turdus merula" and "Turdus migratorius" share a word; "blackbird" and "American robin" share none.
     assert math.isnan(by_label["common"][0].correlation.tau)
@@ -84,7 +95,7 @@ def test_labels_are_common_or_canonical_names(birds: Taxonomy) -> None:
 
 def test_what_is_unscored_is_left_out_and_counted_and_a_constant_has_no_tau(birds: Taxonomy) -> None:
     measure = _Constant("constant", "Constant")
-    sets, found = correlate(birds, [measure], SETTINGS)
+    sets, found = correlated(birds, [measure])
     robins = [int(np.sum(part.pairs.leaves == birds.resolve("American robin"))) for part in sets]
     assert [one.unscored for one in found] == robins
     assert [one.correlation.n for one in found] == [400 - n for n in robins]
@@ -93,15 +104,18 @@ def test_what_is_unscored_is_left_out_and_counted_and_a_constant_has_no_tau(bird
 
 def test_measures_that_need_what_labels_do_not_have_are_refused(birds: Taxonomy) -> None:
     with pytest.raises(DataError, match="labels answer none"):
-        correlate(birds, [_Judge("judge", "Judge")], SETTINGS)
+        reported(birds, [_Judge("judge", "Judge")])
+    with pytest.raises(DataError, match="labels answer none"):
+        reported(birds, ["lave:no/such"])
     with pytest.raises(DataError, match="--images"):
-        correlate(birds, [_Bright("bright", "Bright")], SETTINGS)
+        reported(birds, [_Bright("bright", "Bright")])
+    with pytest.raises(DataError, match="--images"):
+        reported(birds, ["clip-i2t:no/such"])
 
 
-@pytest.mark.parametrize("wrong", [{"pairs": 1}, {"labels": "latin"}, {"draw": "all"}, {"nearest": 4, "farthest": 3}])
-def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(DataError):
-        CorrelationSettings(**wrong)  # type: ignore[arg-type]
+def test_distances_run_from_the_nearest_to_the_farthest() -> None:
+    with pytest.raises(DataError, match="distances"):
+        CorrelationSettings(taxonomy="never read", nearest=4, farthest=3)
 
 
 def test_an_image_of_the_leaf_is_drawn_by_the_seed(birds: Taxonomy, tmp_path: Path) -> None:
@@ -113,8 +127,8 @@ def test_an_image_of_the_leaf_is_drawn_by_the_seed(birds: Taxonomy, tmp_path: Pa
             Image.new("RGB", (8, 8), (shade,) * 3).save(file)
             images.setdefault(node, []).append(file)
     measure = _Bright("bright", "Bright")
-    sets, found = correlate(birds, [measure], SETTINGS, images=images)
-    again = correlate(birds, [measure], SETTINGS, images=images)[1]
+    sets, found = correlated(birds, [measure], images)
+    again = correlated(birds, [measure], images)[1]
     assert [one.as_dict() for one in found] == [one.as_dict() for one in again]
     for part, one in zip(sets, found, strict=True):
         leaves = part.pairs.leaves
@@ -127,13 +141,11 @@ def test_an_image_of_the_leaf_is_drawn_by_the_seed(birds: Taxonomy, tmp_path: Pa
 
 def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> None:
     measures = [make_measure("rouge-1"), _Constant("exact-match", "EM")]
-    settings = CorrelationSettings(pairs=500, labels="canonical")
-    sets, found = correlate(birds, measures, settings, relay=ProgressRelay())
-    report = correlation_report(birds, measures, settings, sets, found, {"taxonomy": "birds"})
+    report = reported(birds, measures, labels="canonical", pairs=500)
     rouge, em = report.tables[0].records()
     assert (rouge["τ-hP paper, iNat21"], rouge["τ-hR paper, iNat21"]) == (0.18, 0.41)
     assert (rouge["τ-hP paper, OVEN"], rouge["τ-hR paper, OVEN"]) == (0.17, 0.21)
-    assert rouge["τ-hP"] == found[0].correlation.tau
+    assert rouge["τ-hP"] == report.data["correlations"][0]["tau"]
     assert em["τ-hP"] is None
     assert "–" in report.tables[0].markdown()
     assert any("unscored and left out" in note for note in report.notes)
@@ -141,7 +153,7 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
     assert sum(row["pairs"] for row in report.tables[2].records()) == 1000  # type: ignore[misc]
     publish(report, out=tmp_path / "out", as_json=False)
     record = json.loads((tmp_path / "out" / "study.json").read_text())
-    assert record["settings"]["seed"] == 0
+    assert record["settings"]["seed"] == 5
     assert {one["metric"] for one in record["correlations"]} == {"hp", "hr"}
     assert (tmp_path / "out" / "correlation.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "correlation.svg").is_file()
@@ -152,11 +164,9 @@ def test_the_figure_of_measures_without_any_score_is_left_out(birds: Taxonomy) -
         def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
             return np.full(len(answers), np.nan)
 
-    measures = [_None("exact-match", "EM")]
-    sets, found = correlate(birds, measures, SETTINGS)
-    report = correlation_report(birds, measures, SETTINGS, sets, found, {})
+    report = reported(birds, [_None("exact-match", "EM")])
     assert report.figures == {}
-    assert [one.correlation.n for one in found] == [0, 0]
+    assert [one["n"] for one in report.data["correlations"]] == [0, 0]
 
 
 def test_one_measure_out_of_two_without_scores_is_drawn_around(birds: Taxonomy, tmp_path: Path) -> None:
@@ -164,17 +174,14 @@ def test_one_measure_out_of_two_without_scores_is_drawn_around(birds: Taxonomy, 
         def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
             return np.array([0.1 if a == "mallard" else math.nan for a in answers])
 
-    measures = [make_measure("rouge-1"), _HpOnly("contained", "Contained")]
-    sets, found = correlate(birds, measures, SETTINGS)
-    report = correlation_report(birds, measures, SETTINGS, sets, found, {})
+    report = reported(birds, ["rouge-1", _HpOnly("contained", "Contained")])
     assert save_figure(report.figures["correlation"], tmp_path / "figure")[0].is_file()
 
 
 def test_a_metric_that_is_constant_is_not_blamed_on_the_measures() -> None:
     chain = Taxonomy(["life", "bird", "great bird", "seal"], [-1, 0, 1, 2])
-    measures = [make_measure("rouge-1"), make_measure("exact-match")]
-    sets, found = correlate(chain, measures, SETTINGS)
-    report = correlation_report(chain, measures, SETTINGS, sets, found, {})
+    measures = ["rouge-1", "exact-match"]
+    report = reported(chain, measures)
     # Every node above the only leaf is its ancestor, whose hP is 1; hR differs from node to node.
     assert [note for note in report.notes if "hP" in note] == [
         "hP is 1.000 for all pairs drawn, so that nothing can correlate with it: the tree is too small, or has no "
@@ -184,12 +191,12 @@ def test_a_metric_that_is_constant_is_not_blamed_on_the_measures() -> None:
         "No correlation with hR where a measure gives all pairs one score: rouge-1, exact-match."
     ]
     with pytest.raises(TaxonomyError, match=r"Of the leaves drawn 1, such as 'life', has no node at a distance of 1"):
-        correlate(Taxonomy(["life"], [-1]), measures, SETTINGS)
+        reported(Taxonomy(["life"], [-1]), measures)
 
 
 def test_tau_of_the_written_pairs_is_that_of_the_tables(birds: Taxonomy, tmp_path: Path) -> None:
     measures = [make_measure("rouge-1"), _Constant("constant", "Constant")]
-    settings = CorrelationSettings(pairs=500, labels="canonical")
+    settings = CorrelationSettings(taxonomy=birds, pairs=500, labels="canonical")
     sets, found = correlate(birds, measures, settings)
     with write_pairs(tmp_path / "new" / "pairs.csv", birds, settings, sets, found).open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -206,11 +213,3 @@ def test_tau_of_the_written_pairs_is_that_of_the_tables(birds: Taxonomy, tmp_pat
         assert int(row["distance"]) == len(leaf) + len(node) - 2 * shared
         assert float(row["value"]) == pytest.approx(shared / len(node if row["metric"] == "hp" else leaf))
         assert (row["reference"], row["answer"]) == (leaf[-1], node[-1])
-
-
-def test_measures_are_refused_before_they_are_made() -> None:
-    check_measures(["rouge-1", "clip-i2t:no/such"], images=True)
-    with pytest.raises(DataError, match="--images"):
-        check_measures(["clip-i2t:no/such"], images=False)
-    with pytest.raises(DataError, match="labels answer none"):
-        check_measures(["lave:no/such"], images=True)

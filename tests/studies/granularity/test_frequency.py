@@ -11,11 +11,16 @@ from scipy import stats
 
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import save_figure
-from taxtune.studies.granularity.caption_counts import count_captions
-from taxtune.studies.granularity.frequency import compared, correlate, frequency_gaps, mean_of_leaves
-from taxtune.studies.granularity.frequency_figure import draw_frequency
-from taxtune.studies.granularity.frequency_report import frequency_report, with_frequencies
-from taxtune.studies.granularity.study import QUANTITIES, Granularity, granularity_report
+from taxtune.studies.granularity.captions import count_captions
+from taxtune.studies.granularity.figure import draw_frequency
+from taxtune.studies.granularity.frequency import (
+    compared,
+    correlate,
+    frequency_gaps,
+    frequency_report,
+    mean_of_leaves,
+)
+from taxtune.studies.granularity.study import QUANTITIES, Granularity
 from taxtune.taxonomy import Taxonomy
 
 #: thing / animal (cat / (lion, tiger), dog), food (apple, bread); "dog" and the foods are leaves.
@@ -114,7 +119,7 @@ def test_where_there_is_none_it_is_said(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = correlate(made, TREE, counts)
-        report = with_frequencies(granularity_report([made], TREE, {}), [made], counts, TREE)
+        report = frequency_report(counts, TREE, {}, [made])
         record = report.as_json()
         save_figure(report.figures["granularity-frequency"], tmp_path / "f")
     assert said in (found.undefined or "")
@@ -159,7 +164,7 @@ def test_several_score_files_have_a_row_and_a_figure_each() -> None:
         for high in (0.3, 0.9)
     ]
     counts = count_captions(CAPTIONS, TREE)
-    report = with_frequencies(granularity_report(made, TREE, {}), made, counts, TREE)
+    report = frequency_report(counts, TREE, {}, made)
     tables = {table.name: table for table in report.tables}
     assert len(tables["frequency-correlation"].rows) == 2
     assert set(report.figures) >= {"granularity-frequency-1", "granularity-frequency-2"}

@@ -8,9 +8,17 @@ from sklearn.metrics import average_precision_score
 
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval
-from taxtune.studies.granularity.propagation import from_leaves
-from taxtune.studies.granularity.score_matrix import ScoreMatrix
-from taxtune.studies.granularity.study import QUANTITIES, granularity, granularity_report, steps
+from taxtune.studies.granularity import GranularitySettings
+from taxtune.studies.granularity.scores import ScoreMatrix
+from taxtune.studies.granularity.study import (
+    QUANTITIES,
+    from_children,
+    from_leaves,
+    hierarchy,
+    hierarchy_report,
+    positives,
+    steps,
+)
 from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 
@@ -33,7 +41,7 @@ def matrix(scores: np.ndarray = SCORES, targets: tuple[int, ...] = (3, 4, 5, 6))
 
 
 def test_a_case_by_hand() -> None:
-    result = granularity(matrix(), TREE, resamples=0)
+    result = hierarchy(matrix(), TREE, resamples=0)
     # Leaves: each ranks its own image first, but lion and tiger: tiger's column ranks tiger (0.4) first too.
     assert result.raw[3:].tolist() == [1, 1, 1, 1]
     # feline raw, descending: tiger +, wolf −, fox −, lion + -> (1/1 + 2/4) / 2; canine: lion −, fox +, tiger −, wolf +.
@@ -54,7 +62,7 @@ def test_a_case_by_hand() -> None:
 
 
 def test_the_root_can_be_left_out() -> None:
-    result = granularity(matrix(), TREE, trivial="leave-out", resamples=0)
+    result = hierarchy(matrix(), TREE, trivial="leave-out", resamples=0)
     assert result.intervals["Anc raw"].estimate == pytest.approx((0.75 + 0.5) / 2)
     assert result.ancestors.sum() == 2
     assert any("left out of the means" in note for note in result.notes)
@@ -62,13 +70,13 @@ def test_the_root_can_be_left_out() -> None:
 
 def test_labels_without_images_are_left_out_and_counted_but_take_part() -> None:
     # No image of the tiger: its score still reaches the feline.
-    result = granularity(matrix(SCORES[[0, 2, 3]], (3, 5, 6)), TREE, resamples=0)
+    result = hierarchy(matrix(SCORES[[0, 2, 3]], (3, 5, 6)), TREE, resamples=0)
     assert np.isnan(result.raw[4])
     assert result.leaves.sum() == 3
     assert any("1 of 7 labels left out" in note for note in result.notes)
     strong = SCORES[[0, 2, 3]].copy()
     strong[1, 4] = 2.0  # the wolf's image scores high as a tiger
-    assert granularity(matrix(strong, (3, 5, 6)), TREE, resamples=0).leaf[1] < result.leaf[1]
+    assert hierarchy(matrix(strong, (3, 5, 6)), TREE, resamples=0).leaf[1] < result.leaf[1]
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,7 +88,7 @@ def test_against_brute_force(tree: Taxonomy, seed: int) -> None:
     if len(set(targets.tolist())) < 2:
         return
     raw = rng.integers(0, 4, size=(10, len(tree))).astype(np.float32)  # few values: many ties
-    result = granularity(matrix(raw, tuple(targets.tolist())), tree, resamples=0)
+    result = hierarchy(matrix(raw, tuple(targets.tolist())), tree, resamples=0)
 
     def score(node: int, rule: str) -> np.ndarray:
         children = tree.children(node).tolist()
@@ -109,9 +117,9 @@ def test_intervals_follow_the_seed_and_hold_the_estimate() -> None:
     scores = rng.normal(size=(120, 7))
     scores[np.arange(120), targets] += 1.0
     made = matrix(scores, tuple(targets.tolist()))
-    first, second = (granularity(made, TREE, resamples=100, seed=2) for _ in range(2))
+    first, second = (hierarchy(made, TREE, resamples=100, seed=2) for _ in range(2))
     assert first.intervals == second.intervals
-    assert first.intervals != granularity(made, TREE, resamples=100, seed=3).intervals
+    assert first.intervals != hierarchy(made, TREE, resamples=100, seed=3).intervals
     for name in QUANTITIES:
         interval = first.intervals[name]
         assert interval.low < interval.estimate < interval.high
@@ -122,31 +130,30 @@ def test_the_gap_is_paired() -> None:
     rng = np.random.default_rng(6)
     targets = rng.choice([3, 4, 5, 6], size=40)
     made = matrix(from_leaves(rng.normal(size=(40, 7)), TREE), tuple(targets.tolist()))
-    result = granularity(made, TREE, resamples=30)
+    result = hierarchy(made, TREE, resamples=30)
     assert result.intervals["Anc raw"].high > result.intervals["Anc raw"].low
     assert result.intervals["Δ leaf"] == Interval(0.0, 0.0, 0.0)
 
 
 def test_scores_that_are_all_equal_rank_nothing() -> None:
-    result = granularity(matrix(np.ones((4, 7))), TREE, resamples=10)
+    result = hierarchy(matrix(np.ones((4, 7))), TREE, resamples=10)
     assert result.raw.tolist() == [1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     assert result.intervals["Δ leaf"].estimate == 0
 
 
 def test_one_class_is_an_error() -> None:
     with pytest.raises(DataError, match="one class"):
-        granularity(matrix(targets=(3, 3, 3, 3)), TREE)
-    with pytest.raises(ValueError, match="trivial"):
-        granularity(matrix(), TREE, trivial="drop")
-    with pytest.raises(ValueError, match="resamples"):
-        granularity(matrix(), TREE, resamples=-1)
+        hierarchy(matrix(targets=(3, 3, 3, 3)), TREE)
+    for wrong in ({"trivial": "drop"}, {"resamples": -1}):
+        with pytest.raises(DataError, match=f"--{next(iter(wrong))}"):
+            GranularitySettings(taxonomy=TREE, scores="s.csv", **wrong)
 
 
 def test_the_report() -> None:
     told: list[int] = []
-    result = granularity(matrix(), TREE, resamples=5, on_progress=told.append)
+    result = hierarchy(matrix(), TREE, resamples=5, on_progress=told.append)
     assert len(told) == steps(TREE, 5)
-    report = granularity_report([result], TREE, {"seed": 0, "resamples": 5})
+    report = hierarchy_report([result], TREE, {"seed": 0, "resamples": 5})
     summary, intervals, levels = report.tables
     row = summary.records()[0]
     assert (row["images"], row["n leaves"], row["n anc"]) == (4, 4, 3)
@@ -159,16 +166,61 @@ def test_the_report() -> None:
     labels = report.as_json()["labels"]["made"]
     assert labels[1]["path"] == "animal/feline"
     assert labels[1]["raw"] == pytest.approx(0.75)
-    two = granularity_report([result, result], TREE, {"seed": 0})
+    two = hierarchy_report([result, result], TREE, {"seed": 0})
     assert set(two.figures) == {"granularity-levels-1", "granularity-levels-2"}
 
 
 def test_labels_with_one_score_for_all_images_are_told() -> None:
     scores = SCORES.copy()
     scores[:, [2, 5]] = 0.5
-    result = granularity(matrix(scores), TREE, resamples=0)
+    result = hierarchy(matrix(scores), TREE, resamples=0)
     assert result.raw[2] == pytest.approx(0.5)
     assert result.raw[5] == pytest.approx(0.25)
     (note,) = [note for note in result.notes if "one score" in note]
     assert note.startswith("2 of 7 labels have one score for all images (canine, wolf)")
-    assert not any("one score" in note for note in granularity(matrix(), TREE, resamples=0).notes)
+    assert not any("one score" in note for note in hierarchy(matrix(), TREE, resamples=0).notes)
+
+
+# -- propagation -----------------------------------------------------------------------------------------------------
+
+#: A tree in the manner of paper 3, Figure 2: five leaves below two inner nodes and a root.
+ANIMALS = Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox", "dog"], [-1, 0, 0, 1, 1, 2, 2, 2])
+RAW = np.array([[0.05, 0.17, 0.35, 0.16, 0.10, 0.13, 0.48, 0.31]])
+
+
+def test_from_children_takes_raw_scores_only() -> None:
+    # The root gets max(0.17, 0.35), the raw scores of its children, though a leaf has 0.48.
+    assert from_children(RAW, ANIMALS).tolist() == [[0.35, 0.16, 0.48, 0.16, 0.10, 0.13, 0.48, 0.31]]
+
+
+def test_from_leaves_reaches_the_root() -> None:
+    # The root gets max(0.16, 0.10, 0.13, 0.48, 0.31).
+    assert from_leaves(RAW, ANIMALS).tolist() == [[0.48, 0.16, 0.48, 0.16, 0.10, 0.13, 0.48, 0.31]]
+
+
+def test_the_scores_given_are_left_alone() -> None:
+    raw = RAW.copy()
+    from_children(raw, ANIMALS)
+    from_leaves(raw, ANIMALS)
+    assert np.array_equal(raw, RAW)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(), st.integers(0, 1000))
+def test_against_the_definitions(tree: Taxonomy, seed: int) -> None:
+    raw = np.random.default_rng(seed).normal(size=(3, len(tree)))
+    by_child, by_leaf = from_children(raw, tree), from_leaves(raw, tree)
+    leaves = set(tree.leaves.tolist())
+    for node in range(len(tree)):
+        children = tree.children(node).tolist()
+        below = [v for v in tree.descendants(node).tolist() if v in leaves]
+        assert np.array_equal(by_leaf[:, node], raw[:, below].max(axis=1))
+        assert np.array_equal(by_child[:, node], raw[:, children].max(axis=1) if children else raw[:, node])
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees())
+def test_positives_are_the_ancestors(tree: Taxonomy) -> None:
+    shown = positives(tree, tree.leaves)
+    for row, leaf in zip(shown, tree.leaves.tolist(), strict=True):
+        assert np.flatnonzero(row).tolist() == tree.ancestors(leaf).tolist()

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.judge.human_ratings import RatingColumns, krippendorff_alpha, quality, read_rated_answers
+from taxtune.studies.judge import JudgeSettings
+from taxtune.studies.judge.human_ratings import RatedAnswers, krippendorff_alpha, quality, read_rated_answers
 
 GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
+
+
+def rated(file: Path, **columns: str) -> RatedAnswers:
+    return read_rated_answers(JudgeSettings(file=file, **columns))
 
 
 def jsonl(folder: Path, *records: dict[str, Any]) -> Path:
@@ -30,7 +35,7 @@ def test_five_ratings_become_one() -> None:
 
 
 def test_a_jsonl_file(tmp_path: Path) -> None:
-    answers = read_rated_answers(jsonl(tmp_path, GOOD, {**GOOD, "id": 2, "references": "dog", "human": "1"}))
+    answers = rated(jsonl(tmp_path, GOOD, {**GOOD, "id": 2, "references": "dog", "human": "1"}))
     first, second = answers.rows
     assert (first.id, first.question, first.references, first.answer, first.human) == (
         "a",
@@ -50,8 +55,7 @@ def test_a_csv_file_with_five_columns_and_a_list_of_references(tmp_path: Path) -
         writer.writerow(["answer", "references", "h1", "h2", "h3", "h4", "h5", "model", "what"])
         writer.writerow(["قطة 🐱", '["cat", 2]', "1", "true", "Correct", "yes", "0", "B", "Synonym"])
         writer.writerow(["dog", "cat", "0", "0", "0", "0", "0", "A", ""])
-    columns = RatingColumns(human="h1, h2,h3,h4,h5", by="model", category="what")
-    answers = read_rated_answers(path, columns)
+    answers = rated(path, human_column="h1, h2,h3,h4,h5", by="model", category="what")
     first, second = answers.rows
     assert (first.answer, first.references, first.human, first.group, first.category) == (
         "قطة 🐱",
@@ -66,7 +70,7 @@ def test_a_csv_file_with_five_columns_and_a_list_of_references(tmp_path: Path) -
 
 def test_references_as_vqa_writes_them(tmp_path: Path) -> None:
     row = {**GOOD, "references": [{"answer": "yes", "answer_confidence": "maybe"}, {"answer": "no"}, None, " "]}
-    assert read_rated_answers(jsonl(tmp_path, row)).rows[0].references == ("yes", "no")
+    assert rated(jsonl(tmp_path, row)).rows[0].references == ("yes", "no")
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         {**GOOD, "references": []},
         {**GOOD, "answer": ""},
     )
-    answers = read_rated_answers(path)
+    answers = rated(path)
     assert [row.answer for row in answers.rows] == ["cat", ""], "an empty answer is an answer"
     assert answers.notes == (
         "1 row left out: no answer.",
@@ -104,13 +108,13 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = jsonl(tmp_path, GOOD, {**GOOD, **change})
     with pytest.raises(DataError, match=words) as caught:
-        read_rated_answers(path)
+        rated(path)
     assert f"{path}:2" in str(caught.value)
 
 
 def test_references_that_are_joined_are_told(tmp_path: Path) -> None:
     """One text is one reference, whatever it holds; who meant several learns that they are not told apart."""
-    answers = read_rated_answers(jsonl(tmp_path, GOOD, *[{**GOOD, "references": "cat|kitty; lion"}] * 2))
+    answers = rated(jsonl(tmp_path, GOOD, *[{**GOOD, "references": "cat|kitty; lion"}] * 2))
     assert [len(row.references) for row in answers.rows[1:]] == [1, 1]
     (note,) = answers.notes
     assert "2 of 3 answers have one reference with | or ; in it" in note
@@ -119,19 +123,19 @@ def test_references_that_are_joined_are_told(tmp_path: Path) -> None:
 
 def test_one_kind_of_rating(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="1 answers have five ratings and 1 one number"):
-        read_rated_answers(jsonl(tmp_path, GOOD, {**GOOD, "human": [1, 0, 1, 0, 1]}))
+        rated(jsonl(tmp_path, GOOD, {**GOOD, "human": [1, 0, 1, 0, 1]}))
 
 
 def test_no_column_no_row_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no column 'rating'.*answer, human"):
-        read_rated_answers(jsonl(tmp_path, GOOD), RatingColumns(human="rating"))
+        rated(jsonl(tmp_path, GOOD), human_column="rating")
     with pytest.raises(DataError, match="No answer is left"):
-        read_rated_answers(jsonl(tmp_path, {**GOOD, "human": None}))
+        rated(jsonl(tmp_path, {**GOOD, "human": None}))
     with pytest.raises(DataError):
-        read_rated_answers(tmp_path / "none.jsonl")
+        rated(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(DataError):
-        read_rated_answers(tmp_path / "empty.jsonl")
+        rated(tmp_path / "empty.jsonl")
 
 
 def test_alpha_against_its_definition() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ from scipy import stats
 from taxtune.errors import DataError
 from taxtune.metrics.registry import PairwiseMeasure, make_measure
 from taxtune.metrics.statistics import percentiles
+from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers
-from taxtune.studies.judge.study import JudgeSettings, Rater, judge_study, score_answers
-from taxtune.studies.output import Table
+from taxtune.studies.judge.study import Rater, judge_answers, score_answers
 
-FAST = JudgeSettings(resamples=200, seed=1)
+FAST = JudgeSettings(file="rated.jsonl", resamples=200, seed=1)
 
 
 class Given(PairwiseMeasure):
@@ -37,18 +38,14 @@ def rows(texts: list[str], human: list[float], **more: list[Any]) -> RatedAnswer
     return RatedAnswers("rated.jsonl", tuple(made), ())
 
 
-def table(report: Any, name: str) -> Table:
-    return next(table for table in report.tables if table.name == name)
-
-
 RNG = np.random.default_rng(0)
 HUMAN = RNG.choice([0.0, 0.5, 1.0], size=80).tolist()
 NEAR = [f"{h + 0.4 * x:.6f}" for h, x in zip(HUMAN, RNG.normal(size=80), strict=True)]
 
 
 def test_the_table_holds_scipys_correlations() -> None:
-    report = judge_study(rows(NEAR, HUMAN), [Rater("near", Given("near"))], FAST)
-    (record,) = table(report, "correlations").records()
+    report = judge_answers(rows(NEAR, HUMAN), [Rater("near", Given("near"))], FAST)
+    (record,) = report.table("correlations").records()
     scores = [float(text) for text in NEAR]
     assert record["answers"] == 80
     assert record["mean score"] == pytest.approx(np.mean(scores))
@@ -81,8 +78,10 @@ def test_every_reference_counts_and_the_best_wins() -> None:
 
 def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     texts = ["nan", *NEAR[1:]]
-    report = judge_study(rows(texts, HUMAN), [Rater("a", Given("a")), Rater("vqa", make_measure("vqa-accuracy"))], FAST)
-    records = table(report, "correlations").records()
+    report = judge_answers(
+        rows(texts, HUMAN), [Rater("a", Given("a")), Rater("vqa", make_measure("vqa-accuracy"))], FAST
+    )
+    records = report.table("correlations").records()
     assert [record["answers"] for record in records] == [79, 79]
     assert [record["unscored"] for record in records] == [1, 0]
     assert "1 of 80 answers are left out, since not every measure scored them (unscored: a 1)." in report.notes
@@ -98,26 +97,26 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
             return np.zeros(len(answers))
 
     raters = [Rater("near", Given("near")), Rater("nothing", Nothing("nothing")), Rater("same", Same("same"))]
-    report = judge_study(rows(NEAR, HUMAN), raters, FAST)
-    near, nothing, same = table(report, "correlations").records()
+    report = judge_answers(rows(NEAR, HUMAN), raters, FAST)
+    near, nothing, same = report.table("correlations").records()
     assert near["answers"] == 80
     for record in (nothing, same):
         assert [record[key] for key in ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")] == [None] * 6
     assert nothing["mean score"] is None
     assert same["mean score"] == 0
-    assert "–" in table(report, "correlations").markdown()
+    assert "–" in report.table("correlations").markdown()
     assert any("nothing scored no answer" in note for note in report.notes)
     # The pair with a constant has no difference; the one with nothing is not there at all.
-    (difference,) = table(report, "differences").records()
+    (difference,) = report.table("differences").records()
     assert (difference["measure"], difference["other"], difference["difference"]) == ("near", "same", None)
     report.figures["correlations"]()
     with pytest.raises(DataError, match="No answer was scored"):
-        judge_study(rows(NEAR, HUMAN), [Rater("nothing", Nothing("nothing"))], FAST)
+        judge_answers(rows(NEAR, HUMAN), [Rater("nothing", Nothing("nothing"))], FAST)
 
 
 def test_ratings_that_are_all_the_same() -> None:
-    report = judge_study(rows(NEAR, [1.0] * 80), [Rater("near", Given("near"))], FAST)
-    assert table(report, "correlations").records()[0]["Spearman ρ"] is None
+    report = judge_answers(rows(NEAR, [1.0] * 80), [Rater("near", Given("near"))], FAST)
+    assert report.table("correlations").records()[0]["Spearman ρ"] is None
     assert "The human ratings are all the same: no correlation is defined." in report.notes
 
 
@@ -130,8 +129,8 @@ def test_differences_are_paired() -> None:
             return np.array([float(answer.split()[1]) for answer in answers])
 
     raters = [Rater("near", Given("near")), Rater("noisy", Second("noisy")), Rater("near again", Given("near again"))]
-    report = judge_study(rows(both, HUMAN), raters, JudgeSettings(resamples=999, seed=1))
-    better, same, worse = table(report, "differences").records()
+    report = judge_answers(rows(both, HUMAN), raters, replace(FAST, resamples=999))
+    better, same, worse = report.table("differences").records()
     first, second = [float(t.split()[0]) for t in both], [float(t.split()[1]) for t in both]
     expected = stats.spearmanr(first, HUMAN).statistic - stats.spearmanr(second, HUMAN).statistic
     assert better["difference"] == pytest.approx(expected)
@@ -160,7 +159,7 @@ def test_p_values_are_adjusted_for_all_pairs() -> None:
             return np.array([float(len(answer)) for answer in answers])
 
     raters = [Rater("first", Given("first")), Rater("second", Second("second")), Rater("long", Long("long"))]
-    records = table(judge_study(rows(wide, HUMAN), raters, FAST), "differences").records()
+    records = judge_answers(rows(wide, HUMAN), raters, FAST).table("differences").records()
     plain = sorted(float(record["p"]) for record in records)
     assert len(set(plain)) > 1, "equal p-values would tell nothing"
     least, expected = 0.0, []
@@ -175,8 +174,8 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     human = [1.0, 0.0, 1.0, 0.0, 1.0, 0.5] * 5
     groups, kinds = ["A", "B", "A", "B", "B", "A"] * 5, ["", "", "Synonym", "", "Same stem", ""] * 5
     raters = [Rater(name, make_measure(name)) for name in ("vqa-accuracy", "soft-vqa-accuracy")]
-    report = judge_study(rows(texts, human, group=groups, category=kinds), raters, FAST)
-    found = table(report, "groups").records()[0]
+    report = judge_answers(rows(texts, human, group=groups, category=kinds), raters, FAST)
+    found = report.table("groups").records()[0]
     inside = [i for i, group in enumerate(groups) if group == "A"]
     scores = [float(text == "cat") for text in texts]
     expected = stats.spearmanr([scores[i] for i in inside], [human[i] for i in inside]).statistic
@@ -184,42 +183,45 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     assert found["all"] == pytest.approx(stats.spearmanr(scores, human).statistic)
     assert report.data["groups"]["A"]["answers"] == 15
     assert report.data["groups"]["A"]["vqa-accuracy"]["rho"] == pytest.approx(expected)
-    missed = {record["category"]: record for record in table(report, "missed").records()}
+    missed = {record["category"]: record for record in report.table("missed").records()}
     assert {name: record["answers"] for name, record in missed.items()} == {"Synonym": 5, "Same stem": 5, "all": 10}
     assert missed["Same stem"]["soft-vqa-accuracy"] == pytest.approx(2 / 3)
     assert missed["all"]["share"] == pytest.approx(10 / 30)
-    assert "5 answers" in table(report, "missed").notes[0]
+    assert "5 answers" in report.table("missed").notes[0]
     report.figures["correlations"]()
 
 
 def test_ratings_on_another_scale_have_no_table_of_what_is_missed() -> None:
     raters = [Rater("vqa", make_measure("vqa-accuracy"))]
-    report = judge_study(rows(NEAR, [3 * rating for rating in HUMAN]), raters, FAST)
+    report = judge_answers(rows(NEAR, [3 * rating for rating in HUMAN]), raters, FAST)
     assert not any(table.name == "missed" for table in report.tables)
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    reports = [judge_study(rows(NEAR, HUMAN), [Rater("a", Given("a"))], JudgeSettings(100, seed)) for seed in (3, 3, 4)]
-    a, b, c = (table(report, "correlations").records() for report in reports)
+    reports = [
+        judge_answers(rows(NEAR, HUMAN), [Rater("a", Given("a"))], replace(FAST, resamples=100, seed=seed))
+        for seed in (3, 3, 4)
+    ]
+    a, b, c = (report.table("correlations").records() for report in reports)
     assert a == b
     assert a != c
 
 
 def test_the_papers_values_stand_beside() -> None:
     raters = [Rater("VQA accuracy", make_measure("vqa-accuracy")), Rater("a", Given("a")), Rater("C", Given("cider"))]
-    report = judge_study(rows(NEAR, HUMAN), raters, FAST)
-    beside = [record["paper 4 ρ"] for record in table(report, "correlations").records()]
+    report = judge_answers(rows(NEAR, HUMAN), raters, FAST)
+    beside = [record["paper 4 ρ"] for record in report.table("correlations").records()]
     assert beside == [pytest.approx(0.6013), None, pytest.approx(0.6388)]
-    paper = {record["label"]: record for record in table(report, "paper4-table2").records()}
+    paper = {record["label"]: record for record in report.table("paper4-table2").records()}
     assert paper["LAVE (GPT-3.5)"]["overall"] == 68.91
     assert len(paper) == 9
 
 
 def test_names_are_needed_once() -> None:
     with pytest.raises(DataError, match="each once"):
-        judge_study(rows(NEAR, HUMAN), [Rater("a", Given("a"))] * 2, FAST)
+        judge_answers(rows(NEAR, HUMAN), [Rater("a", Given("a"))] * 2, FAST)
     with pytest.raises(DataError, match="each once"):
-        judge_study(rows(NEAR, HUMAN), [], FAST)
+        judge_answers(rows(NEAR, HUMAN), [], FAST)
 
 
 def test_an_interval_leaves_out_undefined_resamples() -> None:
@@ -231,7 +233,7 @@ def test_the_figure_is_drawn(tmp_path: Path) -> None:
     from taxtune.report.drawing import save_figure
 
     groups = [f"group {i % 9}" for i in range(80)]
-    report = judge_study(rows(NEAR, HUMAN, group=groups), [Rater("a", Given("a"))], FAST)
+    report = judge_answers(rows(NEAR, HUMAN, group=groups), [Rater("a", Given("a"))], FAST)
     png, svg = save_figure(report.figures["correlations"], tmp_path / "figure")
     assert png.stat().st_size > 5_000
     assert svg.stat().st_size > 5_000
@@ -241,7 +243,7 @@ def test_long_names_do_not_shrink_the_plot() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     groups = [f"a model on a data set of a long name, {i % 7}" for i in range(80)]
-    report = judge_study(rows(NEAR, HUMAN, group=groups), [Rater("a", Given("a"))], FAST)
+    report = judge_answers(rows(NEAR, HUMAN, group=groups), [Rater("a", Given("a"))], FAST)
     figure = report.figures["correlations"]()
     FigureCanvasAgg(figure).draw()
     (legend,) = figure.legends

@@ -9,11 +9,12 @@ from PIL import Image
 from taxtune.errors import DataError, ImageError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.registry import MeasureSettings
+from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
-from taxtune.studies.mapping.node_images import draw_node_images, node_image_scorer
-from taxtune.studies.mapping.report import run_mapping
-from taxtune.studies.mapping.study import MappingSettings, place_all
+from taxtune.studies.mapping.scorers import draw_node_images, node_image_scorer
+from taxtune.studies.mapping.study import mapping_report, place_all
 from taxtune.taxonomy import Taxonomy
+from tests.studies.mapping.test_study import asked
 from tests.tiny_text_models import make_clip
 
 ANSWERS = ("a blackbird", "quack quack quack", "")
@@ -44,6 +45,12 @@ def answers() -> AnnotatedAnswers:
     )  # fmt: skip
 
 
+def by_clip(model: str, pictures: Path) -> MappingSettings:
+    """A study of a CLIP model alone."""
+    cache = pictures.parent / "cache"
+    return asked(f"CLIP=clip-i2t:{model}", resamples=5, device="cpu", batch_size=2, cache_dir=cache)
+
+
 def cosines(model: str, files: list[Path]) -> np.ndarray:
     """The answers' texts beside images, straight from open_clip."""
     import open_clip
@@ -58,12 +65,9 @@ def cosines(model: str, files: list[Path]) -> np.ndarray:
 
 
 def test_the_answer_is_compared_with_the_images_of_nodes(birds: Taxonomy, model: str, pictures: Path) -> None:
-    drawn = draw_node_images(pictures, birds, root=None, seed=0, on_note=pytest.fail)
+    drawn = draw_node_images(pictures, birds)
     assert list(drawn) == [4, 5, 8]
-    settings = MeasureSettings("cpu", 2, pictures.parent / "cache")
-    placed, notes, identities = place_all(
-        birds, answers(), MappingSettings((f"CLIP=clip-i2t:{model}",)), settings, drawn
-    )
+    placed, notes, identities = place_all(birds, answers(), by_clip(model, pictures), drawn)
     expected = cosines(model, [drawn[node] for node in (4, 5, 8)])
     alone, listing, _ = placed
     assert alone.nodes.tolist() == [*np.array([4, 5, 8])[expected.argmax(axis=1)].tolist(), birds.root]
@@ -77,10 +81,9 @@ def test_the_answer_is_compared_with_the_images_of_nodes(birds: Taxonomy, model:
 
 
 def test_the_study_reports_it_and_the_cache_changes_nothing(birds: Taxonomy, model: str, pictures: Path) -> None:
-    settings = MappingSettings((f"CLIP=clip-i2t:{model}",), resamples=5)
-    measured = MeasureSettings("cpu", 2, pictures.parent / "cache")
-    drawn = draw_node_images(pictures, birds, root=None, seed=0, on_note=pytest.fail)
-    first, again = (run_mapping(birds, answers(), settings, measured, drawn) for _ in range(2))
+    settings = by_clip(model, pictures)
+    drawn = draw_node_images(pictures, birds)
+    first, again = (mapping_report(birds, answers(), settings, drawn) for _ in range(2))
     assert len(list((pictures.parent / "cache").iterdir())) == 1
     assert first.tables == again.tables
     paper = next(table for table in first.tables if table.name == "mapping-paper")
@@ -88,7 +91,7 @@ def test_the_study_reports_it_and_the_cache_changes_nothing(birds: Taxonomy, mod
 
 
 def test_which_image_is_drawn_depends_on_the_seed(birds: Taxonomy, pictures: Path) -> None:
-    seen = {draw_node_images(pictures, birds, root=None, seed=s, on_note=pytest.fail)[4].name for s in range(20)}
+    seen = {draw_node_images(pictures, birds, seed=s)[4].name for s in range(20)}
     assert seen == {"0.png", "1.png"}
 
 

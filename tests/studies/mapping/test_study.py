@@ -3,9 +3,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -13,10 +17,9 @@ from taxtune.errors import DataError, MapperError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import MEASURES, MeasureKind, MeasureSettings
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
-from taxtune.studies.mapping import study
+from taxtune.studies.mapping import MappingSettings, study
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
-from taxtune.studies.mapping.report import run_mapping
-from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, MappingSettings, place_all
+from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, agreement_matrix, mapping_report, place_all
 from taxtune.studies.output import StudyReport, Table
 from taxtune.taxonomy import Taxonomy
 from tests.studies.measures import KIND, UNSCORED, Words
@@ -25,6 +28,12 @@ from tests.studies.measures import KIND, UNSCORED, Words
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEASURES, KIND.kind, KIND)
+
+
+def asked(*measures: str, **more: Any) -> MappingSettings:
+    """The settings of a study whose answers and tree are given beside them."""
+    chosen = {"measure": measures} if measures else {}
+    return MappingSettings(file=Path("made.jsonl"), taxonomy="birds.csv", **chosen, **more)
 
 
 def placed_by_hand(
@@ -62,7 +71,7 @@ def row(report: StudyReport, name: str, first: str) -> dict[str, object]:
 
 
 def test_every_cell_by_hand(birds: Taxonomy) -> None:
-    report = run_mapping(birds, FOUR, MappingSettings(("words",), resamples=50))
+    report = mapping_report(birds, FOUR, asked("words", resamples=50))
     alone = row(report, "mapping", "Words")
     # Blackbird 1/1; bird 1/1; thrush instead of blackbird: hP 4/4, hR 4/5; zebra, tied everywhere, goes to the deepest
     # node with the smallest number, the blackbird, instead of the root: hP 1/5, hR 1/1.
@@ -101,8 +110,8 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
 
 
 def test_intervals_are_the_bootstrap_s(birds: Taxonomy) -> None:
-    settings = MappingSettings(("words",), resamples=300, seed=5)
-    report = run_mapping(birds, FOUR, settings)
+    settings = asked("words", resamples=300, seed=5)
+    report = mapping_report(birds, FOUR, settings)
     found = row(report, "mapping-intervals", "Words")
     expected = bootstrap(hierarchical_sample(birds, [4, 1, 3, 4], FOUR.targets), resamples=300, seed=5)
     assert (found["hF low"], found["hF high"]) == (expected["hf"].low, expected["hf"].high)
@@ -113,15 +122,15 @@ def test_intervals_are_the_bootstrap_s(birds: Taxonomy) -> None:
 
 
 def test_ties_by_the_common_ancestor(birds: Taxonomy) -> None:
-    report = run_mapping(birds, FOUR, MappingSettings(("words",), ties="ancestor", algorithm=False, default=False))
+    report = mapping_report(birds, FOUR, asked("words", ties="ancestor", algorithm=False, default=False))
     assert row(report, "mapping", "Words")["accuracy"] == 0.75
     assert [t.name for t in report.tables if t.name == "mapping-differences"] == []
 
 
 def test_common_names_only(birds: Taxonomy) -> None:
     answers = placed_by_hand([("Aves", 1, set(), None), ("bird", 1, set(), None)])
-    everything = run_mapping(birds, answers, MappingSettings(("words",), algorithm=False, default=False))
-    common = run_mapping(birds, answers, MappingSettings(("words",), algorithm=False, default=False, names="common"))
+    everything = mapping_report(birds, answers, asked("words", algorithm=False, default=False))
+    common = mapping_report(birds, answers, asked("words", algorithm=False, default=False, names="common"))
     assert row(everything, "mapping", "Words")["accuracy"] == 1
     assert row(common, "mapping", "Words")["accuracy"] == 0.5
     assert not any(t.name.startswith("mapping-styles") for t in common.tables)
@@ -129,7 +138,7 @@ def test_common_names_only(birds: Taxonomy) -> None:
 
 def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy) -> None:
     answers = placed_by_hand([("bird", 1, set(), "a"), (f"an {UNSCORED} bird", 1, set(), "b")])
-    report = run_mapping(birds, answers, MappingSettings(("words",), resamples=20))
+    report = mapping_report(birds, answers, asked("words", resamples=20))
     for name in ("Words", "Words + Alg. 1"):
         assert row(report, "mapping", name)["n"] == 1
         assert row(report, "mapping", name)["unscored"] == 1
@@ -144,7 +153,7 @@ def test_nothing_scored_at_all_is_a_dash_and_draws(birds: Taxonomy, tmp_path: Pa
     from taxtune.report.drawing import save_figure
 
     answers = placed_by_hand([(UNSCORED, 1, set(), None)] * 3)
-    report = run_mapping(birds, answers, MappingSettings(("words",), resamples=20))
+    report = mapping_report(birds, answers, asked("words", resamples=20))
     assert row(report, "mapping", "Words")["hF"] is None
     assert row(report, "mapping-agreement", "Words")["Words + Alg. 1"] is None
     for stem, draw in report.figures.items():
@@ -159,7 +168,7 @@ def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
         (megabyte, 1, set(), None),
     ]
     Words.calls = 0
-    placed, notes, _ = place_all(birds, placed_by_hand(rows), MappingSettings(("words",)))
+    placed, notes, _ = place_all(birds, placed_by_hand(rows), asked("words"))
     assert Words.calls == 2 * 15  # two distinct answers and 15 distinct names
     for p in placed:
         assert (p.nodes[:10_000] == 1).all(), p.name
@@ -170,17 +179,15 @@ def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
 
 
 def test_all_answers_blank(birds: Taxonomy) -> None:
-    report = run_mapping(
-        birds, placed_by_hand([("", 1, set(), None), ("?", 1, set(), None)]), MappingSettings(("words",))
-    )
+    report = mapping_report(birds, placed_by_hand([("", 1, set(), None), ("?", 1, set(), None)]), asked("words"))
     for record in table(report, "mapping").records():
         assert (record["hP"], record["hR"], record["on the root"]) == (1, 0.5, 2)
 
 
 def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
     def made(seed: int) -> str:
-        settings = MappingSettings(("words", "lexical"), ties="random", seed=seed, resamples=100)
-        return json.dumps(run_mapping(birds, FOUR, settings).as_json(), sort_keys=True)
+        settings = asked("words", "lexical", ties="random", seed=seed, resamples=100)
+        return json.dumps(mapping_report(birds, FOUR, settings).as_json(), sort_keys=True)
 
     assert made(3) == made(3)
     assert made(3) != made(4)
@@ -191,7 +198,7 @@ def test_the_order_of_the_file_does_not_matter(birds: Taxonomy) -> None:
     turned = placed_by_hand(
         [(FOUR.answers[i], FOUR.targets[i], set(FOUR.acceptable[i]), FOUR.styles[i]) for i in order]
     )
-    settings = MappingSettings(("words",), ties="random")
+    settings = asked("words", ties="random")
     there, back = place_all(birds, FOUR, settings)[0], place_all(birds, turned, settings)[0]
     for a, b in zip(there, back, strict=True):
         assert a.nodes[order].tolist() == b.nodes.tolist()
@@ -199,7 +206,7 @@ def test_the_order_of_the_file_does_not_matter(birds: Taxonomy) -> None:
 
 def test_what_is_asked_for_is_what_is_placed(birds: Taxonomy) -> None:
     def ways(**chosen: bool) -> set[tuple[str, str]]:
-        settings = MappingSettings(("Mine=words", "words"), **chosen)
+        settings = asked("Mine=words", "words", **chosen)
         return {(p.base, p.way) for p in place_all(birds, FOUR, settings)[0]}
 
     assert ways(alone=False, default=False) == {("Mine", ALGORITHM), ("Words", ALGORITHM)}
@@ -208,7 +215,7 @@ def test_what_is_asked_for_is_what_is_placed(birds: Taxonomy) -> None:
 
 
 def test_the_default_row_is_the_mapper(birds: Taxonomy) -> None:
-    (default,) = place_all(birds, FOUR, MappingSettings(alone=False, algorithm=False))[0]
+    (default,) = place_all(birds, FOUR, asked(alone=False, algorithm=False))[0]
     expected = Mapper(birds).place(FOUR.answers)
     assert default.nodes.tolist() == [p.node for p in expected]
     assert default.abstained is not None
@@ -236,7 +243,7 @@ def test_measures_that_look_at_images(birds: Taxonomy, tmp_path: Path, monkeypat
     Image.new("RGB", (16, 16), "red").save(tmp_path / "a.png")
     Image.new("RGB", (16, 16), "black").save(tmp_path / "b.png")
     rows = [("it", 8, set(), None), ("it", 4, set(), None)]
-    settings = MappingSettings(("pictures",), algorithm=False, default=False)
+    settings = asked("pictures", algorithm=False, default=False)
     placed, _, _ = place_all(birds, placed_by_hand(rows, [tmp_path / "a.png", tmp_path / "b.png"]), settings)
     assert placed[0].nodes.tolist() == [8, 4]
     monkeypatch.setattr(study, "measure_scorer", lambda *_: pytest.fail("a model was loaded"))
@@ -249,7 +256,7 @@ def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
 ) -> None:
     monkeypatch.setattr(study, "score_table", lambda *_, **__: pytest.fail("answers were scored"))
     with pytest.raises(TaxtuneError, match="no such similarity"):
-        place_all(birds, FOUR, MappingSettings(("lexical",), similarity="word2vec:model"))
+        place_all(birds, FOUR, asked("lexical", similarity="word2vec:model"))
 
 
 @pytest.mark.parametrize(
@@ -259,19 +266,19 @@ def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
         ({"measures": ("words", "Words=words")}, "Two are called 'Words'"),
         ({"measures": ("=words",)}, "name before = is empty"),
         ({"measures": ("a=",)}, "specification is empty"),
-        ({"names": "latin"}, "setting of names"),
-        ({"ties": "first"}, "setting of ties"),
-        ({"measures": (), "default": False}, "Nothing is left"),
-        ({"measures": (), "similarity": "word2vec"}, "no such similarity"),
+        ({"names": "latin"}, "--names cannot be that"),
+        ({"ties": "first"}, "--ties cannot be that"),
+        ({"alone": False, "algorithm": False, "default": False}, "Nothing is left"),
+        ({"alone": False, "algorithm": False, "similarity": "word2vec"}, "no such similarity"),
     ],
 )
-def test_bad_settings(birds: Taxonomy, settings: dict[str, object], said: str) -> None:
+def test_bad_settings(birds: Taxonomy, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(TaxtuneError, match=said):
-        run_mapping(birds, FOUR, MappingSettings(**settings))  # type: ignore[arg-type]
+        mapping_report(birds, FOUR, asked(*settings.pop("measures", ()), **settings))
 
 
 def test_the_paper_s_rows_stand_beside_ours(birds: Taxonomy) -> None:
-    report = run_mapping(birds, FOUR, MappingSettings(("exact-match",), resamples=20))
+    report = mapping_report(birds, FOUR, asked("exact-match", resamples=20))
     found = table(report, "mapping-paper").records()
     assert len(found) == 11
     assert found[0]["hF, paper"] == 0.39
@@ -287,4 +294,29 @@ def test_the_paper_s_rows_stand_beside_ours(birds: Taxonomy) -> None:
 def test_a_judge_cannot_place(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Words, "needs_questions", True)
     with pytest.raises(MapperError, match="every name of a tree"):
-        place_all(birds, FOUR, MappingSettings(("words",)))
+        place_all(birds, FOUR, asked("words"))
+
+
+# -- agreement -------------------------------------------------------------------------------------------------------
+
+
+def test_agreement_by_hand() -> None:
+    matrix = agreement_matrix(
+        {name: np.array(nodes) for name, nodes in (("a", [1, 2, 3, 4]), ("b", [1, 2, 0, 0]), ("c", [1, -1, 3, -1]))}
+    )
+    # a and b agree on 2 of 4; a and c on 2 of the 2 that c placed; b and c on 1 of these 2.
+    assert matrix.tolist() == [[1, 0.5, 1], [0.5, 1, 0.5], [1, 0.5, 1]]
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 5), st.integers(1, 12)), elements=st.integers(0, 3)))
+def test_agreement_is_symmetric_with_ones_on_the_diagonal(nodes: np.ndarray) -> None:
+    matrix = agreement_matrix({str(i): row for i, row in enumerate(nodes)})
+    assert np.array_equal(matrix, matrix.T)
+    assert (np.diag(matrix) == 1).all()
+    assert ((matrix >= 0) & (matrix <= 1)).all()
+    i, j = 0, len(nodes) - 1
+    assert matrix[i, j] == pytest.approx(sum(a == b for a, b in zip(nodes[i], nodes[j], strict=True)) / nodes.shape[1])
+
+
+def test_nothing_in_common_is_no_zero() -> None:
+    assert np.isnan(agreement_matrix({"a": np.array([1, -1]), "b": np.array([-1, 1])})[0, 1])

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from taxtune.report.drawing import save_figure
-from taxtune.studies.prompts.figure import draw_arrows
-from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel, prompts_study
+from taxtune.studies.prompts import PromptsSettings
+from taxtune.studies.prompts.study import PromptedModel, compare_prompts
 from taxtune.taxonomy import Taxonomy
+from tests.studies.prompts.placed import placed
 
 
 def models(birds: Taxonomy, names: str, prompts: str) -> dict[str, PromptedModel]:
     rng = np.random.default_rng(0)
     targets = np.array([4, 5, 8] * 10)
     return {
-        name: PromptedModel(
-            birds, targets, {prompt: PlacedPrompt(rng.integers(1, 9, 30), abstained=0) for prompt in prompts}
-        )
+        name: PromptedModel(birds, targets, {prompt: placed(rng.integers(1, 9, 30)) for prompt in prompts})
         for name in names
     }
 
@@ -28,7 +27,7 @@ def models(birds: Taxonomy, names: str, prompts: str) -> dict[str, PromptedModel
     ("names", "prompts", "arrows"), [("m", "ab", 1), ("m", "abc", 2), ("mno", "ab", 3), ("mn", "abc", 4)]
 )
 def test_an_arrow_for_each_model_and_prompt(birds: Taxonomy, names: str, prompts: str, arrows: int) -> None:
-    report = prompts_study(models(birds, names, prompts), resamples=20)
+    report = compare_prompts(models(birds, names, prompts), PromptsSettings(files=(), resamples=20))
     figure = report.figures["arrows"]()
     (axes,) = figure.axes
     assert sum(text.arrow_patch is not None for text in axes.texts if hasattr(text, "arrow_patch")) == arrows
@@ -43,15 +42,9 @@ def test_an_arrow_for_each_model_and_prompt(birds: Taxonomy, names: str, prompts
 
 def test_arrows_of_no_length_and_of_perfect_scores(birds: Taxonomy, tmp_path: Path) -> None:
     targets = np.array([4, 8])
-    perfect = PlacedPrompt(targets, abstained=0)
-    report = prompts_study({"m": PromptedModel(birds, targets, {"a": perfect, "b": perfect})}, resamples=5)
+    perfect = placed(targets)
+    given = {"m": PromptedModel(birds, targets, {"a": perfect, "b": perfect})}
+    report = compare_prompts(given, PromptsSettings(files=(), resamples=5))
     png, svg = save_figure(report.figures["arrows"], tmp_path / "arrows")
     assert png.stat().st_size > 10_000
     assert svg.read_bytes() == save_figure(report.figures["arrows"], tmp_path / "again")[1].read_bytes()
-
-
-def test_the_figure_can_be_drawn_from_arrows_alone(birds: Taxonomy) -> None:
-    from taxtune.studies.prompts.study import _arrow
-
-    given = models(birds, "m", "ab")["m"]
-    assert draw_arrows([_arrow("m", given, "a", "b", 10, 0)]).axes

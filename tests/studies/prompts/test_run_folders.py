@@ -55,7 +55,7 @@ def test_a_run_is_read_with_and_without_its_taxonomy(tmp_path: Path, birds: Taxo
     for tree in (None, birds):
         run = read_run(folder, tree)
         assert list(run.prompts) == ["baseline", "hp"]
-        assert [prompt.text for prompt in run.prompts.values()] == ["baseline?", "hp?"]
+        assert run.texts == {"baseline": "baseline?", "hp": "hp?"}
         assert [prompt.abstained for prompt in run.prompts.values()] == [1, 0]
         assert run.prompts["hp"].known.tolist() == [True, False, True]
         expected = score(birds, [4, 5, 0], [4, 8, 5])

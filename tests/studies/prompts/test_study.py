@@ -13,23 +13,30 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
 from taxtune.studies.output import StudyReport
-from taxtune.studies.prompts.study import PlacedPrompt, PromptedModel, place_prompts, prompts_study
+from taxtune.studies.placing import PlacedAnswers, place_rows
+from taxtune.studies.prompts import PromptsSettings
+from taxtune.studies.prompts.study import PromptedModel, compare_prompts
 from taxtune.taxonomy import Taxonomy
+from tests.studies.prompts.placed import placed
 
 BLACKBIRD, ROBIN, MALLARD = 4, 5, 8
 
 
-def prompt(*nodes: int) -> PlacedPrompt:
-    return PlacedPrompt(np.array(nodes, dtype=np.int64), abstained=0)
+def prompt(*nodes: int) -> PlacedAnswers:
+    return placed(nodes)
 
 
-def model(birds: Taxonomy, **prompts: PlacedPrompt) -> PromptedModel:
+def model(birds: Taxonomy, **prompts: PlacedAnswers) -> PromptedModel:
     n = len(next(iter(prompts.values())).nodes)
     return PromptedModel(birds, np.array([BLACKBIRD, MALLARD] * n)[:n], prompts)
 
 
+def prompts_study(models: dict[str, PromptedModel], **settings: Any) -> StudyReport:
+    return compare_prompts(models, PromptsSettings(files=(), **settings))
+
+
 def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
-    return next(table for table in report.tables if table.name == name).records()
+    return report.table(name).records()
 
 
 def test_a_hand_computed_arrow(birds: Taxonomy) -> None:
@@ -113,10 +120,8 @@ def test_answers_are_placed_and_missing_ones_are_not(birds: Taxonomy) -> None:
     def rows(*answers: str | None) -> list[AnswerRow]:
         return [AnswerRow(i, str(i), answer, (), MALLARD, "", {}) for i, answer in enumerate(answers)]
 
-    placed = place_prompts(
-        {"m": {"p": rows("thrush", None, ""), "q": rows("mallard", "duck?!", "bird")}}, birds, Mapper(birds)
-    )
-    assert placed["m"].prompts["p"].nodes.tolist() == [3, -1, 0]
-    assert placed["m"].prompts["p"].abstained == 1
-    assert placed["m"].prompts["q"].nodes[[0, 2]].tolist() == [8, 1]
-    assert placed["m"].targets.tolist() == [MALLARD] * 3
+    rows_of = {"p": rows("thrush", None, ""), "q": rows("mallard", "duck?!", "bird")}
+    found = place_rows(Mapper(birds), rows_of)
+    assert found["p"].nodes.tolist() == [3, -1, 0]
+    assert found["p"].counts == (2, 1, 1, 0)
+    assert found["q"].nodes[[0, 2]].tolist() == [8, 1]

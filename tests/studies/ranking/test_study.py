@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
-from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
+from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
+from taxtune.studies import run
 from taxtune.studies.output import StudyReport
 from taxtune.studies.placing import place_texts, trivial_answer
 from taxtune.studies.published import published
-from taxtune.studies.ranking.study import RankingSettings, ranking_study
-from taxtune.studies.ranking.tables import ranking_of_table
+from taxtune.studies.ranking.score_tables import ranking_of_table
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, MALLARD = 4, 8
@@ -44,29 +44,45 @@ class Same(PairwiseMeasure):
         )
 
 
-def rows(*answers: str | None, targets: Sequence[int] = (BLACKBIRD, MALLARD)) -> list[AnswerRow]:
-    return [
-        AnswerRow(i + 1, str(i), answer, (), target, "", {"question": "What bird is this?"})
-        for i, (answer, target) in enumerate(zip(answers, targets, strict=True))
-    ]
+def rows(*answers: str | None, targets: Sequence[int] = (BLACKBIRD, MALLARD)) -> list[tuple[str | None, int]]:
+    return list(zip(answers, targets, strict=True))
 
 
 MODELS = {"careful": rows("thrush", "bird"), "bold": rows("blackbird", "American robin")}
 
+Study = Callable[..., StudyReport]
 
-def study(
-    models: Mapping[str, Sequence[AnswerRow]], birds: Taxonomy, measure: PairwiseMeasure | None = None, **settings: Any
-) -> StudyReport:
-    options = RankingSettings(**({"resamples": 200} | settings))
-    return ranking_study(models, birds, Mapper(birds), [measure or Same()], settings=options)
+
+@pytest.fixture
+def study(birds: Taxonomy, tmp_path: Path) -> Study:
+    """Ranks models by rows of answers and targets."""
+
+    def ranked(
+        models: Mapping[str, Sequence[tuple[str | None, int]]], *measures: Measure, **settings: Any
+    ) -> StudyReport:
+        files = []
+        for name, answers in models.items():
+            path = tmp_path / f"{name}.jsonl"
+            asked = {"question": "What bird is this?"}
+            records = [
+                asked | {"id": i, "answer": answer, "target": birds.labels[target]}
+                for i, (answer, target) in enumerate(answers)
+            ]
+            path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+            files.append(f"{name}={path}")
+        return run(
+            "ranking", taxonomy=birds, files=files, measure=measures or Same(), **({"resamples": 200} | settings)
+        )
+
+    return ranked
 
 
 def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
-    return next(table for table in report.tables if table.name == name).records()
+    return report.table(name).records()
 
 
-def test_a_hand_computed_ranking(birds: Taxonomy) -> None:
-    report = study(MODELS, birds)
+def test_a_hand_computed_ranking(study: Study) -> None:
+    report = study(MODELS)
     careful, bold = records(report, "scores")
     # life/Aves/Passeriformes/Turdidae/Turdus merula: "thrush" shares 4 of 4 and of 5; "bird" 2 of 2 and of 5.
     assert careful == pytest.approx(
@@ -90,8 +106,8 @@ def test_a_hand_computed_ranking(birds: Taxonomy) -> None:
     ]
 
 
-def test_a_missing_answer_is_counted_and_no_zero(birds: Taxonomy) -> None:
-    report = study({**MODELS, "shy": rows(None, "mallard")}, birds)
+def test_a_missing_answer_is_counted_and_no_zero(study: Study) -> None:
+    report = study({**MODELS, "shy": rows(None, "mallard")})
     shy = records(report, "scores")[2]
     assert (shy["answers"], shy["missing"], shy["EM"], shy["hF"]) == (1, 1, 100.0, 1.0)
     # On the one example that both answered, the shy model beats either.
@@ -101,11 +117,11 @@ def test_a_missing_answer_is_counted_and_no_zero(birds: Taxonomy) -> None:
     assert "'Aves', what all targets have in common, would have hP 1.000, hR 0.400" in notes
 
 
-def test_another_models_answers_do_not_change_what_cider_weighs(birds: Taxonomy) -> None:
+def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) -> None:
     two = {"careful": rows("thrush", "bird"), "bold": rows("a blackbird", "American robin")}
     three = {**two, "long": rows("a bird like a blackbird", "a blue mallard, or no mallard")}
     found = [
-        {row["model"]: row["CIDEr"] for row in records(study(models, birds, make_measure("cider")), "scores")}  # type: ignore[arg-type]
+        {row["model"]: row["CIDEr"] for row in records(study(models, make_measure("cider")), "scores")}
         for models in (two, three)
     ]
     # Of two targets: "a" is in neither and weighs as much as "blackbird". One right of two examples, in percent.
@@ -114,19 +130,19 @@ def test_another_models_answers_do_not_change_what_cider_weighs(birds: Taxonomy)
     assert 0 < found[1]["long"] < 25
 
 
-def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(birds: Taxonomy) -> None:
-    report = study({**MODELS, "odd": rows("", "?")}, birds)
+def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(study: Study) -> None:
+    report = study({**MODELS, "odd": rows("", "?")})
     odd = records(report, "scores")[2]
     assert (odd["answers"], odd["missing"], odd["abstained"], odd["EM"]) == (2, 0, 2, 0.0)
     assert odd["hP"] == 1.0
     assert "EM: 1 of 2 answers of odd are unscored." in report.as_json()["table_notes"]["scores"]
 
 
-def test_models_shown_different_images_are_compared_by_target(birds: Taxonomy) -> None:
+def test_models_shown_different_images_are_compared_by_target(study: Study) -> None:
     # One model saw two blackbirds and a mallard, the other a blackbird and a robin: a target counts once for each.
     one = rows("blackbird", "thrush", "mallard", targets=(BLACKBIRD, BLACKBIRD, MALLARD))
     two = rows("thrush", "robin", targets=(BLACKBIRD, 5))
-    report = study({"one": one, "two": two}, birds, unit="target")
+    report = study({"one": one, "two": two}, unit="target")
     first, second = records(report, "scores")
     assert first["hR"] == pytest.approx(((1 + 4 / 5) / 2 + 1) / 2)
     assert first["EM"] == pytest.approx((50 + 100) / 2)
@@ -137,50 +153,50 @@ def test_models_shown_different_images_are_compared_by_target(birds: Taxonomy) -
     assert "different images" in " ".join(report.as_json()["table_notes"]["scores"])
 
 
-def test_references_are_common_names_labels_or_whichever_fits(birds: Taxonomy) -> None:
+def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> None:
     models = {"latin": rows("Turdus merula", "Anas platyrhynchos"), "other": rows("common blackbird", "mallard")}
     found = {
-        reference: [row["EM"] for row in records(study(models, birds, reference=reference), "scores")]
+        reference: [row["EM"] for row in records(study(models, reference=reference), "scores")]
         for reference in ("common-name", "label", "any-name")
     }
     assert found == {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
 
 
-def test_each_comparison_is_made_once(birds: Taxonomy) -> None:
+def test_each_comparison_is_made_once(study: Study) -> None:
     measure = Same()
     many = rows(*["bird"] * 5000, targets=[BLACKBIRD] * 5000)
-    study({"a": many, "b": many}, birds, measure, resamples=1)
+    study({"a": many, "b": many}, measure, resamples=1)
     assert measure.asked == [("bird", "blackbird")]
 
 
-def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
-    first, again, other = (json.dumps(study(MODELS, birds, seed=seed).as_json()) for seed in (1, 1, 2))
+def test_the_same_seed_gives_the_same_bytes(study: Study) -> None:
+    first, again, other = (json.dumps(study(MODELS, seed=seed).as_json()) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-def test_text_in_any_script_can_be_ranked(birds: Taxonomy) -> None:
+def test_text_in_any_script_can_be_ranked(study: Study) -> None:
     models = {"arabic": rows("شحرور", "🦆"), "long": rows("bird " * 200_000, "mallard")}
-    scores = records(study(models, birds, resamples=10), "scores")
+    scores = records(study(models, resamples=10), "scores")
     assert [row["missing"] for row in scores] == [0, 0]
 
 
-def test_what_cannot_be_ranked_is_refused(birds: Taxonomy) -> None:
+def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
     with pytest.raises(DataError, match="two models or more"):
-        study({"only": rows("bird", "bird")}, birds)
+        study({"only": rows("bird", "bird")})
     with pytest.raises(DataError, match="No model has an answer"):
-        study({"a": rows(None, None), "b": rows(None, None)}, birds)
+        study({"a": rows(None, None), "b": rows(None, None)})
     judge, camera = Same(), Same()
     judge.needs_questions = camera.needs_images = True
     with pytest.raises(DataError, match="--question-column"):
-        study(MODELS, birds, judge)
+        study(MODELS, judge)
     with pytest.raises(DataError, match="needs images"):
-        study(MODELS, birds, camera)
-    with pytest.raises(DataError, match="Row 1 has no asked"):
-        study(MODELS, birds, judge, question_column="asked")
-    assert records(study(MODELS, birds, judge, question_column="question"), "ranks")
+        study(MODELS, camera)
+    with pytest.raises(DataError, match="careful: Row 1 has no asked"):
+        study(MODELS, judge, question_column="asked")
+    assert records(study(MODELS, judge, question_column="question"), "ranks")
     with pytest.raises(DataError, match="same heading"):
-        ranking_study(MODELS, birds, Mapper(birds), [Same(), Same()])
+        study(MODELS, Same(), Same())
 
 
 def test_texts_are_placed_once_in_one_order(birds: Taxonomy) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.specificity.object_words import ObjectWords, chunk_mentions, plural_of, read_object_words, swapped
+from taxtune.studies.specificity.object_words import ObjectWords, chunk_mentions, read_object_words, swapped
 
 CATEGORIES = ("person", "cat", "dog", "hot dog", "bear", "teddy bear", "umbrella", "skis", "sheep", "orange", "couch")
 
@@ -99,11 +99,6 @@ def test_other_categories_go_by_their_names() -> None:
     words, notes = read_object_words(["sea_horse", "axis"])
     assert notes == ("2 categories go by their names, not being in the list of words: sea_horse, axis.",)
     assert found(words, "sea horses") == [("sea horses", "sea_horse", True)]
-
-
-@pytest.mark.parametrize(("noun", "plural"), [("bus", "buses"), ("fly", "flies"), ("day", "days"), ("ax", "axes")])
-def test_plurals(noun: str, plural: str) -> None:
-    assert plural_of(noun) == plural
 
 
 def test_a_list_of_words(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from sklearn.metrics import average_precision_score
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError, ImageError
 from taxtune.studies.specificity.captions import read_caption_data
-from taxtune.studies.specificity.hard_negatives import make_texts
 from taxtune.studies.specificity.object_words import read_object_words
-from taxtune.studies.specificity.scored_pairs import read_pairs, write_pairs
-from taxtune.studies.specificity.study import specificity, specificity_report
-from taxtune.studies.specificity.text_scores import ScoredTexts, check_files, image_hashes, score_with_clip
+from taxtune.studies.specificity.scores import ScoredTexts, check_files, read_pairs, score_with_clip, write_pairs
+from taxtune.studies.specificity.study import retrieval, specificity_report
+from taxtune.studies.specificity.texts import make_texts
 from tests.studies.coco import write_coco
 from tests.tiny_text_models import make_clip
 
@@ -35,7 +34,7 @@ SCORED = ScoredTexts(
 
 
 def test_table_3_by_hand() -> None:
-    result = specificity(SCORED, resamples=0)
+    result = retrieval(SCORED, resamples=0)
     # Image 1: + − + is (1/1 + 2/3) / 2. Image 2: its caption ties with the wrong one: precision 1/2.
     assert result.precision["caption", "random"].tolist() == pytest.approx([5 / 6, 1 / 2])
     assert result.means["caption", "random"].estimate == pytest.approx((5 / 6 + 1 / 2) / 2)
@@ -48,7 +47,7 @@ def test_table_3_by_hand() -> None:
 
 
 def test_fewer_wrong_texts_than_asked_for_are_counted() -> None:
-    result = specificity(SCORED, negatives=2, resamples=0)
+    result = retrieval(SCORED, negatives=2, resamples=0)
     assert any(
         '2 of 2 images have fewer than 2 texts of the kind "random images\'" (mean 1.0)' in n for n in result.notes
     )
@@ -58,7 +57,7 @@ def test_against_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     kinds = {"caption": 5, "multi": 1, "single": 1, "narrative": 2, "random": 20, "related": 15, "altered": 10}
     scores = tuple({k: np.round(rng.normal(size=n), 1) for k, n in kinds.items()} for _ in range(30))
-    result = specificity(ScoredTexts("r", tuple(map(str, range(30))), scores), resamples=50, seed=1)
+    result = retrieval(ScoredTexts("r", tuple(map(str, range(30))), scores), resamples=50, seed=1)
     for (right, wrong), values in result.precision.items():
         for i, texts in enumerate(scores):
             truth = [1] * len(texts[right]) + [0] * len(texts[wrong])
@@ -71,14 +70,14 @@ def test_against_scikit_learn() -> None:
 def test_images_with_one_score_for_all_texts_are_told() -> None:
     flat = {"caption": np.array([0.5]), "random": np.array([0.5, 0.5])}
     other = {"caption": np.array([0.5]), "random": np.array([0.5, 0.4])}
-    result = specificity(ScoredTexts("flat", ("1", "2"), (flat, other)), resamples=0)
+    result = retrieval(ScoredTexts("flat", ("1", "2"), (flat, other)), resamples=0)
     assert any(note.startswith("1 of 2 images have one score for all their texts") for note in result.notes)
     # One right text among three with one score: its average precision is their share.
     assert result.precision["caption", "random"].tolist() == pytest.approx([1 / 3, 1 / 2])
 
 
 def test_the_report() -> None:
-    report = specificity_report([specificity(SCORED, resamples=10)], {"seed": 0, "resamples": 10})
+    report = specificity_report([retrieval(SCORED, resamples=10)], {"seed": 0, "resamples": 10})
     table, intervals, distributions = report.tables
     rows = {row["right texts"]: row for row in table.records()}
     assert rows["captions"]["vs random images'"] == pytest.approx(100 * (5 / 6 + 1 / 2) / 2)
@@ -113,9 +112,8 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> 
     told: list[int] = []
     texts_told: list[tuple[int, int]] = []
     check_files(names, tmp_path)
-    hashes = image_hashes(encoder, made, tmp_path)
     scored = score_with_clip(
-        encoder, "tiny", made, tmp_path, hashes, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
+        encoder, "tiny", made, tmp_path, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
     )
     assert told == [2, 1]
     assert texts_told[-1][0] == texts_told[-1][1] > 0
@@ -127,7 +125,7 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> 
     assert any("narrative" in note and "12 tokens" in note for note in scored.notes)
     # Written with their scores and read back they give the same study.
     back = read_pairs(write_pairs(tmp_path / "pairs.jsonl", made, scored))
-    ours, theirs = specificity(scored, resamples=0), specificity(back, resamples=0)
+    ours, theirs = retrieval(scored, resamples=0), retrieval(back, resamples=0)
     for key, values in ours.precision.items():
         assert theirs.precision[key] == pytest.approx(values, nan_ok=True)
 
@@ -159,8 +157,8 @@ def test_pairs_as_csv(tmp_path: Path) -> None:
         ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"no image. \(got \[1\]\)"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "there is no text"),
         ("p.txt", PAIRS, "ends in .jsonl or .csv"),
-        ("p.jsonl", "[1]\n", "no JSON object"),
-        ("p.jsonl", "{\n", "not valid JSON"),
+        ("p.jsonl", "[1]\n", "not a JSON object"),
+        ("p.jsonl", "{\n", "not a JSON object"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": null}\n', "1 in all"),
     ],
 )

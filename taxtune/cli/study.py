@@ -1,0 +1,83 @@
+"""`taxtune study NAME`: the papers' experiments, each command made from what its study's settings declare."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from taxtune.cli.interrupts import keep_work, stoppable
+from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
+from taxtune.studies import STUDIES
+from taxtune.studies.settings import Declared, Settings, declarations
+
+__all__ = ["study_app", "study_command"]
+
+study_app = typer.Typer(
+    name="study",
+    help="Run the papers' experiments on your data: tables, figures, JSON.",
+    no_args_is_help=True,
+)
+
+
+def study_command(name: str) -> Callable[..., None]:
+    """Returns the command of a study: an option for each of its settings, --out and --json.
+
+    Args:
+        name: The study's package in `taxtune.studies`, whose `run` takes the settings. What `run` says of itself, up to
+            its arguments, is the command's help.
+    """
+    study = importlib.import_module(f"taxtune.studies.{name}")
+    kind: type[Settings] = get_type_hints(study.run)["settings"]
+
+    def command(out: Path | None, as_json: bool, **given: Any) -> None:
+        from taxtune.studies.output import publish
+
+        # An option that was not given is None, whatever its default is.
+        settings = kind(**{name: value for name, value in given.items() if value is not None})
+        check_out(out)
+        keep_work(settings.works())
+        publish(study.run(settings), out=out, as_json=as_json)
+
+    parameters = [_parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()]
+    parameters.append(_parameter("out", OutOption, None))
+    parameters.append(_parameter("as_json", JsonRowsOption if kind.rows_in_json else JsonOption, False))
+    command.__name__ = name
+    command.__doc__ = inspect.cleandoc(study.run.__doc__).partition("\n\nArgs:")[0]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return stoppable(command)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    if default is MISSING:
+        default = inspect.Parameter.empty
+    elif isinstance(default, tuple | Mapping):
+        default = None  # help shows no default of what repeats
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _annotation(declared: Declared) -> Any:
+    """Returns what Typer reads: text for what has few values or is an object in Python, a list for what repeats."""
+    kind = declared.type
+    origin = get_origin(kind)
+    if origin is tuple:
+        kind = list[_plain(get_args(kind)[0])]  # type: ignore[misc]
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        kind = list[str]
+    else:
+        kind = _plain(kind)
+    return Annotated[kind | None if declared.optional or get_origin(kind) is list else kind, declared.info]
+
+
+def _plain(kind: Any) -> Any:
+    return str if kind is Any or get_origin(kind) is Literal else kind
+
+
+for study_name in STUDIES:
+    study_app.command(study_name)(study_command(study_name))

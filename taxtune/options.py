@@ -1,0 +1,386 @@
+"""The options that commands share, each declared once, and the checks and notes that go with them.
+
+An option that means something else in one command is declared there, with a text of its own. Defaults stand in the
+commands' signatures, since they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taxtune.errors import DataError
+from taxtune.progress import note
+
+if TYPE_CHECKING:
+    from taxtune.models import Model
+
+__all__ = [
+    "ANSWERS_HELP",
+    "AnswerColumnOption",
+    "ApiBaseOption",
+    "BatchSizeOption",
+    "CacheDirOption",
+    "ChunkerOption",
+    "ConcurrencyOption",
+    "DeviceOption",
+    "EmptyOption",
+    "EnglishNamesOption",
+    "FileFormatOption",
+    "FormatOption",
+    "FrequenciesOption",
+    "GuessesOption",
+    "IdColumnOption",
+    "ImageRootOption",
+    "InputOption",
+    "JsonOption",
+    "JsonRowsOption",
+    "MissingKeptOption",
+    "MissingOption",
+    "NoNodeOption",
+    "NodeColumnOption",
+    "OffTreeAsOption",
+    "OffTreeOption",
+    "OtherGuessesOption",
+    "OutOption",
+    "PlaceRootOption",
+    "PresetOption",
+    "QuestionColumnOption",
+    "ResamplesOption",
+    "RootLabelOption",
+    "RootOption",
+    "RowsOption",
+    "SeedOption",
+    "SimilarityOption",
+    "SmoothingOption",
+    "TargetColumnOption",
+    "TaxonomyArgument",
+    "TaxonomyOption",
+    "WhereOption",
+    "check_out",
+    "choice",
+    "measure_option",
+    "missing_answers",
+    "pairs",
+    "taxonomy_option",
+    "text_model",
+]
+
+# -- the taxonomy -----------------------------------------------------------------------------------------------------
+
+
+def taxonomy_option(more: str = "") -> Any:
+    """Returns the option that names a taxonomy.
+
+    Args:
+        more: What the command has to add to its help.
+    """
+    text = "The taxonomy file, or builtin:fieldguide."
+    return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{text} {more}".rstrip())
+
+
+TaxonomyOption = Annotated[str, taxonomy_option()]
+TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:fieldguide.")]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Format of the taxonomy (listed in `taxtune taxonomy check --help`); auto detects it.",
+    ),
+]
+# taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
+_FORMATS = (
+    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, taxdump, nabirds, groups, indented, breadcrumbs, "
+    "imagenet-json, nested-json, rdf or obo; auto detects it"
+)
+FileFormatOption = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help=f"Format of the taxonomy: {_FORMATS}.")
+]
+RootOption = Annotated[
+    str | None,
+    typer.Option(
+        "--root",
+        metavar="NODE",
+        help="Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on "
+        "the whole taxonomy are reported as well.",
+    ),
+]
+PlaceRootOption = Annotated[
+    str | None,
+    typer.Option("--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."),
+]
+RootLabelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--root-label",
+        metavar="LABEL",
+        help="Label of the root, for formats without a root of their own.",
+    ),
+]
+EnglishNamesOption = Annotated[
+    bool, typer.Option("--names/--no-names", help="Add the English names of Latin taxa that come with taxtune.")
+]
+
+# -- files of answers -------------------------------------------------------------------------------------------------
+
+
+#: Takes the columns that the command needs.
+ANSWERS_HELP = (
+    "CSV, XLSX, Parquet or JSONL with the {}; a run as RUN, RUN:baseline or RUN:N; or what lmms-eval, "
+    "VLMEvalKit or inspect_ai logged."
+)
+
+
+def _column(option: str, text: str) -> Any:
+    return typer.Option(option, metavar="COLUMN", help=text)
+
+
+AnswerColumnOption = Annotated[str, _column("--answer-column", "Column with the answer.")]
+TargetColumnOption = Annotated[
+    str, _column("--target-column", "Column with the true label: a label, an alias or a path.")
+]
+NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
+IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
+QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
+InputOption = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        help="text, csv, jsonl, json, xlsx, parquet, lmms-eval, vlmevalkit or inspect; auto goes by the file's name "
+        "and its content, and stdin is text.",
+    ),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows with this value; may be repeated."),
+]
+_GUESSES = "How a list of guesses becomes one answer"
+GuessesOption = Annotated[str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}: first or join.")]
+OtherGuessesOption = Annotated[
+    str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES} if --guess is not given: first or join.")
+]
+OffTreeOption = Annotated[
+    str,
+    typer.Option(
+        "--off-tree",
+        metavar="WHAT",
+        help="What to do with rows whose true label is not on the taxonomy: error or leave-out.",
+    ),
+]
+MissingOption = Annotated[
+    str, typer.Option("--missing", metavar="WHAT", help="What to do with rows without an answer: error or leave-out.")
+]
+MissingKeptOption = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        metavar="WHAT",
+        help="What to do with rows without an answer: keep (and count), error or leave-out.",
+    ),
+]
+EmptyOption = Annotated[
+    str,
+    typer.Option("--empty", metavar="WHAT", help="What an empty answer cell means: error, abstain or leave-out."),
+]
+NoNodeOption = Annotated[
+    str,
+    typer.Option(
+        "--no-node",
+        metavar="WHAT",
+        help="What an empty node means: root (the answer names nothing), error or leave-out.",
+    ),
+]
+RowsOption = Annotated[
+    str,
+    typer.Option(
+        "--rows",
+        metavar="WHAT",
+        help="What to do with examples that are not in every file: error, or common to leave them out and count them.",
+    ),
+]
+ImageRootOption = Annotated[
+    Path | None,
+    typer.Option("--image-root", metavar="FOLDER", help="Folder that the image names in --images are relative to."),
+]
+
+# -- measures, mappers and models -------------------------------------------------------------------------------------
+
+
+def measure_option(more: str) -> Any:
+    """Returns the option that names measures.
+
+    Args:
+        more: What the command has to add to its help, such as which measures it takes by default.
+    """
+    text = "A measure (see `taxtune measure --list`); may be repeated."
+    return typer.Option("--measure", "-m", metavar="SPEC", help=f"{text} {more}")
+
+
+SimilarityOption = Annotated[
+    str,
+    typer.Option(
+        "--similarity",
+        metavar="SPEC",
+        help="Similarity that the mapper uses: lexical, sentence:MODEL or clip:MODEL (a name, a folder or "
+        "hf-hub:OWNER/MODEL).",
+    ),
+]
+PresetOption = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="Settings of the mapper: default, or paper-listing for the paper's Algorithm 1 as printed.",
+    ),
+]
+OffTreeAsOption = Annotated[
+    str,
+    typer.Option(
+        "--off-tree-as",
+        metavar="WHAT",
+        help="How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP "
+        "1/2) or root (as in the paper, hP 1; paper-listing always does this).",
+    ),
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="Device for models on this machine: auto, cpu, cuda, ...")
+]
+BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Batch size of models on this machine.")]
+ConcurrencyOption = Annotated[int, typer.Option("--concurrency", min=1, help="Maximum number of concurrent API calls.")]
+ApiBaseOption = Annotated[
+    str | None,
+    typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible server for the judge."),
+]
+CacheDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="FOLDER",
+        file_okay=False,
+        show_default="the user's cache folder",
+        help="Folder for cached replies, scores and embeddings.",
+    ),
+]
+ChunkerOption = Annotated[
+    str,
+    typer.Option(
+        "--chunker", metavar="NAME", help="How the measure concept finds concepts: spacy, spacy:MODEL or rules."
+    ),
+]
+
+FrequenciesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--frequencies",
+        metavar="FILE",
+        show_default="all leaves equally likely",
+        help="Node frequencies for the information-weighted scores: a CSV with the columns node and count, or "
+        "`targets` to count the true labels.",
+    ),
+]
+SmoothingOption = Annotated[
+    float,
+    typer.Option(
+        "--smoothing",
+        min=0,
+        metavar="N",
+        help="Number of occurrences to add to every leaf when --frequencies is given.",
+    ),
+]
+
+# -- chance and results -----------------------------------------------------------------------------------------------
+
+ResamplesOption = Annotated[
+    int, typer.Option("--resamples", min=1, max=1_000_000, help="Number of bootstrap resamples.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for the bootstrap and all other random draws.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json to this folder.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with a record for each answer.")]
+
+# -- checks and notes -------------------------------------------------------------------------------------------------
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Returns NAME=VALUE arguments as a mapping.
+
+    Raises:
+        DataError: If one has no "=" or no name, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise DataError(f"{option} takes NAME=VALUE.", value=text)
+        if name in found:
+            raise DataError(f"{option} names {name!r} twice.", value=text)
+        found[name] = value
+    return found
+
+
+def choice(value: str, allowed: Sequence[str], option: str) -> str:
+    """Returns the value of an option with a fixed set of values.
+
+    Raises:
+        DataError: If the value is not one of them.
+    """
+    if value not in allowed:
+        raise DataError(f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}.")
+    return value
+
+
+def text_model(
+    name: str, max_tokens: int, *, api_base: str | None, device: str, batch_size: int, concurrency: int = 8
+) -> Model:
+    """Returns the chat model that an option names, with what it has to say printed as notes.
+
+    Raises:
+        TaxtuneError: If there is no such model, or it cannot be used.
+    """
+    from taxtune.models import ModelSettings, check_model, make_model
+
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=max_tokens,
+        api_base=api_base,
+        concurrency=concurrency,
+        device=device,
+        batch_size=batch_size,
+    )
+    model = make_model(name, settings)
+    for said in check_model(model):
+        note(said)
+    return model
+
+
+def missing_answers(empty: str) -> dict[str, Any]:
+    """Returns what an `AnswerSchema` says of answers that are not there, as `--empty` says it.
+
+    Raises:
+        DataError: If it cannot be meant so.
+    """
+    missing = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
+    if empty not in missing:
+        raise DataError(
+            "There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(missing)}."
+        )
+    option = "--empty leave-out (the call failed) or --empty abstain (the model said nothing)"
+    return {"missing": missing[empty], "missing_option": option}
+
+
+def check_out(out: Path | None) -> None:
+    """Checks that --out can be written to before anything long is done; nothing is left there.
+
+    Raises:
+        TaxtuneError: If it cannot.
+    """
+    if out is not None:
+        from taxtune.atomic import check_folder
+
+        check_folder(out)

@@ -1,0 +1,217 @@
+"""What several studies embed: labels in prompts, whose embeddings are averaged, and images with their nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from taxtune.encoders.base import FloatMatrix, TextEncoder
+from taxtune.errors import DataError, ModelError
+from taxtune.progress import track_each
+from taxtune.resources import prompts_dir
+from taxtune.tables import read_text
+
+if TYPE_CHECKING:
+    from taxtune.data.examples import Example
+    from taxtune.encoders.clip import ClipEncoder
+    from taxtune.taxonomy import Domain, Taxonomy
+
+__all__ = [
+    "check_vectors",
+    "distinct_names",
+    "embed_labels",
+    "images_by_node",
+    "label_texts",
+    "make_clip",
+    "make_encoder",
+    "read_images",
+    "read_label_prompts",
+    "shown_name",
+    "unit",
+]
+
+_SLOT = "{label}"
+
+
+class _Models(Protocol):
+    """Where models run, as studies' settings and measures' settings say it."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def cache_dir(self) -> Path | None: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+
+def make_encoder(spec: str, settings: _Models) -> TextEncoder:
+    """Returns the encoder that "sentence:MODEL", "clip:MODEL" or a model as open_clip names it stands for.
+
+    Raises:
+        ModelError: If its model cannot be loaded.
+        MissingExtraError: If its package is not installed.
+    """
+    kind, _, model = spec.partition(":")
+    if kind != "sentence" or not model:
+        return make_clip(spec, settings)
+    from taxtune.encoders.sentence import SentenceEncoder
+
+    return SentenceEncoder(model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size)
+
+
+def make_clip(spec: str, settings: _Models) -> ClipEncoder:
+    """Returns the CLIP model that "clip:MODEL" or a model as open_clip names it stands for.
+
+    Raises:
+        ModelError: If it cannot be loaded.
+        MissingExtraError: If open_clip is not installed.
+    """
+    from taxtune.encoders.clip import ClipEncoder
+
+    return ClipEncoder(
+        spec.removeprefix("clip:") or spec,
+        device=settings.device,
+        cache_dir=settings.cache_dir,
+        batch_size=settings.batch_size,
+    )
+
+
+def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
+    """Returns the images of a manifest (image, label), a folder with a folder a class, or iNaturalist's JSON.
+
+    Args:
+        path: The file or folder.
+        taxonomy: The tree that the labels are on.
+        part: What it is a part of, whose other images are left out; None where it is the whole.
+        root: The folder that a manifest's image names start from; None for that of the file.
+        **more: As `taxtune.data.load_examples` takes it.
+
+    Raises:
+        DataError: If the source is malformed or a label is not on the tree.
+        ImageError: If an image is missing.
+    """
+    from taxtune.data import load_examples
+
+    return list(load_examples(path, taxonomy, part=part, images=root, **more))
+
+
+def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:
+    """Returns the image files of each node that has any, see `read_images`; images are read where they are drawn."""
+    files: dict[int, list[Path]] = {}
+    for example in read_images(path, taxonomy, part, root, check="drawn"):
+        files.setdefault(example.target, []).append(example.image)
+    return files
+
+
+# -- labels in prompts ------------------------------------------------------------------------------------------------
+
+
+def read_label_prompts(name: str) -> tuple[str, ...]:
+    """Reads a set of prompt templates, in which `{label}` stands for the label.
+
+    Args:
+        name: "label", "photo" or "photos", which come with taxtune, or a text file: a template a line, with `{label}`
+            where the label belongs; empty lines and lines that begin with # are passed over.
+
+    Raises:
+        DataError: If there is no such set or file, it holds no template, or a line lacks `{label}`.
+    """
+    known = {path.stem: path for path in sorted((prompts_dir() / "encoders").glob("*.txt"))}
+    path = known.get(name, Path(name))
+    if not path.is_file():
+        raise DataError(
+            "There are no such prompt templates.", value=name, remedy=f"Take {', '.join(known)} or the name of a file."
+        )
+    templates: dict[str, None] = {}
+    for row, line in enumerate(read_text(path, error=DataError, what="prompt template").splitlines(), start=1):
+        template = line.strip()
+        if not template or template.startswith("#"):
+            continue
+        if _SLOT not in template:
+            raise DataError(f"The template has no {_SLOT}.", file=path, row=row, value=template, remedy="Put it in.")
+        templates[template] = None
+    if not templates:
+        raise DataError("The file holds no prompt template.", file=path, remedy=f"Write one a line, with {_SLOT}.")
+    return tuple(templates)
+
+
+def label_texts(taxonomy: Taxonomy, names: str = "common") -> list[str]:
+    """Returns the name of every node as it stands in a prompt; underscores become spaces.
+
+    Args:
+        taxonomy: The tree.
+        names: "common" (the preferred common name where there is one) or "label".
+    """
+    chosen = taxonomy.labels if names == "label" else [taxonomy.common_name(i) for i in range(len(taxonomy))]
+    return [" ".join(name.replace("_", " ").split()) or name for name in chosen]
+
+
+def embed_labels(
+    encoder: TextEncoder,
+    templates: Sequence[str],
+    labels: Sequence[str],
+) -> FloatMatrix:
+    """Returns a unit vector for each label: the normalised mean of the unit vectors of its prompts, kept on disk.
+
+    Args:
+        encoder: What embeds the prompts.
+        templates: The prompts, with `{label}`.
+        labels: The labels; repeated ones are embedded once.
+
+    Returns:
+        Shape (labels, dimensions).
+    """
+    row = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    vectors = []
+    for template in track_each(templates, "embedding labels"):
+        vectors.append(encoder.stored([template.replace(_SLOT, label) for label in row]))
+    return unit(np.sum(vectors, axis=0, dtype=np.float32))[[row[label] for label in labels]]
+
+
+def unit(vectors: FloatMatrix) -> FloatMatrix:
+    """Returns the rows scaled to length 1; a row of zeros stays as it is."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0, length, 1.0), dtype=np.float32)
+
+
+def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
+    """Checks that a model gave a direction for everything: of NaN no rank can be made, of zeros a false one.
+
+    Raises:
+        ModelError: If not; it counts what is without.
+    """
+    for what, rows in vectors.items():
+        lost = int((~np.isfinite(rows).all(axis=1) | ~rows.any(axis=1)).sum())
+        if lost:
+            raise ModelError(
+                f"The model gives no vector for {lost:,} of {len(rows):,} {what}.",
+                value=model,
+                remedy="Its weights may be damaged, or too small a number format may overflow: try --device cpu.",
+            )
+
+
+# -- what encoders are called -----------------------------------------------------------------------------------------
+
+
+def shown_name(spec: str) -> str:
+    """Returns how an encoder is called in tables: of a folder on this machine the last two parts are enough."""
+    before, _, folder = spec.rpartition(":")
+    if not before or "/" not in folder or not Path(folder).is_dir():
+        return spec
+    return f"{before}:{'/'.join(Path(folder).parts[-2:])}"
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Returns names by which several sources of scores can be told apart: a second "a/b" becomes "a/b (2)"."""
+    seen: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        seen[name] += 1
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct
