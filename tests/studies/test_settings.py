@@ -56,7 +56,7 @@ def test_the_record_leaves_out_what_changes_no_result() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"how": "nearby"}, "--how cannot be that.*'nearby'.*near, far"),
+        ({"how": "nearby"}, "--how has no such value.*'nearby'.*near, far"),
         ({"n": 0}, "--number must be at least 1"),
         ({"n": 6}, "--number must be at most 5"),
         ({"n": float("nan")}, "--number must be"),

@@ -248,7 +248,7 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         (("--model", "clip:x"), "needs something to score"),
         (
             ("--scores", "scores.csv", "--label-names", "latin"),
-            "--label-names cannot be that. (got 'latin')",
+            "--label-names has no such value. (got 'latin')",
         ),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
