@@ -563,6 +563,5 @@ def _shown(progress: bool | None) -> Iterator[list[Any]]:
         return
     from taxtune.report.progress import Terminal, TuningProgress
 
-    terminal = Terminal()
-    with showing(terminal):
+    with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]

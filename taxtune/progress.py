@@ -22,6 +22,7 @@ from typing import TypeVar
 __all__ = ["Display", "Task", "following", "note", "showing", "track", "track_each"]
 
 T = TypeVar("T")
+D = TypeVar("D", bound="Display")
 
 
 @dataclass(eq=False)
@@ -84,16 +85,16 @@ _display: ContextVar[Display] = ContextVar("taxtune_display", default=_log)
 
 
 @contextmanager
-def showing(display: Display) -> Iterator[None]:
+def showing(display: D) -> Iterator[D]:
     """Has a display show what the block reports."""
     token = _display.set(display)
     try:
-        yield
+        yield display
     finally:
         _display.reset(token)
 
 
-def following(tell: Callable[[Task], object]) -> AbstractContextManager[None]:
+def following(tell: Callable[[Task], object]) -> AbstractContextManager[Display]:
     """Has a function told of every task in the block, besides the display in force."""
     return showing(_Following(_display.get(), tell))
 

@@ -59,8 +59,7 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
         made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
     make_folder(parts.folder)
     try:
-        terminal = Terminal(quiet=quiet)
-        with showing(terminal):
+        with showing(Terminal(quiet=quiet)) as terminal:
             yield _Interruptible(terminal)
     finally:
         with suppress(OSError):

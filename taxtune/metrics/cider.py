@@ -34,7 +34,7 @@ from taxtune.metrics.base import (
 from taxtune.metrics.registry import measure
 from taxtune.metrics.string_measure import Words, package_version
 from taxtune.metrics.words import stems, tokens
-from taxtune.progress import track_each
+from taxtune.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -183,11 +183,13 @@ class Cider(ManyReferencesMeasure):
         left_texts, left = _numbered(answers)
         wanted, asked = self._sides(corpus, left_texts, right_texts)
         similar = np.empty(len(owner))
-        for start in track_each(range(0, len(owner), _CHUNK), self.label):
-            part = slice(start, start + _CHUNK)
-            a, b = left[owner[part]], right[part]
-            products = np.asarray(asked.rows[a].multiply(wanted.rows[b]).sum(axis=1)).ravel()
-            similar[part] = self._finished(products, asked.lengths[a] - wanted.lengths[b])
+        with track(self.label, len(owner)) as task:
+            for start in range(0, len(owner), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                a, b = left[owner[part]], right[part]
+                products = np.asarray(asked.rows[a].multiply(wanted.rows[b]).sum(axis=1)).ravel()
+                similar[part] = self._finished(products, asked.lengths[a] - wanted.lengths[b])
+                task.advance(len(products))
         good = wanted.weighty[right]
         self._count(wanted, np.bincount(right, minlength=len(right_texts)))
         found = np.bincount(owner[good], minlength=len(answers))
@@ -210,10 +212,12 @@ class Cider(ManyReferencesMeasure):
         wanted, asked = self._sides(self._corpus([[reference] for reference in references]), answers, references)
         table = np.empty((len(answers), len(references)))
         step = max(1, _CHUNK // max(1, len(references)))
-        for start in track_each(range(0, len(answers), step), self.label):
-            part = slice(start, start + step)
-            products = (asked.rows[part] @ wanted.rows.T).toarray()
-            table[part] = self._finished(products, np.subtract.outer(asked.lengths[part], wanted.lengths))
+        with track(self.label, table.size) as task:
+            for start in range(0, len(answers), step):
+                part = slice(start, start + step)
+                products = (asked.rows[part] @ wanted.rows.T).toarray()
+                table[part] = self._finished(products, np.subtract.outer(asked.lengths[part], wanted.lengths))
+                task.advance(products.size)
         table[:, ~wanted.weighty] = np.nan
         self._count(wanted, np.full(len(references), len(answers)))
         return table

@@ -62,11 +62,13 @@ class Terminal(Display):
 
     def _end(self, task: Task) -> None:
         bar = self._shown.pop(task, None)
-        if self._bars is not None and bar is not None:
+        if self._bars is None or bar is None:
+            return
+        if self._shown:
             self._bars.remove_task(bar)
-            if not self._shown:
-                self._bars.stop()
-                self._bars = None
+        else:
+            self._bars.stop()
+            self._bars = None
 
     def _print(self, text: str) -> None:
         with self._lock:

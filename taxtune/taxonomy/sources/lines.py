@@ -47,6 +47,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text.rstrip("\r\n")
                 if number % _STEP == 0:
                     task.advance(raw.tell() - task.done)
+            task.advance(size - task.done)
     except FileNotFoundError:
         raise TaxonomyError("There is no such file.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
