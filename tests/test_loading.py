@@ -21,7 +21,10 @@ def _named(name: str, message: str = "") -> Exception:
         (_named("RevisionNotFoundError"), "no such revision"),
         (_named("LocalEntryNotFoundError"), "could not be reached.*hf download org/model"),
         (_named("OfflineModeIsEnabled"), "could not be reached"),
-        (ImportError("Package `num2words` is required"), r"is missing: .*num2words.*Install it in the same environment"),
+        (
+            ImportError("Package `num2words` is required"),
+            "is missing: .*num2words.*Install it",
+        ),
         (ValueError("Transformers does not recognize this architecture."), "Upgrade it"),
         (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
     ],

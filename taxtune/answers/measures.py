@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from taxtune.answers.measured import mean_interval, measure_answers
 from taxtune.answers.read import AnswerTable
 from taxtune.metrics.base import Measure
-from taxtune.metrics.measured import mean_interval, measure_answers
-from taxtune.studies.output import StudyReport, Table
+from taxtune.report.output import StudyReport, Table
 
 __all__ = ["measured_report"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.frequencies import make_information
 from taxtune.answers.read import AnswerTable
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
@@ -22,8 +23,6 @@ from taxtune.metrics import (
     information_values,
     precision_recall,
 )
-from taxtune.metrics.frequencies import make_information
-from taxtune.studies.placing import as_child
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["ScoredAnswers", "score_answers"]
@@ -273,3 +272,19 @@ def _intervals(
         information_sample(information, nodes, targets, off_tree=off_tree),
         **draws,
     )
+
+
+def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> NDArray[np.bool_]:
+    """Returns which placements are scored as a child of the root that is never right.
+
+    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as the root.
+
+    Args:
+        mapper: What placed the answers.
+        placements: The placements, n of them; None where there is no answer.
+
+    Returns:
+        A mask of shape (n,) for `off_tree` of all that scores.
+    """
+    scored = mapper.identity().get("off_tree") == "child"
+    return np.array([scored and found is not None and found.off_tree for found in placements], dtype=bool)

@@ -13,7 +13,7 @@ from taxtune.audit.population import Item, Population, answers_digest
 from taxtune.audit.sampling import Drawn, Estimate, draw, estimate
 from taxtune.audit.verdicts import Finding, Verdict, VerdictLog
 from taxtune.errors import DataError
-from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["AuditFiles", "Audited", "draw_sample", "make_report", "with_agreement", "write_placed", "write_result"]

@@ -15,8 +15,8 @@ from taxtune.audit.population import Item, Population, digest, place_answers
 from taxtune.audit.result import AuditFiles
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import note
-from taxtune.studies.both_trees import read_part
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.domain import read_part
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper

@@ -113,7 +113,7 @@ def audit(
     from taxtune.audit.mending import mend
     from taxtune.audit.result import Audited, draw_sample, make_report, with_agreement, write_placed, write_result
     from taxtune.audit.subject import Placing, read_subject, refresh_run_report
-    from taxtune.studies.output import publish
+    from taxtune.report.output import publish
 
     model = None
     if llm is not None:

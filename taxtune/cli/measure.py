@@ -67,7 +67,7 @@ def measure(
 
     Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
     """
-    from taxtune.studies.output import publish
+    from taxtune.report.output import publish
 
     if listed:
         _print_list(as_json)
@@ -76,8 +76,8 @@ def measure(
         raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
     check_out(out)
     from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.measured import check_needs
     from taxtune.answers.measures import measured_report
-    from taxtune.metrics.measured import check_needs
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
 
     specs = dict.fromkeys(measures or _DEFAULT)

@@ -53,7 +53,7 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.studies.both_trees import read_part
+    from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
     answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))

@@ -56,7 +56,7 @@ def score(
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.studies.both_trees import read_part
+    from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
     missing = missing_answers(empty)

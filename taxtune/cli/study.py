@@ -36,7 +36,7 @@ def study_command(name: str) -> Callable[..., None]:
     kind: type[Settings] = get_type_hints(study.run)["settings"]
 
     def command(out: Path | None, as_json: bool, **given: Any) -> None:
-        from taxtune.studies.output import publish
+        from taxtune.report.output import publish
 
         # An option that was not given is None, whatever its default is.
         settings = kind(**{name: value for name, value in given.items() if value is not None})

@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from taxtune.errors import DataError
-from taxtune.studies.output import StudyReport, Table, publish
+from taxtune.report.output import StudyReport, Table, publish
 
 __all__ = ["STUDIES", "StudyReport", "Table", "publish", "run"]
 

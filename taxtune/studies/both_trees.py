@@ -8,39 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import flags, score
-from taxtune.studies.output import Cell, Table
-from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+from taxtune.report.output import Cell, Table
+from taxtune.taxonomy import Domain
 
-__all__ = ["both_trees_table", "read_part"]
-
-
-def read_part(
-    source: str | Taxonomy,
-    format: str = "auto",
-    root: str | None = None,
-    *,
-    names: bool = True,
-    root_label: str | None = None,
-) -> tuple[Taxonomy, Domain | None]:
-    """Returns the tree that a study is on, and what it is a part of, or None where it is the whole taxonomy.
-
-    Args:
-        source: The file, a built-in one, or a tree that has been read.
-        format: Its format.
-        root: Label, alias or path of the node that becomes the root; None for the whole.
-        names: Whether the English names that come with taxtune are added.
-        root_label: What the root is called where the file has none and one is added.
-
-    Raises:
-        TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
-    """
-    whole = source
-    if not isinstance(whole, Taxonomy):
-        whole = read_taxonomy(whole, format=format, names=names, root_label=root_label)
-    if root is None:
-        return whole, None
-    part = restrict(whole, root)
-    return part.tree, part
+__all__ = ["both_trees_table"]
 
 
 def both_trees_table(

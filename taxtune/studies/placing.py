@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
+from taxtune.answers.scores import as_child
 from taxtune.metrics.hierarchical import score
 from taxtune.progress import track
 from taxtune.taxonomy.tree import Taxonomy
@@ -17,7 +18,7 @@ from taxtune.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
 
-__all__ = ["COUNTS", "PlacedAnswers", "as_child", "missing_note", "place_rows", "place_texts", "trivial_answer"]
+__all__ = ["COUNTS", "PlacedAnswers", "missing_note", "place_rows", "place_texts", "trivial_answer"]
 
 Key = TypeVar("Key")
 
@@ -108,22 +109,6 @@ def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
             placed.update(zip(batch, mapper.place(batch), strict=True))
             task.advance(len(batch))
     return placed
-
-
-def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> NDArray[np.bool_]:
-    """Returns which placements are scored as a child of the root that is never right.
-
-    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as the root.
-
-    Args:
-        mapper: What placed the answers.
-        placements: The placements, n of them; None where there is no answer.
-
-    Returns:
-        A mask of shape (n,) for `off_tree` of all that scores.
-    """
-    scored = mapper.identity().get("off_tree") == "child"
-    return np.array([scored and found is not None and found.off_tree for found in placements], dtype=bool)
 
 
 def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | None = None) -> str:

@@ -224,7 +224,7 @@ class TreeSettings(Settings):
         Raises:
             TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
         """
-        from taxtune.studies.both_trees import read_part
+        from taxtune.taxonomy.domain import read_part
 
         return read_part(self.taxonomy, self.format, self.root, names=names)
 

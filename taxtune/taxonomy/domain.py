@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Domain", "restrict"]
+__all__ = ["Domain", "read_part", "restrict"]
 
 IntArray = NDArray[np.int64]
 
@@ -104,3 +104,34 @@ def restrict(taxonomy: Taxonomy, root: str) -> Domain:
             remedy="Name a node that has others below it.",
         )
     return Domain(taxonomy, taxonomy.subtree(node), node, below)
+
+
+def read_part(
+    source: str | Taxonomy,
+    format: str = "auto",
+    root: str | None = None,
+    *,
+    names: bool = True,
+    root_label: str | None = None,
+) -> tuple[Taxonomy, Domain | None]:
+    """Returns a tree, and what it is a part of, or None where it is the whole taxonomy.
+
+    Args:
+        source: The file, a built-in one, or a tree that has been read.
+        format: Its format.
+        root: Label, alias or path of the node that becomes the root; None for the whole.
+        names: Whether the English names that come with taxtune are added.
+        root_label: What the root is called where the file has none and one is added.
+
+    Raises:
+        TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
+    """
+    from taxtune.taxonomy.readers.read import read_taxonomy  # readers make trees, and so import them
+
+    whole = source
+    if not isinstance(whole, Taxonomy):
+        whole = read_taxonomy(whole, format=format, names=names, root_label=root_label)
+    if root is None:
+        return whole, None
+    part = restrict(whole, root)
+    return part.tree, part

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
-from taxtune.metrics.frequencies import TARGETS, make_information
 from taxtune.metrics.information import Information
 from taxtune.recipe import (
     FieldGuideData,

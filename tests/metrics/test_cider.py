@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from taxtune.answers import AnswerSchema, read_answers
+from taxtune.answers.measured import measure_answers
 from taxtune.errors import DataError
 from taxtune.metrics import cider
 from taxtune.metrics.cider import Cider
-from taxtune.metrics.measured import measure_answers
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.metrics.words import stems, tokens
 from tests.displays import Recorder

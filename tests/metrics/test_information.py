@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taxtune.answers.frequencies import make_information, read_frequencies
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall, score
-from taxtune.metrics.frequencies import make_information, read_frequencies
 from taxtune.metrics.information import (
     Information,
     frequency_information,

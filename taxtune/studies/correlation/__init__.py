@@ -11,7 +11,7 @@ import typer
 
 from taxtune.errors import DataError
 from taxtune.options import EnglishNamesOption, ImageRootOption, measure_option
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings
 
 __all__ = ["CorrelationSettings", "run"]

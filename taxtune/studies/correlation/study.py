@@ -21,11 +21,11 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
 from taxtune.progress import track_each
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.correlation import CorrelationSettings
 from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall, p_text
 from taxtune.studies.correlation.pairs import Pairs, PairSampler
 from taxtune.studies.embedding import images_by_node
-from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy

@@ -18,7 +18,7 @@ from taxtune.options import (
     SeedOption,
     SmoothingOption,
 )
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
     AnswerSettings,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import COLOURS, GREY, INK
+from taxtune.report.output import cut
 from taxtune.studies.drawing import draw_intervals
-from taxtune.studies.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

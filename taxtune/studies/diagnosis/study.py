@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerTable
+from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
+from taxtune.answers.scores import as_child
 from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     Clade,
@@ -25,7 +27,6 @@ from taxtune.metrics.diagnosis import (
     worst_clades,
     wrong_from,
 )
-from taxtune.metrics.frequencies import make_information
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
@@ -36,10 +37,10 @@ from taxtune.metrics.statistics import (
     hierarchical_sample,
     information_sample,
 )
+from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
-from taxtune.studies.output import Cell, StudyReport, Table, node_name
-from taxtune.studies.placing import as_child, place_texts
+from taxtune.studies.placing import place_texts
 from taxtune.studies.settings import needs_of
 
 if TYPE_CHECKING:

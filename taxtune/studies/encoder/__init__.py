@@ -19,7 +19,7 @@ from taxtune.options import (
     ResamplesOption,
     SeedOption,
 )
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, ModelSettings, Recorded, TreeSettings
 
 __all__ = ["EncoderSettings", "run"]

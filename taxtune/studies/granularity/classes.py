@@ -21,11 +21,11 @@ from taxtune.encoders.base import TextEncoder
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.models import Answer, AnswerStore, Model, Request, ask
+from taxtune.report.output import Cell, StudyReport, Table, intervals_table
 from taxtune.resources import prompts_dir
 from taxtune.studies.embedding import check_vectors, embed_labels, shown_name, unit
 from taxtune.studies.granularity.figure import draw_accuracies
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
-from taxtune.studies.output import Cell, StudyReport, Table, intervals_table
 from taxtune.taxonomy import Taxonomy
 
 __all__ = [

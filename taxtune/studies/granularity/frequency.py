@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.report.output import Cell, StudyReport, Table, node_name, numbered
 from taxtune.studies.granularity.captions import CaptionCounts
-from taxtune.studies.output import Cell, StudyReport, Table, node_name, numbered
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:

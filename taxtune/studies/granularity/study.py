@@ -22,6 +22,7 @@ from taxtune.answers.matching import excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
 from taxtune.metrics.statistics import Interval, percentiles
+from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.embedding import (
     distinct_names,
     embed_labels,
@@ -52,7 +53,6 @@ from taxtune.studies.granularity.scores import (
     read_scores,
     write_scores,
 )
-from taxtune.studies.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = [

@@ -17,7 +17,7 @@ from taxtune.options import (
     SeedOption,
     measure_option,
 )
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
 
 __all__ = ["JudgeSettings", "run"]

@@ -20,11 +20,11 @@ from taxtune.metrics.base import ManyReferencesMeasure, Measure
 from taxtune.metrics.lave import Lave, LaveOptions, make_lave
 from taxtune.metrics.registry import split_spec
 from taxtune.metrics.statistics import percentiles, two_sided_p
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
 from taxtune.studies.judge.figure import draw_correlations
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers, read_rated_answers
-from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.published import published
 
 __all__ = ["Rater", "judge", "judge_answers", "score_answers"]

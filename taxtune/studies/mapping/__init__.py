@@ -20,7 +20,7 @@ from taxtune.options import (
     ResamplesOption,
     SeedOption,
 )
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, TreeSettings
 
 __all__ = ["MappingSettings", "run"]

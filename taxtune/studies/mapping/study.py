@@ -22,6 +22,7 @@ from taxtune.metrics.hierarchical import HierarchicalScores, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.progress import track
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
@@ -35,7 +36,6 @@ from taxtune.studies.mapping.scorers import (
     split_name,
     unique_names,
 )
-from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import place_texts
 from taxtune.studies.published import published
 from taxtune.taxonomy import Domain, Taxonomy

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from taxtune.options import ResamplesOption, SeedOption, taxonomy_option
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import ContestantSettings, MapperSettings, TreeSettings
 
 __all__ = ["PromptsSettings", "run"]

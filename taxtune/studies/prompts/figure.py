@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, padded
 from taxtune.report.isolines import draw_iso_lines
-from taxtune.studies.output import cut
+from taxtune.report.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import typer
 
 from taxtune.errors import DataError
 from taxtune.options import SeedOption, measure_option, taxonomy_option
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
     ApiSettings,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
-from taxtune.studies.output import cut
+from taxtune.report.output import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from taxtune.errors import DataError
-from taxtune.studies.output import Cell, StudyReport, Table
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.published import published
 from taxtune.studies.ranking.bootstrap import ranks_from_values
 from taxtune.studies.ranking.figure import draw_bump

@@ -14,9 +14,9 @@ from taxtune.errors import DataError
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import read_models
-from taxtune.studies.output import Cell, StudyReport, Table
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models

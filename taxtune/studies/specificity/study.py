@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError, ModelError
 from taxtune.metrics.average_precision import average_precision
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
+from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.embedding import distinct_names, make_clip, read_label_prompts, shown_name
-from taxtune.studies.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.specificity import SpecificitySettings
 from taxtune.studies.specificity.captions import read_caption_data
 from taxtune.studies.specificity.figure import draw_scores

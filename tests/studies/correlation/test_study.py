@@ -16,10 +16,10 @@ from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
 from taxtune.report.drawing import save_figure
+from taxtune.report.output import StudyReport, publish
 from taxtune.studies import run
 from taxtune.studies.correlation import CorrelationSettings
 from taxtune.studies.correlation.study import MeasureCorrelation, PairSet, correlate, write_pairs
-from taxtune.studies.output import StudyReport, publish
 from taxtune.taxonomy import Taxonomy
 
 

@@ -15,6 +15,7 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.statistics import PairedDifference
+from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.placement import (
@@ -32,7 +33,6 @@ from taxtune.studies.mapping import scorers as scorers_module
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.nearest import tree_names
 from taxtune.studies.mapping.scorers import Scorer, similarity_scorer
-from taxtune.studies.output import StudyReport
 from taxtune.taxonomy import Taxonomy
 
 

@@ -17,10 +17,10 @@ from taxtune.errors import DataError, MapperError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import MEASURES, MeasureKind, MeasureSettings
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.mapping import MappingSettings, study
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, agreement_matrix, mapping_report, place_all
-from taxtune.studies.output import StudyReport, Table
 from taxtune.taxonomy import Taxonomy
 from tests.studies.measures import KIND, UNSCORED, Words
 

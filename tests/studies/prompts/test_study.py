@@ -12,7 +12,7 @@ from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.studies.output import StudyReport
+from taxtune.report.output import StudyReport
 from taxtune.studies.placing import PlacedAnswers, place_rows
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.study import PromptedModel, compare_prompts

@@ -13,8 +13,8 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
+from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.output import StudyReport
 from taxtune.studies.placing import place_texts, trivial_answer
 from taxtune.studies.published import published
 from taxtune.studies.ranking.score_tables import ranking_of_table

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from taxtune.errors import TaxtuneError
+from taxtune.report.output import cut
 from taxtune.studies import StudyReport, Table, publish
-from taxtune.studies.output import cut
 from taxtune.studies.published import published
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from taxtune.answers import AnswerTable
+from taxtune.answers.measured import mean_interval, measure_answers
 from taxtune.errors import DataError
-from taxtune.metrics.measured import mean_interval, measure_answers
 from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
 from tests.answers.reading import read_file as read_any
 
