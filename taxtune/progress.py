@@ -1,9 +1,6 @@
 """Progress of long work and remarks about it: the work reports them, and the display in force decides what is shown.
 
-    with track("reading images", total=len(files)) as task:
-        for file in files:
-            ...
-            task.advance()
+    for file in track_each(files, "reading images"): ...
     note("12 images are left out: their label is not in the taxonomy.")
 
 Without a display nothing is shown, and notes are logged as warnings of the logger "taxtune". The display in force is a
@@ -16,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 __all__ = ["Display", "Task", "following", "note", "showing", "track", "track_each"]
@@ -32,7 +29,8 @@ class Task:
     Attributes:
         what: What is done, such as "reading images".
         total: How many steps there are.
-        done: How many of them are done.
+        display: What shows it.
+        done: How many are done.
         stored: How many of these came from a store.
         remark: What to show beside the count.
         ended: Whether the work has ended, finished or not.
@@ -40,7 +38,7 @@ class Task:
 
     what: str
     total: int
-    display: Display = field(repr=False)
+    display: Display
     done: int = 0
     stored: int = 0
     remark: str = ""
@@ -50,13 +48,12 @@ class Task:
         """Reports that `count` more steps are done, `stored` of them from a store."""
         self.done += count
         self.stored += stored
-        if remark is not None:
-            self.remark = remark
+        self.remark = self.remark if remark is None else remark
         self.display.update(self)
 
 
 class Display:
-    """Shows no progress and logs notes as warnings; a subclass shows what it likes. It is called from any thread."""
+    """Shows no progress and logs notes as warnings; subclass it to show more. Called from any thread."""
 
     def note(self, text: str) -> None:
         """Shows what the user should know but need not mend."""
@@ -65,10 +62,11 @@ class Display:
     def update(self, task: Task) -> None:
         """Shows a task; called when it begins, advances and ends."""
 
+    def close(self) -> None:
+        """Clears what is still shown; called when the display is no longer in force."""
+
 
 class _Following(Display):
-    """Tells a function of every task, besides another display."""
-
     def __init__(self, display: Display, tell: Callable[[Task], object]) -> None:
         self._display, self._tell = display, tell
 
@@ -80,8 +78,8 @@ class _Following(Display):
         self._tell(task)
 
 
-_log = Display()
-_display: ContextVar[Display] = ContextVar("taxtune_display", default=_log)
+_logging = Display()
+_display = ContextVar("taxtune_display", default=_logging)
 
 
 @contextmanager
@@ -92,6 +90,7 @@ def showing(display: D) -> Iterator[D]:
         yield display
     finally:
         _display.reset(token)
+        display.close()
 
 
 def following(tell: Callable[[Task], object]) -> AbstractContextManager[Display]:
@@ -108,12 +107,12 @@ def note(text: str) -> None:
 def track(what: str, total: int, *, done: int = 0, stored: int = 0) -> Iterator[Task]:
     """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
     task = Task(what, total, _display.get(), done, stored)
-    task.display.update(task)
+    task.advance(0)
     try:
         yield task
     finally:
         task.ended = True
-        task.display.update(task)
+        task.advance(0)
 
 
 def track_each(items: Collection[T], what: str) -> Iterator[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 __all__ = ["Terminal", "TuningProgress"]
+
+# What TERM says of terminals that cannot move the cursor.
+_DUMB = frozenset({"dumb", "unknown"})
 
 
 class Terminal(Display):
@@ -46,7 +50,7 @@ class Terminal(Display):
     def update(self, task: Task) -> None:
         """Shows how far a task is; the bar goes when the task ends."""
         stream = self._stream or sys.stderr
-        if self._quiet or not stream.isatty():
+        if self._quiet or not stream.isatty() or os.environ.get("TERM", "").lower() in _DUMB:
             return
         with self._lock:
             if task.ended:
@@ -60,6 +64,14 @@ class Terminal(Display):
             remark = task.remark or _stored(task.stored)
             self._bars.update(self._shown[task], completed=task.done, remark=remark)
 
+    def close(self) -> None:
+        """Wipes the bars of tasks that were never ended, such as those of a generator that somebody still holds."""
+        with self._lock:
+            self._shown.clear()
+            if self._bars is not None:
+                self._bars.stop()
+                self._bars = None
+
     def _end(self, task: Task) -> None:
         bar = self._shown.pop(task, None)
         if self._bars is None or bar is None:
@@ -67,8 +79,7 @@ class Terminal(Display):
         if self._shown:
             self._bars.remove_task(bar)
         else:
-            self._bars.stop()
-            self._bars = None
+            self.close()
 
     def _print(self, text: str) -> None:
         with self._lock:

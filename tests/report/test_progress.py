@@ -120,6 +120,24 @@ def test_a_bar_is_there_as_long_as_its_task(screen: Screen) -> None:
     assert terminal._bars is None
 
 
+def test_bars_that_nobody_ended_are_wiped(screen: Screen) -> None:
+    with showing(Terminal(stream=screen)):
+        held = track_each(range(3), "held")
+        next(held)
+        assert "held" in screen.text
+    assert screen.getvalue().rstrip().endswith("\x1b[2K")
+    held.close()
+    assert list(track_each(range(3), "nobody sees this")) == [0, 1, 2]
+    assert "nobody" not in screen.text
+
+
+def test_a_dumb_terminal_gets_no_bars(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with showing(Terminal(stream=screen)), track("reading", 2):
+        note("one is missing")
+    assert screen.getvalue() == "taxtune: note: one is missing\n"
+
+
 def test_methods_do_no_harm_outside_a_run() -> None:
     stream = io.StringIO()
     shown = TuningProgress(Terminal(stream=stream))
