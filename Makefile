@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 # Model code on the CPU: one thread for each of two test workers beats two threads each.
 TEST_WORKERS ?= 2
-PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(TEST_WORKERS)
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 # What `make test-lowest` runs: tests that use each package that taxtune needs, and no whole processes.
 LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
@@ -68,7 +68,7 @@ test-all: install-dev
 
 test-lowest: $(LOWEST)/.installed
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(LOWEST)/bin/python -m pytest -n $(TEST_WORKERS) \
-		-m "not heavy and not slow" $(LOWEST_TESTS) $(ARGS)
+		-m "not heavy" $(LOWEST_TESTS) $(ARGS)
 
 lint: install-dev
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from taxtune.errors import DataError
 from taxtune.progress import showing
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
+    from taxtune.recipe import Recipe
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
@@ -40,11 +41,10 @@ __all__ = [
     "compare",
     "evaluate",
     "load_run",
-    "make_experiment",
+    "make_experiments",
     "place",
     "score",
     "tune",
-    "with_objective",
 ]
 
 _TUNING, _HELDOUT = 20, 200
@@ -53,58 +53,61 @@ _TUNING, _HELDOUT = 20, 200
 class ExperimentArguments(TypedDict, total=False):
     """The arguments that `tune`, `compare` and `evaluate` share; `tune` says what each means."""
 
-    taxonomy: Required[Taxonomy | str | Path | Mapping[str, Any]]
-    examples: Required[Source]
-    vlm: Required[Model | Callable[..., Any] | str]
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None
+    examples: Source | None
+    vlm: Model | Callable[..., Any] | str | None
+    recipe: Recipe | str | Path | None
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
     mapper: Mapper | MapperConfig | None
     baseline: str | None
     question: str | None
     domain: str | None
-    ranks: Sequence[str]
-    tuning: int
+    ranks: Sequence[str] | None
+    tuning: int | None
     heldout: int | None
-    seed: int
-    max_missing: float
+    seed: int | None
+    max_missing: float | None
 
 
 class TuningArguments(ExperimentArguments, total=False):
     """The arguments that `tune` and `compare` share."""
 
-    proposer: Proposer | Callable[..., str] | str
+    proposer: Proposer | Callable[..., str] | str | None
     hr_floor: float | None
-    iterations: int
-    max_off_tree: float
+    iterations: int | None
+    max_off_tree: float | None
 
 
-def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
+def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
+    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = (),
     *,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
-    examples: Source,
-    vlm: Model | Callable[..., Any] | str,
-    proposer: Proposer | Callable[..., str] | str = "fragments",
-    objective: Objective | Callable[[TemplateScores], float] | str = "hp",
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
+    examples: Source | None = None,
+    vlm: Model | Callable[..., Any] | str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
-    ranks: Sequence[str] = (),
+    ranks: Sequence[str] | None = None,
     hr_floor: float | None = None,
-    tuning: int = _TUNING,
+    tuning: int | None = None,
     heldout: int | None = None,
-    iterations: int = 30,
-    seed: int = 0,
-    max_missing: float = 0.1,
-    max_off_tree: float = 0.5,
-    name: str = "tune",
+    iterations: int | None = None,
+    seed: int | None = None,
+    max_missing: float | None = None,
+    max_off_tree: float | None = None,
+    name: str | None = None,
     folder: str | Path = "runs/tune",
-) -> Experiment:
-    """Returns what `tune` would tune, as objects; nothing is asked yet.
+) -> list[Experiment]:
+    """Returns what `tune` and `compare` would tune, as objects, an experiment an objective; nothing is asked yet.
 
     The arguments that are not listed are those of `tune`.
 
     Args:
+        objectives: What `tune` takes as `objective`, once or several times; the recipe's or "hp" where there are none.
         folder: Where images that are in no file are written, and what language models say as judges is kept.
 
     Raises:
@@ -115,31 +118,69 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.models import make_model
     from taxtune.recipe_settings import PromptSettings
     from taxtune.tuning.experiment import Experiment, trivial_scores
+    from taxtune.tuning.from_recipe import Parts
     from taxtune.tuning.metrics import as_metrics
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.proposers import make_proposer
 
     own = as_metrics(metrics)
-    made_proposer, model = make_proposer(proposer), make_model(vlm)
+    if recipe is not None:
+        given = {
+            "name": name,
+            "seed": seed,
+            "iterations": iterations,
+            "data.tuning": tuning,
+            "data.heldout": heldout,
+            "prompt.baseline": baseline,
+            "prompt.question": question,
+            "prompt.domain": domain,
+            "prompt.ranks": None if ranks is None else list(ranks),
+            "objective.hr_floor": hr_floor,
+            "max_missing": max_missing,
+            "max_off_tree": max_off_tree,
+        }
+        changes = {key: value for key, value in given.items() if value is not None}
+        parts = Parts(
+            _recipe(recipe).changed(changes),
+            Path(folder),
+            vlm=None if vlm is None else make_model(vlm),
+            own_proposer=None if proposer is None else make_proposer(proposer),
+            own_taxonomy=None if taxonomy is None else _tree(taxonomy),
+            own_examples=examples,
+            own_metrics=own,
+        )
+        if mapper is not None:
+            parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
+        return [parts.experiment([each]) for each in objectives or (parts.recipe.objective.kind,)]
+    if taxonomy is None or examples is None or vlm is None:
+        raise DataError(
+            "A run needs a taxonomy, examples and a vlm.",
+            remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
+        )
+    name = name or "tune"
+    iterations, seed = 30 if iterations is None else iterations, seed or 0
+    max_missing = 0.1 if max_missing is None else max_missing
+    max_off_tree = 0.5 if max_off_tree is None else max_off_tree
+    made_proposer, model = make_proposer(proposer or "fragments"), make_model(vlm)
     tree = _tree(taxonomy)
     found = load_examples(examples, tree, folder=Path(folder) / "images")
+    tuning = _TUNING if tuning is None else tuning
     if heldout is None:
         heldout = min(_HELDOUT, max(len(found) - tuning, 1))
     splits = split(found, tuning=tuning, heldout=heldout, seed=seed)
     top = tree.common_ancestor({example.target for example in found})
-    given = {
+    said = {
         "baseline": baseline,
         "question": question,
         "domain": domain or tree.common_name(top),
-        "ranks": tuple(ranks),
+        "ranks": tuple(ranks or ()),
     }
-    prompt = PromptSettings(**{key: value for key, value in given.items() if value is not None})
-    goal = make_objective(
-        objective,
-        hr_floor=hr_floor,
-        trivial_hr=trivial_scores(tree, top, splits)[1],
-        metrics=tuple(own),
-    )
+    prompt = PromptSettings(**cast("Any", {key: value for key, value in said.items() if value is not None}))
+    trivial_hr = trivial_scores(tree, top, splits)[1]
+    goals = [
+        make_objective(each, hr_floor=hr_floor, trivial_hr=trivial_hr, metrics=tuple(own))
+        for each in objectives or ("hp",)
+    ]
     config = mapper.config if isinstance(mapper, Mapper) else mapper or MapperConfig()
     settings = {
         "name": name,
@@ -155,7 +196,7 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
         "iterations": iterations,
         "max_missing": max_missing,
         "max_off_tree": max_off_tree,
-        "objective": {"kind": goal.name, "hr_floor": goal.hr_floor},
+        "objective": {"kind": goals[0].name, "hr_floor": goals[0].hr_floor},
     }
     made = Experiment(
         name=name,
@@ -164,7 +205,7 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
         vlm=model,
         mapper=mapper if isinstance(mapper, Mapper) else Mapper(tree, config=config),
         proposer=made_proposer,
-        objective=goal,
+        objective=goals[0],
         prompt=prompt,
         domain=top,
         metrics=own,
@@ -177,17 +218,11 @@ def make_experiment(  # noqa: D417 - `tune` says what its arguments mean
         fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
         | {"name": name, "seed": seed},
     )
-    return with_objective(made, goal, Path(folder))
+    return [_with_objective(made, goal, Path(folder)) for goal in goals]
 
 
-def with_objective(experiment: Experiment, objective: Objective, folder: Path) -> Experiment:
-    """Returns an experiment with an objective and the measures that it needs.
-
-    Args:
-        experiment: The experiment.
-        objective: The objective.
-        folder: Where what language models say as judges is kept.
-    """
+def _with_objective(experiment: Experiment, objective: Objective, folder: Path) -> Experiment:
+    """Returns an experiment with an objective and the measures that it needs."""
     from dataclasses import replace
 
     from taxtune.metrics.base import MeasureSettings
@@ -209,30 +244,31 @@ def with_objective(experiment: Experiment, objective: Objective, folder: Path) -
 
 def tune(
     *,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
-    examples: Source,
-    vlm: Model | Callable[..., Any] | str,
-    proposer: Proposer | Callable[..., str] | str = "fragments",
-    objective: Objective | Callable[[TemplateScores], float] | str = "hp",
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
+    examples: Source | None = None,
+    vlm: Model | Callable[..., Any] | str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    proposer: Proposer | Callable[..., str] | str | None = None,
+    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
-    ranks: Sequence[str] = (),
+    ranks: Sequence[str] | None = None,
     hr_floor: float | None = None,
-    tuning: int = _TUNING,
+    tuning: int | None = None,
     heldout: int | None = None,
-    iterations: int = 30,
-    seed: int = 0,
-    max_missing: float = 0.1,
-    max_off_tree: float = 0.5,
+    iterations: int | None = None,
+    seed: int | None = None,
+    max_missing: float | None = None,
+    max_off_tree: float | None = None,
     name: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
-    mlflow: bool | str = True,
-    experiment: str = "taxtune",
+    mlflow: bool | str | None = None,
+    experiment: str | None = None,
     storage: str | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
@@ -245,10 +281,13 @@ def tune(
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose `filename` is its
             file, also batched or async; "local:MODEL" for a transformers checkpoint, "PROVIDER/MODEL" for an API that
             litellm reaches; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
-        proposer: What writes the templates: "fragments", which needs no key; "PROVIDER/MODEL" for a chat model; a
-            function (history) -> str; or a `Proposer`.
-        objective: What makes one template better: "hp", "hf", "ihp", "ihf", "accuracy", the name of a measure or of one
-            of `metrics`, a function of the scores, or an `Objective`.
+        recipe: A recipe: a YAML file, the name of one that comes with taxtune ("fieldguide"), or what
+            `taxtune.load_recipe` returns. It may leave out all the others; those that are given take the place of what
+            it says.
+        proposer: What writes the templates: "fragments", the default, which needs no key; "PROVIDER/MODEL" for a chat
+            model; a function (history) -> str; or a `Proposer`.
+        objective: What makes one template better: "hp", the default, "hf", "ihp", "ihf", "accuracy", the name of a
+            measure or of one of `metrics`, a function of the scores, or an `Objective`.
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
         mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
         baseline: The template that the run begins with; "What is this an image of? ..." where left out.
@@ -258,20 +297,23 @@ def tune(
         ranks: Names of the ranks below it, broadest first, for templates to refer to.
         hr_floor: Smallest mean hR that "hp" and "ihp" accept, in [0, 1]; just above that of always answering the
             domain where left out.
-        tuning: Images that every template is asked about.
+        tuning: Images that every template is asked about; 20 where left out.
         heldout: Images that baseline and winner are asked about at the end; up to 200 of the others where left out.
-        iterations: Templates to try after the baseline.
-        seed: Seeds the splits, the proposer and the bootstrap.
-        max_missing: Largest share of images without an answer before an iteration is void, in [0, 1).
-        max_off_tree: Largest share of the baseline's answers that may be off the tree, in [0, 1].
-        name: Names the run; the folder's name where left out.
-        out: The run's folder; "runs/tune" where left out.
+        iterations: Templates to try after the baseline; 30 where left out.
+        seed: Seeds the splits, the proposer and the bootstrap; 0 where left out.
+        max_missing: Largest share of images without an answer before an iteration is void, in [0, 1); 0.1 where left
+            out.
+        max_off_tree: Largest share of the baseline's answers that may be off the tree, in [0, 1]; 0.5 where left out.
+        name: Names the run; the recipe's or the folder's name where left out.
+        out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
         resume: Go on with the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).
-        mlflow: Record the run in MLflow, in the run's folder or, given an address, there.
-        experiment: Name of the MLflow experiment.
+        mlflow: Whether to record the run in MLflow, in the run's folder; or the address of an MLflow server, to record
+            it there. On by default.
+        experiment: Name of the MLflow experiment; "taxtune" where left out.
         storage: Address of the history's database, for workers on several machines; a file in the folder by default.
-        progress: Show progress on standard error; by default where that is a terminal.
+        progress: Show progress on standard error, a line an iteration where that is no terminal, as in a notebook; by
+            default only in a terminal. Nothing is ever printed on standard output; remarks are logged as warnings.
 
     Returns:
         The result: `best.template`, `heldout`, `to_frame()`, `answers("winner")`, `report("r.html")`.
@@ -284,19 +326,20 @@ def tune(
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
 
-    folder, name = _folder(out, name, "tune")
+    loaded, folder, name, storage = _opened(recipe, out, name, "tune", storage)
+    kind = objective or ("hp" if loaded is None else loaded.objective.kind)
     if not resume:
         # Before images are read, which may take minutes.
-        check_unused(
-            folder, study_name(name, make_objective(objective, metrics=tuple(metrics or ())).name, storage), storage
-        )
+        goal = make_objective(kind, metrics=tuple(metrics or ()))
+        check_unused(folder, study_name(name, goal.name, storage), storage)
     with _shown(progress) as shown:
-        made = make_experiment(
+        (made,) = make_experiments(
+            [kind],
             taxonomy=taxonomy,
             examples=examples,
             vlm=vlm,
+            recipe=loaded,
             proposer=proposer,
-            objective=objective,
             metrics=metrics,
             mapper=mapper,
             baseline=baseline,
@@ -313,7 +356,7 @@ def tune(
             name=name,
             folder=folder,
         )
-        told = [*shown, *_tracking(mlflow, experiment, folder), *callbacks]
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
         return Tuner(made, folder, callbacks=told, resume=resume, storage=storage).run()
 
 
@@ -324,8 +367,8 @@ def compare(
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
-    mlflow: bool | str = True,
-    experiment: str = "taxtune",
+    mlflow: bool | str | None = None,
+    experiment: str | None = None,
     storage: str | None = None,
     progress: bool | None = None,
     **what: Unpack[TuningArguments],
@@ -352,29 +395,18 @@ def compare(
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
     """
     from taxtune.tuning.compare import check_objectives, compare_objectives
-    from taxtune.tuning.experiment import trivial_scores
     from taxtune.tuning.history import check_unused, study_name
     from taxtune.tuning.objective import make_objective
 
-    folder, name = _folder(out, name, "compare")
+    loaded, folder, name, storage = _opened(what.get("recipe"), out, name, "compare", storage)
+    what["recipe"] = loaded
     names = [make_objective(each, metrics=tuple(what.get("metrics") or ())).name for each in objectives]
     check_objectives(names)
     for each in () if resume else names:
         check_unused(folder / each, study_name(name, each, storage), storage)
     with _shown(progress) as shown:
-        base = make_experiment(**what, objective=objectives[0], name=name, folder=folder)
-        trivial_hr = trivial_scores(base.taxonomy, base.domain, base.splits)[1]
-        experiments = [
-            with_objective(
-                base,
-                make_objective(
-                    each, hr_floor=what.get("hr_floor"), trivial_hr=trivial_hr, metrics=tuple(what.get("metrics") or ())
-                ),
-                folder,
-            )
-            for each in objectives
-        ]
-        told = [*shown, *_tracking(mlflow, experiment, folder), *callbacks]
+        experiments = make_experiments(objectives, **what, name=name, folder=folder)
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
 
 
@@ -403,14 +435,14 @@ def evaluate(
     """
     from taxtune.tuning.compare import evaluate_templates
 
-    folder, name = _folder(out, None, "evaluate")
+    what["recipe"], folder, name, _ = _opened(what.get("recipe"), out, None, "evaluate", None)
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError(
             "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
         )
     with _shown(progress) as shown:
-        made = make_experiment(**what, name=name, folder=folder)
+        (made,) = make_experiments(**what, name=name, folder=folder)
         for source in templates.values():
             made.check(source)
         return evaluate_templates(
@@ -471,7 +503,8 @@ def place(
             }
         )
     columns = ["answer", "placed", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
-    return pd.DataFrame(rows, columns=columns)
+    # So that a missing answer does not turn whole numbers and truth values into floats and objects.
+    return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
 
 
 def score(
@@ -534,25 +567,42 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
 
 
-def _folder(out: str | Path | None, name: str | None, what: str) -> tuple[Path, str]:
-    """Makes the folder, and returns it with the run's name."""
+def _recipe(given: Recipe | str | Path) -> Recipe:
+    from taxtune.recipe import Recipe, load_recipe
+
+    return given if isinstance(given, Recipe) else load_recipe(given)
+
+
+def _opened(
+    recipe: Recipe | str | Path | None, out: str | Path | None, name: str | None, what: str, storage: str | None
+) -> tuple[Recipe | None, Path, str, str | None]:
+    """Makes the folder; returns the recipe, the folder, the run's name and the history's database."""
     import re
 
     from taxtune.atomic import make_folder
 
-    folder = Path("runs") / what if out is None else Path(out)
+    found = None if recipe is None else _recipe(recipe)
+    folder = Path("runs") / (what if found is None else found.name) if out is None else Path(out)
     make_folder(folder)
-    return folder, name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
+    if found is None:
+        name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
+        return None, folder, name, storage
+    if storage is None and found.storage is not None:
+        storage = found.expanded(found.storage)
+    return found, folder, name or found.name, storage
 
 
-def _tracking(mlflow: bool | str, experiment: str, folder: Path) -> list[Any]:
-    if mlflow is False:
+def _tracking(mlflow: bool | str | None, experiment: str | None, folder: Path, recipe: Recipe | None) -> list[Any]:
+    from taxtune.recipe import TrackingSettings
+
+    wanted = TrackingSettings() if recipe is None else recipe.tracking
+    if not (wanted.mlflow if mlflow is None else mlflow):
         return []
     from taxtune.tracking import MLflowTracker
     from taxtune.tuning.callbacks import TrackingCallback
 
-    address = mlflow if isinstance(mlflow, str) else None
-    return [TrackingCallback(partial(MLflowTracker, experiment, folder, address))]
+    address = mlflow if isinstance(mlflow, str) else wanted.uri
+    return [TrackingCallback(partial(MLflowTracker, experiment or wanted.experiment, folder, address))]
 
 
 @contextmanager

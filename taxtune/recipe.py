@@ -19,7 +19,7 @@ from pydantic import Field, StrictInt, ValidationError, field_validator, model_v
 
 from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
-from taxtune.recipe_file import apply_overrides, parse_override, read_mapping
+from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
     ApiVLMSettings,
     DataSettings,
@@ -154,6 +154,23 @@ class Recipe(Settings):
                     remedy=f"Set it: export {name}=VALUE",
                 )
         return os.path.expandvars(text)
+
+    def changed(self, changes: Mapping[str, Any]) -> Recipe:
+        """Returns the recipe with other values of some keys.
+
+        Args:
+            changes: Values by dotted key: {"data.tuning": 40}.
+
+        Raises:
+            RecipeError: If a key is unknown or a value is wrong; all in one message.
+        """
+        overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
+        data = apply_overrides(self.settings(), overrides, _kinds()) | {"storage": self.storage, "source": self.source}
+        try:
+            return Recipe.model_validate(data)
+        except ValidationError as error:
+            lines = explain(error, Recipe, data, self.source or Path("recipe"), "")
+            raise RecipeError("\n".join(lines)) from None
 
     def settings(self) -> dict[str, Any]:
         """Returns the recipe as plain nested values."""

@@ -213,11 +213,12 @@ def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
         raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
 
 
-def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str) -> str:
+def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False) -> str:
     """Returns bytes as text: UTF-8, or UTF-16 with a byte-order mark.
 
     Raises:
-        TaxtuneError: As `error`, if they are neither or hold a NUL; the row is that of the first bad byte.
+        TaxtuneError: As `error`, if they are neither, or hold a NUL where none is allowed; the row is that of the first
+            bad byte.
     """
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
@@ -230,7 +231,7 @@ def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], wha
             value=data[problem.start : problem.start + 8],
             remedy="Save it as UTF-8.",
         ) from None
-    if "\0" in text:
+    if "\0" in text and not allow_nul:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise error(f"The {what} file holds a NUL character: it is no text file.", file=path, row=line)
     return text

@@ -1,7 +1,7 @@
 """WordNet (Fellbaum 1998), where it is installed: which things words name, and what these are kinds of.
 
-Nothing is downloaded and nothing here is needed: where there is no WordNet, `find_wordnet` returns None, and whoever
-asked does without and says so. nltk reads the files; loading them takes a second or two, at the first question.
+WordNet is optional and is never downloaded: where it is missing, `find_wordnet` returns None, and the caller goes on
+without it and says so. nltk reads the files, which takes a second or two at the first question.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from taxtune.errors import DataError
 
 __all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
 
-#: The variable that names WordNet's folder; "none" is to do without.
+#: The environment variable that names WordNet's folder; "none" means not to use it.
 ENVIRONMENT = "TAXTUNE_WORDNET"
-#: How to come by it, for messages.
+#: How to install it, for messages.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
     f"name the folder of its files in {ENVIRONMENT}."
@@ -201,13 +202,11 @@ class WordNet:
 
     def related(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
-        found = [form.synset() for lemma in self._lemmas_of(synset) for form in lemma.derivationally_related_forms()]
+        lemmas = self.reader.synset(synset.name).lemmas()
+        found = [form.synset() for lemma in lemmas for form in lemma.derivationally_related_forms()]
         verbs = [lemma for other in found if other.pos() == "v" for lemma in other.lemmas()]
         found += [form.synset() for lemma in verbs for form in lemma.derivationally_related_forms()]
         return tuple(dict.fromkeys(self._wrapped(other) for other in found if other.pos() == "n"))
-
-    def _lemmas_of(self, synset: Synset) -> Any:
-        return self.reader.synset(synset.name).lemmas()
 
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
         """Returns the groups that a sense is a member of, as a genus is of its family."""
@@ -259,15 +258,8 @@ class WordNet:
             lines = [line for line in file if not line.startswith(" ")]
         above = {int(line[:8]): [int(offset) for offset in _UPWARD.findall(line.split("|")[0])] for line in lines}
         ancestors: dict[int, frozenset[int]] = {}
-        for offset in above:
-            stack = [offset]
-            while stack:
-                waiting = [other for other in above[stack[-1]] if other not in ancestors]
-                if waiting:
-                    stack.extend(waiting)
-                else:
-                    one = stack.pop()
-                    ancestors[one] = frozenset({one}.union(*(ancestors[other] for other in above[one])))
+        for offset in TopologicalSorter(above).static_order():
+            ancestors[offset] = frozenset({offset}).union(*(ancestors[other] for other in above[offset]))
         return Counter(other for some in ancestors.values() for other in some)
 
     def _wrapped(self, synset: Any) -> Synset:

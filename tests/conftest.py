@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +27,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 8 * 2**30:
+    # Runs commit to databases hundreds of times, and a disk takes longer for each than the test for all the rest.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the collector what is there to stay: the tests, and torch and the other packages that they import."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the tests out of the user's cache folder, where drawn images and embeddings of labels lie."""
+    """Keeps the tests out of the user's cache folder, where embeddings of labels lie, and off the user's servers."""
     with pytest.MonkeyPatch.context() as patch:
         # One folder for all workers of a test run: the parent of each worker's own.
         shared = tmp_path_factory.getbasetemp()
@@ -36,6 +50,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         )
         # What WordNet knows is tested where a test asks for it (`wordnet`), so that all else holds with and without.
         patch.setenv("TAXTUNE_WORDNET", "none")
+        # Processes that a test starts in another folder run this copy, and not one that is installed.
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+        # No server and no key of the user's is any test's business.
+        for name in os.environ:
+            if name.startswith(("MLFLOW_", "OPENAI_")):
+                patch.delenv(name)
         # Model hubs keep their own place: what a user has downloaded is not downloaded again.
         patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
+from taxtune.report.wording import signed
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
@@ -285,6 +287,7 @@ def test_place_and_score() -> None:
     assert placed["placed"].tolist()[2] == "colour/reddish"
     assert pd.isna(placed["placed"][1])
     assert placed["abstained"].tolist()[3]
+    assert placed["depth"].tolist() == [2, pd.NA, 1, 0]
     found = taxtune.score(["reddish", "navy"], ["scarlet", "navy"], TREE)
     assert (found.hp, found.hr) == (1.0, pytest.approx((2 / 3 + 1) / 2))
     free = taxtune.score(["Something reddish", "navy!"], ["scarlet", "navy"], TREE, free_text=True)
@@ -304,3 +307,83 @@ def test_callbacks_are_checked(photos: Path, tmp_path: Path) -> None:
 def test_unfinished_numbers_are_told_apart_from_zero(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(TaxtuneError, match="'nothing' is not a finite number"):
         tuned(photos, tmp_path / "run", objective=taxtune.Objective("nothing", lambda scores: math.nan))
+
+
+def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
+    recipe = make_files(tmp_path / "in")
+    given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template, "iterations": 2}
+    metrics = {"polite": lambda row: "please" in row.answer}
+    result = taxtune.tune(**given, metrics=metrics, out=tmp_path / "run")
+    assert result.name == "toy"
+    assert result.best.template.startswith("Be careful")
+    assert result.heldout[1].scores.measures["polite"] > 0
+    assert result.provenance.facts["Model"]["model"].endswith("answer")
+    assert "kind: python" in (result.provenance.recipe or "")
+    assert not (tmp_path / "run/mlflow.db").exists(), "the recipe wants no MLflow"
+    longer = taxtune.tune(**{**given, "iterations": 3}, metrics=metrics, out=tmp_path / "run", resume=True)
+    assert longer.iterations[:3] == result.iterations
+
+    with pytest.raises(ResumeError, match="vlm"):
+        taxtune.tune(**{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True)
+    both = taxtune.compare(["hp", "polite"], **given, metrics=metrics, heldout=8, out=tmp_path / "both")
+    assert [(held.name, held.scores.n) for held in both.heldout] == [("baseline", 8), ("hp", 8), ("polite", 8)]
+    loaded = taxtune.load_recipe(recipe)
+    scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
+    assert len(scored.answers("template")) == 12
+    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: must be at least 1 \(got 0\)"):
+        taxtune.tune(**given, tuning=0, out=tmp_path / "none")
+
+
+def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: Path) -> None:
+    result = tuned(photos, tmp_path / "run", iterations=1, baseline="What <b>is</b> this?")
+    text = repr(result)
+    assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
+    assert len(text) < 300
+    assert "ExampleRow" not in repr((result.best, result.heldout))
+    page = result._repr_html_()
+    assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
+    assert "winner − baseline" in page
+    changes = result.against("winner", "baseline").metrics
+    bold = [f"<b>{signed(each.difference, key)}</b>" for key, each in changes.items() if each.significant]
+    assert sorted(bold) == sorted(re.findall("<b>.*?</b>", page))
+    assert 0 < len(bold) < len(changes)
+
+
+def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None:
+    """They kept a judge's rating beside hP, and its reasons beside the answer."""
+    result = tuned(photos, tmp_path / "run", metrics={"lave": lambda row: row.answer == row.truth.split("/")[-1]})
+    file = tmp_path / "run/result.json"
+    data = json.loads(file.read_text())
+    assert taxtune.load_run(tmp_path / "run") == result, "intervals by score are no scores"
+
+    def earlier(value: Any) -> Any:
+        if isinstance(value, list):
+            return [earlier(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        value = {key: earlier(item) for key, item in value.items()}
+        if "measures" in value:
+            value["lave"] = value.pop("measures").get("lave")
+            if "remarks" in value:
+                del value["remarks"]
+                value["rationale"] = "the same word" if value["lave"] == 1 else None
+        return value
+
+    file.write_text(json.dumps(earlier(data)))
+    read = taxtune.load_run(tmp_path / "run")
+    assert isinstance(read, taxtune.TuneResult)
+    assert [held.scores for held in read.heldout] == [held.scores for held in result.heldout]
+    answers, expected = read.answers("winner"), result.answers("winner")
+    assert answers["lave"].tolist() == expected["lave"].tolist()
+    assert set(answers.loc[answers["lave"] == 1, "lave_remark"]) == {"the same word"}
+    assert answers.loc[answers["lave"] != 1, "lave_remark"].isna().all()
+    without = json.loads(json.dumps(earlier(data)), object_hook=lambda o: {k: v for k, v in o.items() if k != "lave"})
+    file.write_text(json.dumps(without))
+    assert "lave" not in taxtune.load_run(tmp_path / "run").answers("winner")
+
+
+def test_what_is_needed_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
+        taxtune.tune(taxonomy=TREE, out=tmp_path)
+    with pytest.raises(TaxtuneError, match=r"no such recipe.*fieldguide"):
+        taxtune.tune(recipe="feldguide", out=tmp_path)

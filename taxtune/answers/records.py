@@ -104,7 +104,8 @@ def read_table(
     file, data = _content(source, what)
     container = _container(source, data, "auto" if format in HARNESSES else format, text=text)
     if container == "text":
-        rows = _text_rows(decode_text(data, file, error=DataError, what=what))
+        # A model says anything, NUL among it.
+        rows = _text_rows(decode_text(data, file, error=DataError, what=what, allow_nul=True))
     elif container in ("csv", "jsonl", "json"):
         rows = _text_records(container, decode_text(data, file, error=DataError, what=what), file, what, blank=text)
     elif container == "eval":

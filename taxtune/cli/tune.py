@@ -94,9 +94,9 @@ def compare(
     from taxtune.tuning.objective import check_objective
 
     names = tuple(objective or ("hp", "accuracy"))
-    check_objectives(names)
     for name in names:
         check_objective(name)
+    check_objectives(names)
     parts = open_recipe(recipe, settings or [], out)
     if dry_run:
         show_plan(parts, names, resume=resume, as_json=as_json)

@@ -1,9 +1,21 @@
-"""Free text to a node of a taxonomy: `Mapper`."""
+"""Free text to a node of a taxonomy: `Mapper`.
+
+`mapper.py` places an answer, stage by stage; start there. It uses, in the order of the work:
+
+- `unwrap.py`: the text without its format (JSON, markdown, "A: ...", lists);
+- `reading.py`: its phrases, each asserted, compared, mere context or denied, by the word lists in `english.py`;
+- `naming.py`: the nodes that a phrase names, by what the tree's names say (`lexicon.py`, which looks up the tables that
+  `index.py` learns) and by what WordNet says (`kinds.py`); `normalize.py` folds plurals and spellings;
+- `asserted.py` and `resolve.py`: all names in an answer to one node;
+- `similarity.py`: how similar an answer is to each name; `listing.py`: the paper's Algorithm 1 to the letter.
+
+`config.py` holds the settings and the result, `Placement`.
+"""
 
 from __future__ import annotations
 
-from taxtune.mapping.config import MapperConfig, Placement, Stage
+from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
 from taxtune.mapping.mapper import Mapper
 from taxtune.mapping.similarity import Similarity, make_similarity
 
-__all__ = ["Mapper", "MapperConfig", "Placement", "Similarity", "Stage", "make_similarity"]
+__all__ = ["Mapper", "MapperConfig", "Placement", "Placements", "Similarity", "Stage", "make_similarity"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from taxtune.mapping import english
 from taxtune.mapping.config import Stage
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Mention, Strength, is_participle, name_phrase
@@ -12,15 +13,18 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
 from taxtune.mapping.resolve import resolve
 from taxtune.mapping.unwrap import Unwrapped, unwrap
-from taxtune.mapping.words import ARTICLES, DESCRIBING, ONE, SAYS_NOTHING
 
 __all__ = ["Asserted", "asserted_node"]
 
 
-#: More names than this in one answer are not looked at.
+#: Further names in one answer are ignored.
 _MAX_MENTIONS = 40
-#: A longer run of words without a break is no coordination of names.
+#: A longer run of words without a break is not a list of names.
 _MAX_COORDINATED_WORDS = 40
+
+
+#: What a phrase names, and the phrase.
+_Found = tuple[Mention, Phrase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +51,6 @@ class Asserted:
         return "; ".join(self.phrases.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    mention: Mention
-    link: Link
-    role: Role
-    sentence: int
-    #: Whether it is the first of its sentence: "It could also be a jay" says so of the thing before.
-    opens: bool
-
-
 def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     """Returns the node that an answer names, or that its names have in common.
 
@@ -64,7 +58,9 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     oak") where nothing is compared either, and what is denied never.
     """
     unwrapped = _listed(lexicon, unwrap(answer))
-    words, whole_name = _whole_name(lexicon, unwrapped.lines)
+    # What the whole answer is called, however little it looks like a name: a tree of shades may call a node "scarlet".
+    words = fold_words(unwrapped.lines[0]) if len(unwrapped.lines) == 1 else ()
+    whole_name = lexicon.exact(words, respelled=False)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
     found: list[_Found] = []
@@ -81,17 +77,16 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
             mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
-                opens = position == 0 or parts[position - 1].sentence != part.sentence
-                found.append(_Found(mention, link, part.role, sentence, opens))
+                found.append((mention, replace(part, link=link, sentence=sentence)))
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
-    denied = {v for item in found if item.role is Role.DENIED for v in item.mention.nodes}
-    chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item.mention.nodes)]
-    context = bool(chosen) and chosen[0].role is Role.CONTEXT
-    faint = all(item.mention.strength is Strength.PART for item in chosen)
+    denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
+    chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
+    context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
+    faint = all(mention.strength is Strength.PART for mention, _ in chosen)
     if chosen and not (declined and context) and not (refused and faint):
-        mentions = [(_undenied(lexicon, item.mention, denied), item.link) for item in chosen]
+        mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
         node, several = resolve(lexicon.taxonomy, mentions)
         whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
         inferred = all(mention.inferred for mention, _ in mentions)
@@ -104,72 +99,15 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
 
 
-def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
-    """Returns the mentions of the first sentence that has any that count, and what later ones assert.
-
-    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all.
-    """
-    for sentence in sorted({item.sentence for item in found}):
-        here = [item for item in found if item.sentence == sentence]
-        for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
-            if role is Role.CONTEXT and sentence in unnamed:
-                continue
-            if chosen := [item for item in here if item.role is role]:
-                later = [item for item in found if item.sentence > sentence and item.role is Role.ASSERTED]
-                return chosen + [i if i.opens else replace(i, link=Link.SENTENCE) for i in later]
-    return []
-
-
-def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
-    """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
-    taxonomy = lexicon.taxonomy
-    kept = tuple(v for v in mention.nodes if not any(taxonomy.is_ancestor(w, v) for w in denied))
-    if kept == mention.nodes:
-        return mention
-    return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
-
-
-def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
-    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting".
-
-    What is the whole of an answer does, if it is more than words about pictures.
-    """
-    one = phrase.words[0].lower in ONE
-    for position, word in enumerate(phrase.words):
-        verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
-        if (whole or not verb) and word.key not in SAYS_NOTHING and not word.text.isdigit():
-            return whole or not lexicon.is_person(phrase.keys)
-    return False
-
-
 def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:
-    """Takes bare names on lines of their own, or parted by semicolons, for the items of a list; prose stays prose."""
+    """Takes bare names on lines of their own, or between semicolons, for the items of a list; prose stays prose."""
+
+    def is_name(text: str) -> bool:
+        words = fold_words(text)
+        return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in english.ARTICLES else words))
+
     parts = tuple(part.strip() for line in unwrapped.lines for part in line.split(";") if part.strip())
-    if len(parts) > 1 and all(_is_name(lexicon, part) for part in parts):
-        return Unwrapped(parts, listed=True)
-    return unwrapped
-
-
-def _is_name(lexicon: Lexicon, text: str) -> bool:
-    words = fold_words(text)
-    return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in ARTICLES else words))
-
-
-def _whole_name(lexicon: Lexicon, lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Returns an answer's folded words and the nodes that are called just that, however little of a name it looks like.
-
-    A tree of shades may call a node "scarlet", one of aircraft "F/A-18".
-    """
-    words = tuple(fold_words(lines[0])) if len(lines) == 1 else ()
-    return words, lexicon.exact(words, respelled=False)
-
-
-def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
-    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
-    if not following or following[0].link is not Link.OR or len(following[0].words) < 2 or len(phrase.words) > 3:
-        return None
-    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
-    return mention if mention is not None and mention.strength is Strength.WHOLE else None
+    return Unwrapped(parts, listed=True) if len(parts) > 1 and all(map(is_name, parts)) else unwrapped
 
 
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
@@ -180,14 +118,51 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
-            right = replace(phrase, words=words[position + 1 :], link=Link.OR)
-            if words[position + 1].key in DESCRIBING and left.words[0].lower not in ARTICLES:
+            right = replace(phrase, words=words[position + 1 :], link=Link.OR, opens=False)
+            if words[position + 1].key in english.DESCRIBING and left.words[0].lower not in english.ARTICLES:
                 continue  # "sable and black dog"
-            if _names(lexicon, left) and _names(lexicon, right):
+            if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
 
 
-def _names(lexicon: Lexicon, phrase: Phrase) -> bool:
-    mention = name_phrase(lexicon, phrase)
-    return mention is not None and mention.strength is not Strength.PART
+def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
+    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
+    if not following or following[0].link is not Link.OR or len(phrase.words) > 3:
+        return None
+    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
+    return mention if mention is not None and mention.strength is Strength.WHOLE else None
+
+
+def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
+    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting".
+
+    The whole of an answer does, unless it has only words about pictures.
+    """
+    one = phrase.words[0].lower in english.ONE
+    for position, word in enumerate(phrase.words):
+        verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
+        if (whole or not verb) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
+            return whole or not lexicon.kinds.is_person(phrase.keys)
+    return False
+
+
+def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
+    """Returns the mentions of the first sentence that has any that count, and what later ones assert.
+
+    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all.
+    """
+    for sentence in sorted({phrase.sentence for _, phrase in found}):
+        for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
+            chosen = [item for item in found if item[1].sentence == sentence and item[1].role is role]
+            if chosen and not (role is Role.CONTEXT and sentence in unnamed):
+                later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
+                # "It could also be a jay" adds to the thing before; within a later sentence, "or" does not.
+                return chosen + [(m, p if p.opens else replace(p, link=Link.SENTENCE)) for m, p in later]
+    return []
+
+
+def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
+    """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
+    kept = tuple(v for v in mention.nodes if not any(lexicon.taxonomy.is_ancestor(w, v) for w in denied))
+    return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from taxtune.errors import MapperError
 
-__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Stage"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
 
 #: The presets that a mapper can run under.
 PRESETS = ("default", "paper-listing")
@@ -72,7 +76,7 @@ class MapperConfig:
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise MapperError(
-                "The mapper has no such preset.", value=self.preset, remedy=f"Take one of {', '.join(PRESETS)}."
+                "The mapper has no such preset.", value=self.preset, remedy=f"Use one of {', '.join(PRESETS)}."
             )
         if self.k < 2:
             raise MapperError("The mapper's k must be at least 2.", value=self.k)
@@ -82,9 +86,9 @@ class MapperConfig:
             raise MapperError("The mapper's max_characters must be positive.", value=self.max_characters)
         if self.off_tree not in OFF_TREE:
             raise MapperError(
-                "Answers off the tree cannot be scored as that.",
+                "There is no such way to score answers that are off the tree.",
                 value=self.off_tree,
-                remedy=f"Take one of {', '.join(OFF_TREE)}.",
+                remedy=f"Use one of {', '.join(OFF_TREE)}.",
             )
         if self.preset == "paper-listing":
             object.__setattr__(self, "off_tree", "root")
@@ -106,6 +110,7 @@ class Placement:
         confidence: How far a guess is to be believed, in [0, 1]: for "vote" and "similarity" the similarity of the
             answer to the node, the highest over its names; for "kind" and "ngram" how often such placements were not
             wrong. None where the answer's own words decide and nothing is guessed.
+        path: The labels from the root to the node.
     """
 
     answer: str
@@ -113,6 +118,7 @@ class Placement:
     stage: Stage
     evidence: str = ""
     confidence: float | None = None
+    path: tuple[str, ...] = ()
 
     @property
     def abstained(self) -> bool:
@@ -123,3 +129,25 @@ class Placement:
     def off_tree(self) -> bool:
         """Whether the answer asserts something that the tree does not have."""
         return self.stage is Stage.OFF_TREE
+
+    def _repr_html_(self) -> str:
+        return Placements([self])._repr_html_()
+
+
+class Placements(list[Placement]):
+    """Placements in the order of the answers; a notebook shows them as a table."""
+
+    def to_frame(self) -> DataFrame:
+        """Returns a row for each placement: answer, path (labels joined by " > "), stage, evidence, confidence."""
+        import pandas as pd
+
+        rows = [(p.answer, " > ".join(p.path), str(p.stage), p.evidence, p.confidence) for p in self]
+        frame = pd.DataFrame(rows, columns=["answer", "path", "stage", "evidence", "confidence"])
+        return frame.astype({"confidence": float})
+
+    def _repr_html_(self) -> str:
+        """Returns a table of at most 60 rows, its texts escaped and cut to 200 characters."""
+        frame = self.to_frame()
+        for column in ("answer", "path", "evidence"):
+            frame[column] = [text if len(text) <= 200 else f"{text[:200]}…" for text in frame[column]]
+        return str(frame.to_html(max_rows=60, na_rep="", show_dimensions=True))

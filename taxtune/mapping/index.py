@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -20,20 +21,19 @@ import snowballstemmer
 
 from taxtune.atomic import write_bytes
 from taxtune.errors import TaxtuneError
+from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_words
-from taxtune.mapping.words import SAYS_NOTHING
+from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 6
+_VERSION = 7
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: Endings of closed compounds that are learnt: "bird" from "bluebird", "wort" from "lungwort".
-MIN_ENDING, MAX_ENDING, _MIN_ENDING_SUPPORT = 3, 7, 8
 #: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
 _CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
@@ -49,58 +49,42 @@ Entry = tuple[int, str, bool, bool]
 Table = dict[str, list[int]]
 
 
+@dataclass(frozen=True)
 class NameIndex:
-    """The tables of a tree's names.
+    """The tables of a tree's names; in each, a node stands as often as it has such a name."""
 
-    Attributes:
-        exact: Names, their words joined, so that "sea gull" and "seagull" are one key.
-        heads: Last words of names, joined; a node stands there as often as it has such names.
-        shortened: Names without what their ancestors' names say already: "747" of "Boeing 747" below Boeing.
-        clipped: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of
-            "Gothic architecture" below "medieval architecture".
-        fronts: What names that begin with an ancestor's go on with: "BMW Z4" of "BMW Z4 Convertible 2012".
-        series: What stands before a number: "DC" of "DC-3".
-        stems: The stems of names.
-        endings: The last letters of last words, if many nodes have them.
-        genera: Latin genera. epithets: stems of the epithets of species. initials: "T merula" of two-word names.
-        vocabulary: All words.
-        coded: Whether codes or years are at home in the names.
-        shares_heads: Whether siblings' names mostly end in the same noun, as those of sister species do.
-        latin: Whether the tree has genera.
-    """
-
+    #: Names with their words joined, so that "sea gull" and "seagull" are one key.
     exact: dict[str, list[Entry]]
+    #: The last words of names, joined.
+    heads: Table
+    #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
+    shortened: Table
+    #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
+    #: architecture" below "medieval architecture".
+    clipped: Table
+    #: The beginnings of names that start with an ancestor's: "BMW Z4" of "BMW Z4 Convertible 2012".
+    fronts: Table
+    #: What comes before a number: "DC" of "DC-3".
+    series: Table
+    #: The stems of names.
+    stems: Table
+    #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
+    genera: Table
+    epithets: Table
+    initials: Table
+    #: Every word.
     vocabulary: list[str]
+    #: Whether codes or years are common in the names.
     coded: bool
+    #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
+    #: Whether the tree has genera.
     latin: bool
-
-    _TABLES = (
-        "heads", "shortened", "clipped", "fronts", "series", "stems", "endings", "genera", "epithets", "initials",
-    )  # fmt: skip
-
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.__dict__.update(content)
-        self.heads: Table = content["heads"]
-        self.shortened: Table = content["shortened"]
-        self.clipped: Table = content["clipped"]
-        self.fronts: Table = content["fronts"]
-        self.series: Table = content["series"]
-        self.stems: Table = content["stems"]
-        self.endings: Table = content["endings"]
-        self.genera: Table = content["genera"]
-        self.epithets: Table = content["epithets"]
-        self.initials: Table = content["initials"]
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
-        """Returns the index of a tree, from disk where it is there and whole.
-
-        Args:
-            taxonomy: The tree.
-            folder: Where indexes are kept; None is the user's cache folder.
-        """
-        return cls(kept(taxonomy, "names", folder, _Learner(taxonomy).content))
+        """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
+        return cls(**kept(taxonomy, "names", folder, _Learner(taxonomy).content))
 
 
 def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -114,10 +98,7 @@ def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], 
     """
     if len(taxonomy) < _MIN_STORED:
         return make()
-    if folder is None:
-        from platformdirs import user_cache_path
-
-        folder = user_cache_path("taxtune") / "names"
+    folder = cache_folder(folder, "names")
     names = [taxonomy.names(node) for node in range(len(taxonomy))]
     key = json.dumps([_VERSION, what, names, taxonomy.parents.tolist(), taxonomy.ranks])
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
@@ -132,15 +113,17 @@ def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], 
     return values
 
 
+_TABLES = [field.name for field in fields(NameIndex) if field.type == "Table"]
+
+
 class _Learner:
     """Fills the tables node by node."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
         self._exact: dict[str, list[Entry]] = defaultdict(list)
-        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in NameIndex._TABLES}
+        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in _TABLES}
         self._vocabulary: set[str] = set()
-        self._leaves = set(taxonomy.leaves.tolist())
         self._latin = "genus" in taxonomy.ranks
         self._names = [[fold_words(name) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
 
@@ -149,9 +132,8 @@ class _Learner:
         for node in range(len(self.taxonomy)):
             self._add_node(node)
             self._add_shortened(node)
-        least = {"endings": _MIN_ENDING_SUPPORT}
         tables = {
-            name: {key: sorted(nodes.elements()) for key, nodes in table.items() if len(nodes) >= least.get(name, 1)}
+            name: {key: sorted(nodes.elements()) for key, nodes in table.items()}
             for name, table in self._tables.items()
         }
         names = [words for group in self._names for words in group]
@@ -184,16 +166,13 @@ class _Learner:
             if len(words) == 2:
                 self._tables["initials"][f"{words[0][0]} {words[1]}"][node] += 1
             if is_label and self._latin:
-                self._add_latin(node, words, rank)
+                if rank == "genus":
+                    self._tables["genera"][words[0]][node] += 1
+                if rank == "species" and len(words) > 1:
+                    self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
                 if more or rank not in (None, "species"):
                     continue
             self._add_heads(node, name, words)
-
-    def _add_latin(self, node: int, words: tuple[str, ...], rank: str | None) -> None:
-        if rank == "genus":
-            self._tables["genera"][words[0]][node] += 1
-        if rank == "species" and len(words) > 1:
-            self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
 
     def _add_heads(self, node: int, name: str, words: tuple[str, ...]) -> None:
         # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
@@ -209,9 +188,6 @@ class _Learner:
             if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
                 continue
             self._tables["heads"]["".join(words[start:stop])][node] += 1
-        last = words[stop - 1]
-        for length in range(MIN_ENDING, min(MAX_ENDING, len(last) - 2) + 1):
-            self._tables["endings"][last[-length:]][node] += 1
 
     def _add_shortened(self, node: int) -> None:
         """Indexes a node's names without the words that say again what its ancestors' names say."""
@@ -253,18 +229,18 @@ class _Learner:
         if not _LISTED.search(self.taxonomy.labels[node]):
             return []
         parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
-        return [part for part in parts if part and not SAYS_NOTHING.issuperset(part)]
+        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
         nouns: dict[int, Counter[str]] = defaultdict(Counter)
         own: dict[int, set[str]] = {}
-        for node in self.taxonomy.leaves.tolist():
+        parents = {node: int(self.taxonomy.parents[node]) for node in self.taxonomy.leaves.tolist()}
+        for node, parent in parents.items():
             named = self._names[node][1:2] or self._names[node][:1]  # the common name where there is one
             own[node] = {words[-1] for words in named if words}
-            nouns[int(self.taxonomy.parents[node])].update(own[node])
-        sisters = Counter(int(self.taxonomy.parents[node]) for node in own)
-        parents = {node: int(self.taxonomy.parents[node]) for node in own}
+            nouns[parent].update(own[node])
+        sisters = Counter(parents.values())
         shared = [any(nouns[parents[v]][noun] > 1 for noun in own[v]) for v in own if sisters[parents[v]] > 1]
         return sum(shared) / max(1, len(shared))
 

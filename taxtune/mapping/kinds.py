@@ -8,12 +8,13 @@ lacks is then placed on the nearest thing above it, in any of its first senses, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from taxtune.mapping.index import kept, without_article
+from taxtune.mapping import english
+from taxtune.mapping.index import MAX_HEAD, NameIndex, kept, without_article
 from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
@@ -35,51 +36,63 @@ class Kinds:
 
     Args:
         taxonomy: The tree.
-        shortened: More texts that name nodes: what their names say beyond their ancestors'.
-        wordnet: Where words are looked up.
+        index: What the tree's names say.
+        wordnet: Where words are looked up; without one, nothing is known of any word.
         cache_dir: Where the senses of a large tree are kept; None is the user's cache folder.
     """
 
-    def __init__(
-        self, taxonomy: Taxonomy, shortened: Mapping[str, Sequence[int]], wordnet: WordNet, cache_dir: Path | None
-    ) -> None:
+    def __init__(self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet
-        self._shortened, self._cache_dir = shortened, cache_dir
+        self._index, self._cache_dir = index, cache_dir
         self.of = lru_cache(maxsize=50_000)(self._of)
 
-    def knows(self, word: str) -> bool:
-        """Tells whether WordNet has a word, in any part of speech."""
-        return self.wordnet.has(word)
+    def knows(self, word: str, pos: str = "nvar") -> bool:
+        """Tells whether WordNet has a word, in any of the parts of speech."""
+        return self.wordnet is not None and self.wordnet.has(word, pos)
+
+    def above(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
+        """Returns the node that the longest run of last words, or only the whole, is a kind of."""
+        if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
+            return ()
+        for start in range(max(0, len(words) - MAX_HEAD), 1 if whole else len(words)):
+            if (node := self.of(" ".join(words[start:]))) is not None:
+                return (node,)
+        return ()
 
     def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words are a noun that is no kind of its last word: a "hot dog" is no dog."""
+        """Tells whether words together are a noun that is no kind of its last word: a "hot dog" is no dog."""
         text = " ".join(words)
-        if len(words) == 1 or not self.wordnet.has(text, "n"):
+        if self.wordnet is None or len(words) == 1 or not self.wordnet.has(text, "n"):
             return False
         senses = self.wordnet.synsets(text)
         above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
-        nouns = {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
-        return words[-1] not in nouns
+        return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
 
-    def is_elsewhere(self, text: str, *, strictly: bool) -> bool:
-        """Tells whether a noun is a kind of nothing on the tree.
+    def is_elsewhere(self, words: Sequence[str]) -> bool:
+        """Tells whether words are a noun that is a kind of nothing on the tree: "a dog" among dishes.
 
-        Args:
-            text: The noun.
-            strictly: Ask as well that its first senses are in parts of WordNet that the tree is not about.
+        On a tree of living things its first senses must also be in parts of WordNet that the tree is not about.
         """
+        text = " ".join(words)
         senses = self._noun(text)[:_MAX_SENSES]
         if not senses or self.of(text) is not None:
             return False
-        return not strictly or not any(sense.lexname in self._learnt["about"] for sense in senses)
+        return not self._index.latin or not any(sense.lexname in self._learnt["about"] for sense in senses)
 
-    def is_person(self, word: str) -> bool:
-        """Tells whether a word is first of all somebody: "a cowboy"."""
-        senses = self._noun(word)
+    def ends_in_noun(self, words: Sequence[str]) -> bool:
+        """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
+        starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
+        return any(self.knows(" ".join(words[start:]), "n") for start in starts)
+
+    def is_person(self, words: Sequence[str]) -> bool:
+        """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing"."""
+        nouns = [word for word in words if self.knows(word, "n")]
+        senses = self._noun(nouns[-1]) if nouns else ()
         return bool(senses) and senses[0].lexname == "noun.person"
 
     def _of(self, text: str) -> int | None:
         """Returns the node of the nearest thing on the tree that `text` is a kind of, or None."""
+        assert self.wordnet is not None
         for sense in self._senses(text)[:_MAX_SENSES]:
             level, seen = [sense], {sense}
             while level:
@@ -100,17 +113,16 @@ class Kinds:
         return None
 
     def _noun(self, text: str) -> Sequence[Synset]:
-        if len(text) < _MIN_PART or text.isdigit():
-            return ()
-        written = next((t for t in (text, text.replace(" ", "-")) if self.wordnet.has(t, "n")), None)
-        return self.wordnet.synsets(written) if written is not None else ()
+        if self.wordnet is not None and len(text) >= _MIN_PART and not text.isdigit():
+            for written in (text, text.replace(" ", "-")):
+                if self.wordnet.has(written, "n"):
+                    return self.wordnet.synsets(written)
+        return ()
 
     def _senses(self, text: str) -> Sequence[Synset]:
         if found := self._noun(text):
             return found
-        if " " in text:
-            return self._noun(text.replace(" ", ""))
-        if self.wordnet.has(text, "a"):
+        if self.wordnet is not None and self.wordnet.has(text, "a"):
             return self.wordnet.pertainyms(text)
         for i in range(_MIN_PART, len(text) - _MIN_PART + 1):  # "squeezebox" is two words there
             if found := self._noun(f"{text[:i]} {text[i:]}"):
@@ -125,15 +137,17 @@ class Kinds:
 
     @cached_property
     def _learnt(self) -> dict[str, Any]:
+        assert self.wordnet is not None
         what = f"{self.wordnet.place} {self.wordnet.source}"
         return kept(self.taxonomy, what, self._cache_dir, self._learn)
 
     def _learn(self) -> dict[str, Any]:
+        assert self.wordnet is not None
         names = {
             v: [text for name in self.taxonomy.names(v) for text in (_written(name), " ".join(without_article(name)))]
             for v in range(1, len(self.taxonomy))
         }
-        for text, called in self._shortened.items():
+        for text, called in self._index.shortened.items():
             if len(set(called)) == 1:
                 names.get(called[0], []).append(text)
         senses = {v: [*dict.fromkeys(s for name in group for s in self._noun(name))] for v, group in names.items()}

@@ -17,20 +17,20 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from taxtune.mapping import english
 from taxtune.mapping.index import (
-    MAX_ENDING,
     MAX_HEAD,
-    MIN_ENDING,
     Entry,
     NameIndex,
+    Table,
     has_digit,
     latin_stem,
     stem,
 )
 from taxtune.mapping.kinds import Kinds
-from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
 
@@ -44,8 +44,6 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
-#: So few names that end in a word do not tell its meaning.
-_FEW = 3
 #: An epithet of at most this many species is rare.
 _RARE_EPITHET = 3
 
@@ -58,7 +56,7 @@ class Lexicon:
     Args:
         taxonomy: The tree whose names are indexed.
         coverage: Share of the nodes with a head noun that a common ancestor must cover to stand for the noun.
-        wordnet: Says what words that the tree lacks are kinds of; None does without.
+        wordnet: Says what words that the tree lacks are kinds of, if given.
         cache_dir: Where indexes of large trees are kept; None is the user's cache folder.
     """
 
@@ -81,7 +79,7 @@ class Lexicon:
         for word in self.index.vocabulary:
             if len(word) >= 4:
                 self._by_initial[word[0]].append(word)
-        self.kinds = None if wordnet is None else Kinds(taxonomy, self.index.shortened, wordnet, cache_dir)
+        self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     # -- whole names ---------------------------------------------------------------------------------------------------
@@ -95,25 +93,25 @@ class Lexicon:
         """
         if not words or len(words) > MAX_WORDS:
             return ()
-        key = "".join(words)
+        key, spelt = "".join(words), " ".join(words)
         entries = self.index.exact.get(key, ())
-        spelt = " ".join(words)
         spelt_alike = [entry for entry in entries if entry[1] == spelt]
         if not respelled or spelt_alike:  # "wheatear" is the bird, although "wheat ear" joins to the same key
             entries = spelt_alike
-        if not entries:
-            return ()
-        english = [entry for entry in entries if not entry[2]]
-        return self._distinct(english or entries, key)
+        vernacular = [entry for entry in entries if not entry[2]]
+        return self._distinct(vernacular or entries, key) if entries else ()
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns what has a name that says just this beyond its ancestors' names, or () where that is nothing."""
         return self._common_of(self.index.shortened, words)
 
+    def called(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns what the words name in full, shortened, or as the beginning of longer names."""
+        return self.exact(words) or self.shortened(words) or self.front(words)
+
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's: "grilled cheese" of sandwiches."""
-        nodes = set(self.index.clipped.get(" ".join(words), ()))
-        return tuple(nodes) if len(nodes) == 1 else ()
+        return _only(_nodes(self.index.clipped, " ".join(words)))
 
     def front(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns what the nodes have in common whose names go on behind their parents' with the words."""
@@ -124,17 +122,16 @@ class Lexicon:
         common = self._common_of(self.index.series, words)
         return tuple(v for v in map(self.lifted, common) if v)
 
-    def _common_of(self, table: dict[str, list[int]], words: Sequence[str]) -> tuple[int, ...]:
-        nodes = set(table.get(" ".join(words), ()))
-        if not nodes or (len(words) == 1 and words[0] in SAYS_NOTHING):
+    def _common_of(self, table: Table, words: Sequence[str]) -> tuple[int, ...]:
+        nodes = _nodes(table, " ".join(words))
+        if not nodes or (len(words) == 1 and words[0] in english.SAYS_NOTHING):
             return ()
         common = self.common({*nodes, *self.index.heads.get("".join(words), ())})
-        return (common,) if common else tuple(sorted(nodes)) if len(nodes) <= _MAX_SENSES else ()
+        return (common,) if common else nodes if len(nodes) <= _MAX_SENSES else ()
 
     def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
-        nodes = set(self.index.stems.get(" ".join(map(stem, words)), ()))
-        return tuple(nodes) if len(nodes) == 1 else ()
+        return _only(_nodes(self.index.stems, " ".join(map(stem, words))))
 
     def is_latin(self, words: Sequence[str]) -> bool:
         """Tells whether the words are known as a Latin label only."""
@@ -150,8 +147,7 @@ class Lexicon:
             above = [v for v in kept if self.taxonomy.is_ancestor(v, node)]
             if above and node not in preferred_leaves and not self._covers(node, key):
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-            kept = [v for v in kept if v not in above]
-            kept.append(node)
+            kept = [*(v for v in kept if v not in above), node]
         if len(kept) == 1:
             return tuple(kept)
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
@@ -170,20 +166,15 @@ class Lexicon:
     # -- parts of names ------------------------------------------------------------------------------------------------
 
     def head(self, words: Sequence[str]) -> int | None:
-        """Returns what all names that end in these words have in common, or None where none does.
+        """Returns the node that covers `coverage` of the nodes whose names end in these words, or None.
 
-        The common ancestor is robust: it covers `coverage` of the nodes. A noun that only one species has stands for
-        the species' parent, because an unknown "striped X" is most likely another species than the known "spotted X".
-
-        Args:
-            words: The last words of a phrase, folded, three at most.
+        A noun that only one species has stands for the species' parent, because an unknown "striped X" is most likely
+        another species than the known "spotted X".
         """
-        if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in SAYS_NOTHING):
+        if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in english.SAYS_NOTHING):
             return None
-        nodes = set(self.index.heads.get("".join(words), ()))
-        if not nodes:
-            return None
-        return self.lifted(self.common(nodes))
+        nodes = _nodes(self.index.heads, "".join(words))
+        return self.lifted(self.common(nodes)) if nodes else None
 
     def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
         """Returns what the names that end in a word have in common, but for the nodes that are denied."""
@@ -193,7 +184,7 @@ class Lexicon:
 
     def support(self, words: Sequence[str]) -> int:
         """Returns how many nodes have a name that ends in the words."""
-        return len(set(self.index.heads.get("".join(words), ())))
+        return len(_nodes(self.index.heads, "".join(words)))
 
     def share(self, words: Sequence[str], node: int) -> float:
         """Returns the share of the names ending in these words that belong to nodes at or below `node`."""
@@ -227,59 +218,19 @@ class Lexicon:
         """Returns what an unknown closed compound of two known words means: a "supercar" is a car."""
         for length in range(len(word) - 3, 2, -1):
             first, last = word[:-length], word[-length:]
-            if (first in self._vocabulary or self.is_english(first)) and (named := self.exact((last,))):
+            if (first in self._vocabulary or self.kinds.knows(first)) and (named := self.exact((last,))):
                 return self.common(named)
         return None
-
-    def ending(self, word: str) -> int | None:
-        """Returns what the last letters of an unknown word mean: "leafbird" is a bird.
-
-        Endings are learnt from the last words of all names; one counts when at least eight nodes have it.
-        """
-        for length in range(min(MAX_ENDING, len(word) - 3), MIN_ENDING, -1):
-            ending = word[-length:]
-            nodes = set(self.index.endings.get(ending, ()))
-            if nodes and ending not in SAYS_NOTHING and self.knows_english(ending):
-                return self.common(nodes)
-        return None
-
-    def is_english(self, word: str) -> bool:
-        """Tells whether WordNet knows a word; False where there is none."""
-        return self.kinds is not None and self.kinds.knows(word)
-
-    def is_person(self, words: Sequence[str]) -> bool:
-        """Tells whether a phrase that the tree lacks is, by WordNet, about somebody: "an elderly musician standing"."""
-        known = [word for word in words if self.kinds is not None and self.kinds.wordnet.has(word, "n")]
-        return self.kinds is not None and bool(known) and self.kinds.is_person(known[-1])
-
-    def is_elsewhere(self, words: Sequence[str]) -> bool:
-        """Tells whether WordNet knows words as a noun, and as a kind of nothing on the tree: "a dog" among dishes.
-
-        What many names of living things end in is believed before WordNet, whose rarer senses are not thought of.
-        """
-        if self.kinds is None or (len(words) == 1 and self.latin and self.support(words) > _FEW):
-            return False
-        return self.kinds.is_elsewhere(" ".join(words), strictly=self.latin)
-
-    def kind(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
-        """Returns what WordNet says the longest run of last words, or the whole, is a kind of that is on the tree."""
-        if self.kinds is None or words[-1] in SAYS_NOTHING:
-            return ()
-        for start in range(max(0, len(words) - MAX_HEAD), 1 if whole else len(words)):
-            node = self.kinds.of(" ".join(words[start:]))
-            if node is not None:
-                return (node,)
-        return ()
 
     # -- Latin ---------------------------------------------------------------------------------------------------------
 
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
-        return tuple(sorted(set(self.index.genera.get(word, ()))))
+        return _nodes(self.index.genera, word)
 
     def epithet(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the species with this folded epithet, whatever its gender's ending."""
-        return tuple(sorted(set(self.index.epithets.get(latin_stem("".join(words)), ()))))
+        return _nodes(self.index.epithets, latin_stem("".join(words)))
 
     def moved(self, genus: int, epithet: str) -> tuple[int, ...]:
         """Returns the species that an unknown binomial most likely is: Mareca strepera for "Anas strepera".
@@ -294,7 +245,7 @@ class Lexicon:
 
     def abbreviated(self, initial: str, epithet: str) -> tuple[int, ...]:
         """Returns the nodes with a two-word name of this initial and second word: "t. merula"."""
-        return tuple(sorted(set(self.index.initials.get(f"{initial} {epithet}", ()))))
+        return _nodes(self.index.initials, f"{initial} {epithet}")
 
     # -- for the reader ------------------------------------------------------------------------------------------------
 
@@ -314,10 +265,8 @@ class Lexicon:
     def mentions(self, words: Sequence[str]) -> bool:
         """Tells whether one of the words, or a run of them, names something below the root."""
         for word in words:
-            if word not in SAYS_NOTHING:
-                named = self.exact((word,)) or self.shortened((word,)) or self.front((word,))
-                if any(named) or self.support((word,)) > 1:
-                    return True
+            if word not in english.SAYS_NOTHING and (any(self.called((word,))) or self.support((word,)) > 1):
+                return True
         return bool(self.locate(words))
 
     # -- spelling ------------------------------------------------------------------------------------------------------
@@ -338,23 +287,8 @@ class Lexicon:
         return None
 
     def is_foreign(self, words: Sequence[str]) -> bool:
-        """Tells whether words that are no name here speak of something that the tree does not have.
-
-        On a tree of living things whose names have no numbers, what has a model code or a year lives not: "Jaguar XF
-        2005".
-        """
+        """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
         return self.latin and not self.coded and any(map(has_digit, words))
-
-    def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words are together a noun of WordNet that does not name a kind of its last word: "hot dog"."""
-        return self.kinds is not None and self.kinds.is_apart(words)
-
-    def ends_in_noun(self, words: Sequence[str]) -> bool:
-        """Tells whether several last words are one noun of WordNet: a "jigsaw puzzle" is nothing that a jigsaw is."""
-        if self.kinds is None:
-            return False
-        starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
-        return any(self.kinds.wordnet.has(" ".join(words[start:]), "n") for start in starts)
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
@@ -369,33 +303,32 @@ class Lexicon:
                 name. Where WordNet is at hand, what it knows is no misspelling, and on a tree without Latin all else
                 is taken for one.
         """
-        if self.is_english(word):
+        if self.kinds.knows(word):
             return None
-        return self._corrected(word, generous or (self.kinds is not None and not self.latin))
+        return self._corrected(word, generous or (self.kinds.wordnet is not None and not self.latin))
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
         one, two = (5, 7) if generous else (5, 10)
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
-        if limit == 0 or word in self._vocabulary or not word.isalpha() or word in SAYS_NOTHING:
+        if limit == 0 or word in self._vocabulary or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
-        best: list[str] = []
-        for known in self._by_initial.get(word[0], ()):
-            if abs(len(known) - len(word)) > limit:
-                continue
-            distance = OSA.distance(word, known, score_cutoff=limit)
-            if distance > limit or (not generous and len(word) < 7 and not _is_slip_of_hand(word, known)):
-                continue
-            if distance < limit:
-                limit, best = distance, []
-            best.append(known)
-        best = [known for known in best if self.knows_english(known)] or best
-        return best[0] if len(best) == 1 else None
+        hits = process.extract(
+            word, self._by_initial.get(word[0], ()), scorer=OSA.distance, score_cutoff=limit, limit=None
+        )
+        if not generous and len(word) < 7:
+            hits = [hit for hit in hits if _is_slip_of_hand(word, hit[0])]
+        nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
+        return nearest[0] if len(nearest) == 1 else None
 
 
 def _is_slip_of_hand(word: str, known: str) -> bool:
     """Tells whether two words differ only by doubled letters."""
-    return [*map(_first, groupby(word))] == [*map(_first, groupby(known))]
+    return [letter for letter, _ in groupby(word)] == [letter for letter, _ in groupby(known)]
 
 
-def _first(group: tuple[str, object]) -> str:
-    return group[0]
+def _nodes(table: Table, key: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(table.get(key, ())))
+
+
+def _only(nodes: tuple[int, ...]) -> tuple[int, ...]:
+    return nodes if len(nodes) == 1 else ()

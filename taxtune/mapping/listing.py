@@ -21,7 +21,7 @@ from taxtune.mapping.config import MapperConfig, Stage
 from taxtune.mapping.normalize import plain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["ListingMapper", "n_grams", "softmax", "top_k"]
+__all__ = ["ListingMapper", "is_close", "top_k"]
 
 IntArray = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class ListingMapper:
                 if name:
                     by_name[name].append(node)
                 for n in (4, 3, 2):
-                    for gram in n_grams(name, n):
+                    for gram in _n_grams(name, n):
                         by_gram[gram].append(node)
         self._automaton: Any = ahocorasick.Automaton()
         for name, nodes in by_name.items():
@@ -66,7 +66,7 @@ class ListingMapper:
         if contained:
             return self._deepest(contained, row, top), Stage.VERBATIM
         for n in (4, 3, 2):
-            sharing = {node for gram in n_grams(text, n) for node in self._by_gram.get(gram, ())}
+            sharing = {node for gram in _n_grams(text, n) for node in self._by_gram.get(gram, ())}
             if sharing:
                 return self._deepest(sharing, row, top), Stage.NGRAM
         elected = self._vote(row, top)
@@ -79,10 +79,7 @@ class ListingMapper:
         return min(among, key=lambda v: (-int(depth[v]), -float(row[v]), v))
 
     def _vote(self, row: NDArray[np.float32], top: IntArray) -> int | None:
-        share = softmax(row[top])
-        if len(top) < 2 or not (
-            share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk
-        ):
+        if not is_close(row[top], self.config):
             return None
         votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for node in top.tolist():
@@ -95,16 +92,17 @@ class ListingMapper:
         return None
 
 
-def n_grams(text: str, n: int) -> list[str]:
+def _n_grams(text: str, n: int) -> list[str]:
     """Returns the word n-grams of a text, each as its words with single spaces."""
     words = text.split()
     return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
-def softmax(scores: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns the softmax of scores."""
-    exponent = np.exp(scores.astype(np.float64) - float(scores.max()))
-    return np.asarray(exponent / exponent.sum())
+def is_close(scores: NDArray[np.float32], config: MapperConfig) -> bool:
+    """Tells whether the softmax of the best score is close enough to the second and the last that nodes vote."""
+    share = np.exp(scores.astype(np.float64) - float(scores.max()))
+    share /= share.sum()
+    return bool(len(share) > 1 and share[0] - share[1] < config.thr_top2 and share[0] - share[-1] < config.thr_topk)
 
 
 def top_k(row: NDArray[np.float32], k: int) -> IntArray:

@@ -1,37 +1,37 @@
-"""Free text to a node of a taxonomy: Algorithm 1 of paper 1 (§6, §11), and a default that is better.
+"""Free text to a node of a taxonomy: Algorithm 1 of paper 1 (§6, §11), and a default that does better.
 
-The default reads an answer as a person would and guesses only where that says nothing:
+The default reads an answer as a person would and guesses only where reading finds nothing:
 
 1. what the answer asserts (`asserted`): stage *verbatim* where a whole phrase is a name, *head* where its last words
-   are, *kind* where WordNet knows it as a kind of something on the tree, *list* where several names are placed on their
-   common ancestor;
-2. *ngram*: what the nodes have in common that share a run of words with it;
+   are, *kind* where WordNet says that it is a kind of something on the tree, *list* where several names are placed on
+   their common ancestor;
+2. *ngram*: the common ancestor of the nodes that share a run of words with it;
 3. *vote*: where the most similar nodes are about equally similar, their deepest common ancestor with enough votes;
 4. *similarity*: the most similar node, if it is similar enough;
 5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
 
-The preset `paper-listing` runs the paper's listing to the letter instead (`listing`), which never abstains but on a
-blank answer.
+The preset `paper-listing` follows the paper's listing to the letter instead (`listing`); it abstains only on a blank
+answer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.mapping import english
 from taxtune.mapping.asserted import Asserted, asserted_node
-from taxtune.mapping.config import MapperConfig, Placement, Stage
+from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
 from taxtune.mapping.lexicon import Lexicon
-from taxtune.mapping.listing import ListingMapper, softmax, top_k
+from taxtune.mapping.listing import ListingMapper, is_close, top_k
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
-from taxtune.mapping.words import SAYS_NOTHING
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 
@@ -42,15 +42,13 @@ __all__ = ["Mapper"]
 
 #: Answers scored at once; bounds the memory of the similarity matrix.
 _BATCH = 64
-#: An answer of more words than this that names nothing is prose, for which n-grams and similarity only guess.
+#: A longer answer, in words, that names nothing is prose, about which n-grams and similarity can only guess.
 _MAX_GUESSED_WORDS = 8
-
 #: How often what these stages decided was right, or too general, on 691 answers in other domains
 #: (docs/explanation/mapper.md).
 _CONFIDENCE = {Stage.KIND: 0.7, Stage.NGRAM: 0.8}
 
 Row = NDArray[np.float32]
-_Key = TypeVar("_Key", bound=Hashable)
 
 
 class Mapper:
@@ -79,18 +77,16 @@ class Mapper:
     ) -> None:
         self.taxonomy = taxonomy
         self.config = config or MapperConfig()
-        self.similarity: Similarity = (
-            make_similarity(similarity, device=device, cache_dir=cache_dir)
-            if isinstance(similarity, str)
-            else similarity
-        )
+        if isinstance(similarity, str):
+            similarity = make_similarity(similarity, device=device, cache_dir=cache_dir)
+        self.similarity: Similarity = similarity
         reads = self.config.preset == "default"
-        #: Where words that the tree lacks are looked up; None does without.
+        #: Where words that the tree lacks are looked up, if anywhere.
         self.wordnet: WordNet | None = find_wordnet() if reads and self.config.wordnet else None
         self._cache_dir = cache_dir
 
-    def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> list[Placement]:
-        """Returns one placement for each answer, in order; an answer that occurs again is not read again.
+    def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:
+        """Returns one placement for each answer, in order; a repeated answer is read only once.
 
         Args:
             answers: What a model said; a blank one is placed on the root as an abstention.
@@ -103,10 +99,73 @@ class Mapper:
             raise ValueError(f"{len(answers)} answers, but {len(images)} images")
         texts = [str(answer or "") for answer in answers]
         if self.similarity.needs_images:
-            placed = self._place(dict(enumerate(texts)), dict(enumerate(images or [None] * len(texts))))
-            return [placed[i] for i in range(len(texts))]
-        found = self._place({text: text for text in texts}, {})
-        return [found[text] for text in texts]
+            return self._place(texts, images or [None] * len(texts))
+        distinct = list(dict.fromkeys(texts))
+        placed = dict(zip(distinct, self._place(distinct, None), strict=True))
+        return Placements(placed[text] for text in texts)
+
+    def _place(self, answers: Sequence[str], images: Sequence[Image | None] | None) -> Placements:
+        """Reads all answers, and computes the similarity to the names only of those that reading does not place."""
+        read = [self._read(answer) for answer in answers]
+        placed = {i: found for i, found in enumerate(read) if isinstance(found, Placement)}
+        rest = [i for i in range(len(read)) if i not in placed]
+        for start in range(0, len(rest), _BATCH):
+            batch = rest[start : start + _BATCH]
+            rows = self.node_scores([answers[i] for i in batch], images and [images[i] for i in batch])
+            for i, row in zip(batch, rows, strict=True):
+                placed[i] = self._guess(answers[i], read[i], row)
+        return Placements(placed[i] for i in range(len(read)))
+
+    def _read(self, answer: str) -> Placement | Asserted | None:
+        """Returns the placement of an answer if reading settles it, or what to guess from (None: the listing)."""
+        text = self._bounded(answer)
+        if not any(character.isalnum() for character in text):
+            return self._placement(answer, self.taxonomy.root, Stage.ABSTAINED, "")
+        if self.config.preset == "paper-listing":
+            return None
+        asserted = asserted_node(self._lexicon, text)
+        if asserted.node is not None:
+            confidence = _CONFIDENCE.get(asserted.stage)
+            return self._placement(answer, asserted.node, asserted.stage, asserted.evidence, confidence)
+        if 0 < sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
+            shared = self._by_ngram(asserted.phrases)
+            if shared is not None:
+                return self._placement(answer, shared, Stage.NGRAM, asserted.unnamed, _CONFIDENCE[Stage.NGRAM])
+            if self._least is not None:
+                return asserted
+        return self._nowhere(answer, asserted)
+
+    def _guess(self, answer: str, asserted: Asserted | Placement | None, row: Row) -> Placement:
+        """Returns the placement of an answer by its similarity to the nodes, shape (nodes,)."""
+        if isinstance(asserted, Placement):
+            return asserted
+        top = top_k(row, self.config.k)
+        if asserted is None:
+            text = self._bounded(answer)
+            node, stage = self._listing.place(text, row, top)
+            return self._placement(answer, node, stage, text, float(row[node]))
+        if self._least is None or row[top[0]] < self._least:
+            return self._nowhere(answer, asserted)
+        node, stage = int(top[0]), Stage.SIMILARITY
+        if is_close(row[top], self.config):
+            lineages = np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()])
+            votes = np.bincount(lineages, minlength=len(self.taxonomy))
+            if elected := np.flatnonzero(votes >= self.config.thr_vote).tolist():
+                node = max(elected, key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))
+                stage = Stage.VOTE
+        return self._placement(answer, node, stage, asserted.unnamed, float(row[node]))
+
+    def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
+        says = bool(asserted.phrases) and not asserted.declined
+        stage = Stage.OFF_TREE if says else Stage.ABSTAINED
+        return self._placement(answer, self.taxonomy.root, stage, asserted.unnamed)
+
+    def _placement(
+        self, answer: str, node: int, stage: Stage, evidence: str, confidence: float | None = None
+    ) -> Placement:
+        return Placement(answer, node, stage, evidence, confidence, self.taxonomy.path(node))
+
+    # -- more questions ------------------------------------------------------------------------------------------------
 
     def place_one(self, answer: str) -> Placement:
         """Returns the placement of one answer."""
@@ -114,8 +173,7 @@ class Mapper:
 
     def place_scored(self, answer: str, row: Row) -> Placement:
         """Returns the placement of an answer whose similarity to every node is known, shape (nodes,)."""
-        read = self._read(answer)
-        return read if isinstance(read, Placement) else self._guess(answer, read, row)
+        return self._guess(answer, self._read(answer), row)
 
     def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Row:
         """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names."""
@@ -133,77 +191,19 @@ class Mapper:
         source = None if self.wordnet is None else self.wordnet.source
         return {"similarity": self.similarity.name, **self.config.as_dict(), "wordnet": source}
 
-    # -- the stages ----------------------------------------------------------------------------------------------------
+    # -- details -------------------------------------------------------------------------------------------------------
 
-    def _place(self, texts: Mapping[_Key, str], images: Mapping[_Key, Image | None]) -> dict[_Key, Placement]:
-        """Reads all answers, and compares only those with the names on the tree for which that is needed."""
-        read = {key: self._read(text) for key, text in texts.items()}
-        placed = {key: found for key, found in read.items() if isinstance(found, Placement)}
-        rest = [(key, found) for key, found in read.items() if not isinstance(found, Placement)]
-        for start in range(0, len(rest), _BATCH):
-            batch = rest[start : start + _BATCH]
-            shown = [images[key] for key, _ in batch] if images else None
-            rows = self.node_scores([texts[key] for key, _ in batch], shown)
-            for (key, asserted), row in zip(batch, rows, strict=True):
-                placed[key] = self._guess(texts[key], asserted, row)
-        return placed
-
-    def _read(self, answer: str) -> Placement | Asserted | None:
-        """Returns the placement of an answer, or else what is to be guessed from: with the listing, always."""
-        text = self._bounded(answer)
-        if not any(character.isalnum() for character in text):
-            return Placement(answer, self.taxonomy.root, Stage.ABSTAINED)
-        if self.config.preset == "paper-listing":
-            return None
-        asserted = asserted_node(self._lexicon, text)
-        if asserted.node is not None:
-            confidence = _CONFIDENCE.get(asserted.stage)
-            return Placement(answer, asserted.node, asserted.stage, asserted.evidence, confidence)
-        if 0 < sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
-            shared = self._by_ngram(list(asserted.phrases))
-            if shared is not None:
-                return Placement(answer, shared, Stage.NGRAM, asserted.unnamed, _CONFIDENCE[Stage.NGRAM])
-            if self._least is not None:
-                return asserted
-        return self._nowhere(answer, asserted)
-
-    def _guess(self, answer: str, asserted: Asserted | None, row: Row) -> Placement:
-        """Returns the placement of an answer by its similarity to the nodes, shape (nodes,)."""
-        top = top_k(row, self.config.k)
-        if asserted is None:
-            text = self._bounded(answer)
-            node, stage = self._listing.place(text, row, top)
-            return Placement(answer, node, stage, text, float(row[node]))
-        if self._least is None or row[top[0]] < self._least:
-            return self._nowhere(answer, asserted)
-        share = softmax(row[top])
-        if len(top) > 1 and share[0] - share[1] < self.config.thr_top2 and share[0] - share[-1] < self.config.thr_topk:
-            lineages = np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()])
-            votes = np.bincount(lineages, minlength=len(self.taxonomy))
-            elected = np.flatnonzero(votes >= self.config.thr_vote).tolist()
-            if elected:
-                node = max(elected, key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))
-                return Placement(answer, int(node), Stage.VOTE, asserted.unnamed, float(row[node]))
-        return Placement(answer, int(top[0]), Stage.SIMILARITY, asserted.unnamed, float(row[top[0]]))
-
-    def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
-        says = bool(asserted.phrases) and not asserted.declined
-        return Placement(answer, self.taxonomy.root, Stage.OFF_TREE if says else Stage.ABSTAINED, asserted.unnamed)
-
-    def _by_ngram(self, phrases: Sequence[tuple[str, ...]]) -> int | None:
-        """Returns what the nodes have in common that share the longest run of words with a phrase."""
+    def _by_ngram(self, phrases: Iterable[tuple[str, ...]]) -> int | None:
+        """Returns the common ancestor of the nodes that share the longest run of words with a phrase."""
         lexicon = self._lexicon
-        # Where sister nodes share their nouns, another word that they share tells little.
+        # A phrase that ends in a noun of its own is something else: a "jigsaw puzzle" on a tree of tools.
+        telling = [phrase for phrase in phrases if not lexicon.kinds.ends_in_noun(phrase)]
+        telling = [phrase for phrase in telling if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
+        # Where siblings share their nouns, another word that they share says little.
         for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
-            nodes: set[int] = set()
-            for phrase in phrases:
-                telling = [word for word in phrase if word not in SAYS_NOTHING]
-                if len(telling) < 2 or lexicon.ends_in_noun(phrase):
-                    continue  # a word that the tree lacks, and so a "jigsaw puzzle" on one of tools
-                for gram in _telling_grams(phrase, n):
-                    nodes.update(self._nodes_by_gram.get(gram, ()))
-            common = lexicon.lifted(lexicon.common(nodes)) if nodes else 0
-            if common:
+            grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
+            nodes = {node for gram in grams for node in self._nodes_by_gram.get(gram, ())}
+            if nodes and (common := lexicon.lifted(lexicon.common(nodes))):
                 return common
         return None
 
@@ -216,11 +216,11 @@ class Mapper:
 
     @property
     def _least(self) -> float | None:
-        """The similarity from which the most similar node is believed; None for never."""
+        """The similarity above which the most similar node is believed; None for never."""
         least = self.config.min_similarity
         return self.similarity.confident if least is None else least
 
-    # -- indexes, made when first needed ---------------------------------------------------------------------------
+    # Indexes, built when first needed.
 
     @cached_property
     def _lexicon(self) -> Lexicon:
@@ -234,8 +234,7 @@ class Mapper:
     def _nodes_by_gram(self) -> dict[tuple[str, ...], set[int]]:
         index: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for node in range(len(self.taxonomy)):
-            for name in self.taxonomy.names(node):
-                words = fold_words(name)
+            for words in map(fold_words, self.taxonomy.names(node)):
                 for n in (4, 3, 2, 1):
                     for gram in _telling_grams(words, n):
                         index[gram].add(node)
@@ -252,4 +251,4 @@ class Mapper:
 def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
     """Returns the word n-grams of which at least two words, or one alone, tell something: not "black and"."""
     grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return [gram for gram in grams if sum(word not in SAYS_NOTHING for word in gram) >= min(n, 2)]
+    return [gram for gram in grams if sum(word not in english.SAYS_NOTHING for word in gram) >= min(n, 2)]

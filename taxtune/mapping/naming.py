@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from taxtune.mapping import english
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word, text_of
-from taxtune.mapping.words import ARTICLES, DESCRIBING, FILLER, LIKENESS, ONE, SAYS_NOTHING, TAIL, WIDE_RANKS
 
 __all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
@@ -67,15 +67,15 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
     words, after = _trim(lexicon, given)
     keys = [word.key for word in words]
-    describes = all(key in DESCRIBING or key in FILLER for key in keys)
+    describes = all(key in english.DESCRIBING or key in english.FILLER for key in keys)
     if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
         return None
-    mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in ONE)
+    mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in english.ONE)
     if mention is None:
         return None
     nodes = _at_rank(lexicon, mention.nodes, after[:1])
-    strength = Strength.PART if SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
-    described = phrase.words[0].lower in ARTICLES
+    strength = Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
+    described = phrase.words[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
     return replace(mention, nodes=nodes, strength=strength, described=described, evidence=evidence)
 
@@ -107,10 +107,10 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     keys = [word.key for word in words]
     if lexicon.is_foreign(keys):
         return None
-    if lexicon.is_apart(keys):
+    if lexicon.kinds.is_apart(keys):
         kind = _kind(lexicon, words, whole=True)
         # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
-        if not lexicon.latin or (kind is None and lexicon.is_elsewhere(keys)):
+        if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
             return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
@@ -118,55 +118,52 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     last = len(words)
     if one and last > 1 and "of" not in keys and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
         last -= 1  # "a skua flies": behind "a" the noun is singular
-    first = last if lexicon.ends_in_noun(keys[:last]) else 1
+    first = last if lexicon.kinds.ends_in_noun(keys[:last]) else 1
     for stop in range(last, first - 1, -1):
         cut = True
-        if stop < last and words[stop - 1].key in LIKENESS:
+        if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
         if stop < len(words) and words[stop].glued:
             mention = _series(lexicon, words[:stop], words[stop])
         else:
-            cut = not all(word.key in SAYS_NOTHING or is_participle(word) for word in words[stop:last])
+            cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and lexicon.is_elsewhere(keys[:stop]):
+            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
                 mention = None  # "a dog" where one dish is called a hot dog
             if mention is None and not cut:
                 mention = _kind(lexicon, words[:stop])
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
-            empty = SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
+            empty = english.SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
             strength = Strength.PART if cut or empty else mention.strength
             return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
 
 
 def _kind(lexicon: Lexicon, words: Sequence[Word], *, whole: bool = False) -> Mention | None:
-    """Reads "pistol" where WordNet says that it is a handgun."""
-    nodes = lexicon.kind([word.key for word in words], whole=whole)
+    """Reads "pistol", which WordNet says is a handgun."""
+    nodes = lexicon.kinds.above([word.key for word in words], whole=whole)
     return Mention(nodes, Strength.HEAD, words[-1].key, broad=True, inferred=True) if nodes else None
 
 
 def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
     """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
-    keys = [word.key for word in words]
     if not number.text[:1].isdigit():
         return None
-    named = lexicon.exact(keys[-1:]) or lexicon.shortened(keys[-1:]) if keys[-1].isdigit() else ()
-    nodes = named or lexicon.series(keys[-1:])
-    return Mention(nodes, Strength.PART, keys[-1], broad=not named) if nodes else None
+    last = [words[-1].key]
+    named = lexicon.exact(last) or lexicon.shortened(last) if last[0].isdigit() else ()
+    nodes = named or lexicon.series(last)
+    return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
     """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    taxonomy = lexicon.taxonomy
-    if not after or after[0].key not in taxonomy.ranks:
+    ranks = lexicon.taxonomy.ranks
+    if not after or after[0].key not in ranks:
         return nodes
-    lifted = []
-    for node in nodes:
-        above = [v for v in taxonomy.ancestors(node).tolist() if taxonomy.ranks[v] == after[0].key]
-        lifted.append(above[0] if above else node)
-    return tuple(dict.fromkeys(lifted))
+    lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
+    return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
@@ -177,9 +174,9 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], 
     """
     start, stop = 0, len(words)
     while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
-        if words[stop - 1].key in TAIL:
+        if words[stop - 1].key in english.TAIL:
             stop -= 1
-        elif (words[start].key in FILLER or words[start].text.isdigit()) and not words[start + 1].glued:
+        elif (words[start].key in english.FILLER or words[start].text.isdigit()) and not words[start + 1].glued:
             start += 1
         else:
             break
@@ -190,14 +187,10 @@ def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool
     """Tells whether words that join to a name are better read apart: a "black bird" need not be a blackbird."""
     if len(keys) < 2 or lexicon.exact(keys, respelled=False):
         return False
-    if whole:
-        return keys[0] in DESCRIBING and bool(_wide(lexicon, keys[-1:]))
-    return lexicon.exact(keys[-1:]) != ()
-
-
-def _wide(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
-    """Returns what the words name if that is a class or something wider: "bird", "petal"."""
-    return tuple(v for v in lexicon.exact(keys) if lexicon.taxonomy.ranks[v] in WIDE_RANKS)
+    last = lexicon.exact(keys[-1:])
+    if not whole:
+        return bool(last)
+    return keys[0] in english.DESCRIBING and any(lexicon.taxonomy.ranks[v] in english.WIDE_RANKS for v in last)
 
 
 # -- from the end ------------------------------------------------------------------------------------------------------
@@ -215,7 +208,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     if not keys:
         return None
-    if keys[-1] in LIKENESS:
+    if keys[-1] in english.LIKENESS:
         like = _suffix(lexicon, words[:-1]) if words[-1].glued else None
         return like and replace(like, strength=Strength.PART)
     if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
@@ -230,7 +223,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock butterfly".
     covered, best = max(found, key=lambda item: item[0])
     for start, stop in lexicon.locate(keys[:-1]):
-        if words[start].glued or words[stop].glued or SAYS_NOTHING.issuperset(keys[start:stop]):
+        if words[start].glued or words[stop].glued or english.SAYS_NOTHING.issuperset(keys[start:stop]):
             continue
         if stop - start > covered:
             nodes = lexicon.exact(keys[start:stop])
@@ -242,12 +235,12 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     """Returns what the words from `start` on name as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
-    if all(key in DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
+    if all(key in english.DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
         return None
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(_describes(words, i) for i in range(start))
-    alone = all(key in DESCRIBING or key in FILLER for key in modifiers)
+    alone = all(key in english.DESCRIBING or key in english.FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
         nodes = ()
@@ -274,7 +267,7 @@ def _describes(words: Sequence[Word], i: int) -> bool:
     """Tells whether a word before a noun only describes it: "old", "2", "grilled", both words of "stir-fried"."""
     word = words[i]
     before = i + 1 < len(words) and words[i + 1].glued and is_participle(words[i + 1])
-    return word.key in SAYS_NOTHING or word.text.isdigit() or is_participle(word) or before
+    return word.key in english.SAYS_NOTHING or word.text.isdigit() or is_participle(word) or before
 
 
 def is_participle(word: Word) -> bool:
@@ -293,9 +286,8 @@ def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, 
 
 def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
     """Tells whether a species' sisters share its name as their head: an "alpine sunflower" may be any of them."""
-    if not lexicon.is_leaf(node) or node == 0:
-        return False
-    return lexicon.share(keys, int(lexicon.taxonomy.parents[node])) > 2 * lexicon.share(keys, node)
+    parent = int(lexicon.taxonomy.parents[node])
+    return lexicon.is_leaf(node) and node > 0 and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
 
 
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
@@ -307,9 +299,9 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
             continue
         for first in range(max(0, stop - MAX_WORDS), stop):
             keys = [word.key for word in words[first:stop]]
-            if (first > 0 and words[first].glued) or all(key in SAYS_NOTHING for key in keys):
+            if (first > 0 and words[first].glued) or all(key in english.SAYS_NOTHING for key in keys):
                 continue
-            named = lexicon.exact(keys) or lexicon.shortened(keys) or lexicon.front(keys)
+            named = lexicon.called(keys)
             below = tuple(v for v in named if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes))
             if below:
                 return covered + stop - first, replace(mention, nodes=below, broad=False)
@@ -338,7 +330,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if len(species) == 1:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
-    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kind(keys[:1])):
+    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
         return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
@@ -351,7 +343,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
     return len(words) in (2, 3) and all(
-        w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in DESCRIBING for w in words[1:]
+        w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in english.DESCRIBING for w in words[1:]
     )
 
 
@@ -375,16 +367,13 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the phrase with unknown words spelt as the nearest known ones, then by the ending of its last word."""
-    if len(words) > MAX_WORDS or _is_unknown_binomial(lexicon, words):
-        return None
+    """Reads the last word as a closed compound, or the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
-    if last in SAYS_NOTHING or lexicon.knows(last):
+    if _is_unknown_binomial(lexicon, words) or last in english.SAYS_NOTHING or lexicon.knows(last):
         return None
     if node := lexicon.compound(last):
         return Mention((node,), Strength.PART, last, broad=True)
     mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
-    node = lexicon.ending(last)
-    return Mention((node,), Strength.PART, last, broad=True) if node else None
+    return None

@@ -12,6 +12,8 @@ _DASHES = re.compile(r"[-‐-―−_/]+")
 _NOT_WORD = re.compile(r"[^\w\s]+")
 _APOSTROPHES = re.compile(r"(?<=\w)['’ʼ‘`´](?=\w)")
 _WORD = re.compile(r"[^\W_]+")
+# Of grasses, foxes, mosquitoes and walruses; not of shoes, houses and tortoises.
+_PLURAL_IN_ES = re.compile(r"(?:ss|sh|ch|x|zz|(?<=...)o|(?<!o)us|(?<!o)is)es$")
 
 _IRREGULAR = {
     "geese": "goose", "mongeese": "mongoose", "mice": "mouse", "dormice": "dormouse", "lice": "louse",
@@ -82,12 +84,4 @@ def _singular(word: str) -> str:
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zzes")):
-        return word[:-2]
-    if word.endswith("oes") and len(word) > 5:
-        return word[:-2]
-    if word.endswith("uses") and not word.endswith("ouses"):
-        return word[:-2]
-    if word.endswith("ises") and not word.endswith("oises"):
-        return word[:-2]
-    return word[:-1]
+    return word[:-2] if _PLURAL_IN_ES.search(word) else word[:-1]

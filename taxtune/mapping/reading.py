@@ -11,28 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import groupby
 from typing import Protocol
 
+from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_word, strip_accents
-from taxtune.mapping.words import (
-    ALTERNATIVE,
-    ARTICLES,
-    ASIDES,
-    BREAKS,
-    CERTAINTY,
-    CLAUSE_STARTS,
-    COMPARISON,
-    COPULAS,
-    HAVING,
-    HEDGES,
-    NEGATION,
-    PRECISION,
-    PREPOSITIONS,
-    REFUSAL,
-    SEEMS,
-    TELLING,
-    VERBS,
-)
 
 __all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
 
@@ -94,8 +77,9 @@ class Phrase:
     words: tuple[Word, ...]
     role: Role
     link: Link
-    #: The number of the sentence it stands in.
+    #: The number of the sentence it stands in, and whether it is the first there.
     sentence: int = 0
+    opens: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -191,14 +175,11 @@ class _Reader:
         """Returns the positions of words that stand inside names of several words."""
         locked: set[int] = set()
         start = 0
-        while start < len(self.tokens):
-            stop = start
-            while stop < len(self.tokens) and isinstance(self.tokens[stop], Word):
-                stop += 1
-            run = [token.key for token in self.tokens[start:stop] if isinstance(token, Word)]
-            for a, b in self.names.locate(run):
+        for _, group in groupby(self.tokens, type):
+            run = list(group)
+            for a, b in self.names.locate([token.key for token in run if isinstance(token, Word)]):
                 locked.update(range(start + a, start + b))
-            start = stop + 1
+            start += len(run)
         return locked
 
     def read(self) -> Reading:
@@ -217,7 +198,8 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
         if self.current:
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence)
+            opens = not self.phrases or self.phrases[-1].sentence != self.sentence
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
@@ -262,58 +244,62 @@ class _Reader:
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower
         before, after = self._lower(position - 1), self._lower(position + 1)
-        if lower == "like" and before in SEEMS:
+        if lower == "like" and before in english.SEEMS:
             return  # "it looks like a robin" asserts one
-        if (lower == "like" and after in ARTICLES) or (lower == "such" and after == "as"):
+        if (lower == "like" and after in english.ARTICLES) or (lower == "such" and after == "as"):
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
-        elif lower in CLAUSE_STARTS:
+        elif lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
-        elif lower in REFUSAL:
+        elif lower in english.REFUSAL:
             self._flush(Link.LIST)
             self.refused = True
             if not self._precise(position):
                 self.role = Role.DENIED
-        elif lower in NEGATION:
+        elif lower in english.NEGATION:
             self._flush(Link.LIST)
             if not self._doubts(position):
                 self.role, self.denied = Role.DENIED, True
-        elif lower in COMPARISON:
+        elif lower in english.COMPARISON:
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
-        elif lower in ALTERNATIVE:
+        elif lower in english.ALTERNATIVE:
             self._flush(Link.OR)
             if self.role is Role.CONTEXT and lower not in ("or", "either"):
                 self.role = Role.ASSERTED
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
-        elif lower in PREPOSITIONS and before in TELLING:
+        elif lower in english.PREPOSITIONS and before in english.TELLING:
             self.current.append(replace(word, lower="of", key="of"))
-        elif lower in PREPOSITIONS:
+        elif lower in english.PREPOSITIONS:
             self._flush(Link.LIST)
             if not {after, self._lower(position + 2)} & _RANKS:
                 self._context()
-        elif lower in HAVING and before not in COPULAS:
+        elif lower in english.HAVING and before not in english.COPULAS:
             self._flush(Link.LIST)
             if self.named:
                 self._context()
-        elif lower in BREAKS:
-            if lower in HEDGES and after in _ALSO and self.phrases and not self.current:
+        elif lower in english.BREAKS:
+            if lower in english.HEDGES and after in _ALSO and self.phrases and not self.current:
                 self.pending_link = Link.OR
             self._flush(self.pending_link if not self.current else Link.LIST)
-            if lower in ASIDES and self.phrases:
+            if lower in english.ASIDES and self.phrases:
                 self.pending_link = Link.SENTENCE
-            elif lower in COPULAS and self.pending_link is Link.LIST:
+            elif lower in english.COPULAS and self.pending_link is Link.LIST:
                 self.pending_link = Link.PREDICATE
-            if lower in VERBS and self.role is Role.CONTEXT:
+            if lower in english.VERBS and self.role is Role.CONTEXT:
                 self.role = Role.ASSERTED
-        elif lower == "and" and after in ARTICLES:
+        elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
         elif self._is_verb(position, word):
             self._context()
         else:
-            if lower in ARTICLES and self.current and self.current[-1].lower not in (*ARTICLES, "of", "all", "half"):
+            if (
+                lower in english.ARTICLES
+                and self.current
+                and self.current[-1].lower not in (*english.ARTICLES, "of", "all", "half")
+            ):
                 self._flush(Link.LIST)
                 if self.named:  # "a fox chases a rabbit": the fox
                     self._context()
@@ -325,17 +311,17 @@ class _Reader:
             return False
         if self.current:
             return self.names.mentions([w.key for w in self.current])
-        return self.named and self._lower(position - 1) not in ARTICLES
+        return self.named and self._lower(position - 1) not in english.ARTICLES
 
     def _doubts(self, position: int) -> bool:
         following = [token.lower for token in self.tokens[position + 1 : position + 4] if isinstance(token, Word)]
-        return bool(following) and bool(CERTAINTY.intersection(following[:2]))
+        return not english.CERTAINTY.isdisjoint(following[:2])
 
     def _precise(self, position: int) -> bool:
         for token in self.tokens[position:]:
             if isinstance(token, str) and token in ".!?;":
                 break
-            if isinstance(token, Word) and token.lower in PRECISION:
+            if isinstance(token, Word) and token.lower in english.PRECISION:
                 return True
         return False
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taxtune.mapping import english
 from taxtune.mapping.naming import Mention, Strength
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link
-from taxtune.mapping.words import WIDE_RANKS
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["resolve"]
@@ -65,32 +65,22 @@ def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> li
 
 
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:
-    """Drops the members that another one only makes more exact."""
-    return [
-        (v, mention)
-        for v, mention in members
-        if not any(
-            v != w and taxonomy.is_ancestor(v, w) and _is_broader(taxonomy, v, mention, w, other)
-            for w, other in members
-        )
-    ]
+    """Drops the members that another one only makes more exact: "bird, robin", but not "songbird, robin" as guesses."""
 
+    def is_broader(node: int, mention: Mention, below: int, other: Mention) -> bool:
+        if node == below or not taxonomy.is_ancestor(node, below):
+            return False
+        if other.key.endswith(mention.key) or mention.described or other.described:
+            return True
+        if mention.broad:  # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
+            return False
+        wide = taxonomy.ranks[node] is None or taxonomy.ranks[node] in english.WIDE_RANKS
+        return wide or is_label(node, mention) or is_label(below, other)
 
-def _is_broader(taxonomy: Taxonomy, node: int, mention: Mention, below: int, other: Mention) -> bool:
-    """Tells whether a mention above another one is a broader term for it ("bird, robin") and not one more guess.
+    def is_label(node: int, mention: Mention) -> bool:
+        return mention.key == "".join(fold_words(taxonomy.labels[node]))
 
-    "Warbler" is no broader term for a finch, although the nearest node that holds all warblers holds finches too.
-    """
-    if other.key.endswith(mention.key) or mention.described or other.described:
-        return True
-    if mention.broad:
-        return False
-    rank = taxonomy.ranks[node]
-    return rank is None or rank in WIDE_RANKS or _is_label(taxonomy, node, mention) or _is_label(taxonomy, below, other)
-
-
-def _is_label(taxonomy: Taxonomy, node: int, mention: Mention) -> bool:
-    return mention.key == "".join(fold_words(taxonomy.labels[node]))
+    return [(v, m) for v, m in members if not any(is_broader(v, m, w, other) for w, other in members)]
 
 
 def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from taxtune.mapping.words import ANSWER_KEYS, OTHER_KEYS
+from taxtune.mapping import english
 
 __all__ = ["Unwrapped", "unwrap"]
 
@@ -98,35 +98,26 @@ def _after_marker(text: str) -> str:
 
 
 def _values_of_keys(lines: list[str]) -> list[str]:
-    keys = [_key_kind(line) for line in lines]
-    if not any(kind == "answer" for kind in keys):
+    """Returns the values of answer-like keys and the lines without a key; all lines where no key is answer-like."""
+
+    def kind(line: str) -> str:
+        match = _KEY.match(line)
+        words = set(re.findall(r"[a-z]+", match[1].lower())) if match else set()
+        if words & english.OTHER_KEYS:
+            return "other"
+        return "answer" if words & english.ANSWER_KEYS and len(words) <= 3 else ""
+
+    kinds = [kind(line) for line in lines]
+    if "answer" not in kinds:
         return lines
-    values = []
-    for line, kind in zip(lines, keys, strict=True):
-        if kind == "answer":
-            values.append(_KEY.sub("", line))
-        elif kind is None:
-            values.append(line)
-    return values
-
-
-def _key_kind(line: str) -> str | None:
-    match = _KEY.match(line)
-    if match is None:
-        return None
-    words = set(re.findall(r"[a-z]+", match.group(1).lower()))
-    if words & OTHER_KEYS:
-        return "other"
-    return "answer" if words & ANSWER_KEYS and len(words) <= 3 else None
+    return [_KEY.sub("", line) if kind else line for line, kind in zip(lines, kinds, strict=True) if kind != "other"]
 
 
 def _json_values(text: str) -> tuple[list[str], bool]:
     """Returns the answer-like texts of a JSON value, none where there is none, and whether it is a list of them."""
-    start = min((i for i in (text.find("{"), text.find("[")) if i >= 0), default=-1)
-    if start < 0:
-        return [], False
+    opening = re.search(r"[{\[]", text)
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[start:])
+        value, _ = json.JSONDecoder().raw_decode(text[opening.start() :] if opening else "")
     except (ValueError, RecursionError):
         return [], False
     found = _texts(value)
@@ -140,5 +131,5 @@ def _texts(value: object) -> list[str]:
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):
         words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        return [text for key, item in value.items() if not words[key] & OTHER_KEYS for text in _texts(item)]
+        return [text for key, item in value.items() if not words[key] & english.OTHER_KEYS for text in _texts(item)]
     return []

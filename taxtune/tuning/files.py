@@ -73,6 +73,15 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
         ) from error
 
 
+def _said(error: Exception) -> str:
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
+
+
 def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult:
     from pydantic import TypeAdapter
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
+from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
@@ -56,6 +57,9 @@ _FREE = (
     "vlm.timeout",
 )
 
+# What a recipe says of images and trees that holds for those given in their place, too.
+_KEPT = {"tuning", "heldout", "root", "domain", "frequencies", "smoothing"}
+
 
 @dataclass
 class Parts:
@@ -66,14 +70,22 @@ class Parts:
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
         own_mapper: A mapper in place of the recipe's.
+        own_proposer: A proposer in place of the recipe's.
+        own_taxonomy: A whole label tree in place of the recipe's.
+        own_examples: Labelled images in place of the recipe's.
+        own_metrics: What is taken of each answer besides what the objective needs, by name.
     """
 
     recipe: Recipe
     folder: Path
     vlm: Model | None = None
     own_mapper: Mapper | None = None
+    own_proposer: Proposer | None = None
+    own_taxonomy: Taxonomy | None = None
+    own_examples: Source | None = None
+    own_metrics: Mapping[str, Metric] = field(default_factory=dict)
 
-    def experiment(self, objectives: Sequence[str] = ()) -> Experiment:
+    def experiment(self, objectives: Sequence[Objective | Callable[..., float] | str] = ()) -> Experiment:
         """Returns the experiment that the recipe describes.
 
         Args:
@@ -85,6 +97,8 @@ class Parts:
         recipe, tree, splits = self.recipe, self.taxonomy, self.splits
         names = tuple(objectives) or (recipe.objective.kind,)
         found = [self.objective(name) for name in names]
+        needed = dict.fromkeys(name for each in found for name in each.needs if name not in self.own_metrics)
+        replaced = self._replaced()
         return Experiment(
             name=recipe.name,
             taxonomy=tree,
@@ -95,20 +109,40 @@ class Parts:
             objective=found[0],
             prompt=recipe.prompt,
             domain=self.domain,
-            metrics={name: self.metric(name) for each in found for name in each.needs},
+            metrics={**self.own_metrics, **{name: self.metric(name) for name in needed}},
             iterations=recipe.iterations,
             seed=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,
-            off_tree=self.mapper_config.off_tree,
+            off_tree=self.mapper.config.off_tree,
             use_images=recipe.mapper.use_images,
             part=self.part,
             # By the leaves it follows from the tree, and need not be part of a run's identity.
             information=None if recipe.taxonomy.frequencies is None else self.information,
-            settings=recipe.settings(),
-            fixed={key: value for key, value in recipe.flat().items() if not key.startswith(_FREE)},
+            settings={
+                group: {"kind": "python"} | {key: value[key] for key in _KEPT & set(value)}
+                if group in replaced
+                else value
+                for group, value in recipe.settings().items()
+            },
+            fixed={
+                key: value
+                for key, value in recipe.flat().items()
+                if not key.startswith(_FREE) and key.split(".")[0] not in replaced
+            },
             source=recipe.source,
         )
+
+    def _replaced(self) -> list[str]:
+        """Returns the groups of the recipe that an object takes the place of; what it is stands in the identity."""
+        given = {
+            "taxonomy": self.own_taxonomy,
+            "data": self.own_examples,
+            "vlm": self.vlm,
+            "mapper": self.own_mapper,
+            "proposer": self.own_proposer,
+        }
+        return [group for group, each in given.items() if each is not None]
 
     @property
     def storage(self) -> str | None:
@@ -134,6 +168,8 @@ class Parts:
     @cached_property
     def full_taxonomy(self) -> Taxonomy:
         """The whole label tree of the recipe's file."""
+        if self.own_taxonomy is not None:
+            return self.own_taxonomy
         settings = self.recipe.taxonomy
         path = settings.path if settings.path.startswith("builtin:") else self.recipe.path(settings.path)
         return read_taxonomy(
@@ -158,6 +194,14 @@ class Parts:
     def examples(self) -> list[Example]:
         """Every labelled image below the domain."""
         data = self.recipe.data
+        if self.own_examples is not None:
+            return load_examples(
+                self.own_examples,
+                self.taxonomy,
+                folder=self.folder / "images",
+                domain=None if self.recipe.taxonomy.domain is None else self.domain,
+                part=self.part,
+            )
         images: Path | None = None
         columns = ("image", "label")
         if isinstance(data, FieldGuideData):
@@ -220,16 +264,17 @@ class Parts:
 
     # -- what is tuned for ---------------------------------------------------------------------------------------------
 
-    def objective(self, name: str) -> Objective:
+    def objective(self, what: Objective | Callable[..., float] | str) -> Objective:
         """Returns an objective on the recipe's tuning split.
 
         Raises:
             TaxtuneError: If there is none of this name.
         """
         return make_objective(
-            name,
+            what,
             hr_floor=self.recipe.objective.hr_floor,
             trivial_hr=trivial_scores(self.taxonomy, self.domain, self.splits)[1],
+            metrics=tuple(self.own_metrics),
         )
 
     def metric(self, name: str) -> Metric:
@@ -371,6 +416,8 @@ class Parts:
         from taxtune.tuning.proposers.fragments import FragmentsProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
+        if self.own_proposer is not None:
+            return self.own_proposer
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)

@@ -345,7 +345,7 @@ def check_unused(folder: Path, name: str, storage: str | None = None) -> None:
     if storage is None:
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",
-            remedy="Go on with it (--resume) or write elsewhere (--out DIR).",
+            remedy="Go on with it (`--resume`, in Python `resume=True`) or write elsewhere (`--out DIR`, `out=DIR`).",
         )
     raise ResumeError(
         f"The database {_shown(storage)} already holds a tuning run called {name!r}.",

@@ -123,6 +123,8 @@ class Leases:
 
     def close(self) -> None:
         """Gives up all leases; the database may be gone by now."""
+        if self._closed.is_set():
+            return  # the first time did it, and SQLite would make the database anew
         self._closed.set()
         with contextlib.suppress(Exception), self._engine.begin() as connection:
             connection.execute(_table().delete().where(*self._where(holder=self._holder)))

@@ -143,9 +143,22 @@ def make_objective(
         return _plain(what, "hp", "hr", needs=(what,))
     found: Any = find_plugin(_GROUP, what)
     if found is not None:
-        return found if isinstance(found, Objective) else found(floor)
+        return _from_plugin(found, what, floor)
     check_objective(what, metrics)
     return _plain(what, "hp", "hr", needs=(what,))
+
+
+def _from_plugin(found: Any, name: str, floor: float) -> Objective:
+    """Returns the objective that an installed package offers, or that its function makes of the floor."""
+    try:
+        made = found if isinstance(found, Objective) else found(floor)
+    except Exception as error:
+        raise TaxtuneError(
+            f"The objective {name!r}, which a package adds, cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(made, Objective):
+        raise TaxtuneError(f"What a package adds as {name!r} is no objective.", value=made)
+    return made
 
 
 def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:

@@ -60,7 +60,7 @@ class TemplateScores(HierarchicalScores):
     remaining_uncertainty: float | None = None
     misinformation: float | None = None
     target_bits: float | None = None
-    ranks: tuple[RankScores, ...] = ()
+    ranks: tuple[RankScores, ...] = field(default=(), repr=False)
     measures: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get(self, key: str) -> float:
@@ -112,7 +112,8 @@ def upgraded(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     data = {key: upgraded(value) for key, value in data.items()}
-    if "lave" in data and "measures" not in data and "hp" in data:
+    # Not intervals by score, which have one under this key.
+    if "lave" in data and "measures" not in data and "hp" in data and not isinstance(data["lave"], dict):
         rating, rationale = data.pop("lave"), data.pop("rationale", None)
         row = "example" in data
         data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
@@ -235,7 +236,7 @@ class IterationRecord:
     reason: str | None = None
     parameters: dict[str, str] = field(default_factory=dict)
     rejected: tuple[tuple[str, str], ...] = ()
-    rows: tuple[ExampleRow, ...] = ()
+    rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
 
@@ -287,11 +288,11 @@ class HeldoutResult:
     name: str
     template: str
     scores: TemplateScores
-    intervals: dict[str, Interval]
-    rows: tuple[ExampleRow, ...]
+    intervals: dict[str, Interval] = field(repr=False)
+    rows: tuple[ExampleRow, ...] = field(repr=False)
     full: FullTreeScores | None = None
     off_tree_as: str = "child"
-    ranks: tuple[RankIntervals, ...] = ()
+    ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,13 +390,19 @@ class _Result:
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
+    def _described(self, *facts: str) -> str:
+        """Returns the result in a line: the records that it holds would fill pages."""
+        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
+        parts = [repr(self.name), *facts, f"held-out hP: {scores}", f"folder={self.folder!r}"]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
     def _repr_html_(self) -> str:
         from taxtune.report.notebook import result_html
 
         return result_html(cast("Any", self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TuneResult(_Result):
     """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
 
@@ -427,7 +434,12 @@ class TuneResult(_Result):
     differences: tuple[Difference, ...]
     folder: str
     where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance, repr=False)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __repr__(self) -> str:
+        return self._described(
+            f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
+        )
 
     @property
     def best(self) -> IterationRecord:
@@ -493,7 +505,7 @@ class TuneResult(_Result):
         return data
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparisonResult(_Result):
     """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
@@ -513,7 +525,10 @@ class ComparisonResult(_Result):
     differences: tuple[Difference, ...]
     folder: str
     where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance, repr=False)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __repr__(self) -> str:
+        return self._described()
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""

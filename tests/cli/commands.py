@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from taxtune.cli import main
 
-__all__ = ["run_command"]
+__all__ = ["Done", "run_captured", "run_command"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a command: its exit code (of a process, minus the signal that ended it) and what it said."""
+
+    code: int
+    out: str
+    err: str
 
 
 def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -19,3 +32,23 @@ def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     return 0
+
+
+def run_captured(*arguments: object, folder: Path | None = None, stdin: bytes = b"") -> Done:
+    """Runs `taxtune ARGUMENTS` in this process, for fixtures and tests that need what it said without `capsys`.
+
+    Args:
+        arguments: The command line after "taxtune".
+        folder: The working directory; the current one where left out.
+        stdin: What is on standard input.
+    """
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        if folder is not None:
+            patch.chdir(folder)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = run_command(patch, *arguments)
+    return Done(code, out.getvalue(), err.getvalue())

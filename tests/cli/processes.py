@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Done", "Started", "start"]
+from tests.cli.commands import Done
 
-
-@dataclass(frozen=True)
-class Done:
-    """What came of a process: its exit code (minus the signal that ended it) and what it said."""
-
-    returncode: int
-    stdout: str
-    stderr: str
+__all__ = ["Started"]
 
 
 class Started:
@@ -27,16 +20,15 @@ class Started:
     Args:
         arguments: The command line after "taxtune".
         folder: The working directory.
-        environment: All environment variables.
     """
 
-    def __init__(self, arguments: Sequence[object], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, *arguments: object, folder: Path) -> None:
         # Files and not pipes: nobody empties a pipe while a test waits for the moment to kill.
         self._said = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2)]  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "taxtune", *map(str, arguments)],
             cwd=folder,
-            env=environment,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=self._said[0],
             stderr=self._said[1],
         )
@@ -48,6 +40,10 @@ class Started:
     def kill(self) -> None:
         """Kills it (SIGKILL)."""
         self._process.kill()
+
+    def interrupt(self) -> None:
+        """Presses Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
 
     def wait(self, timeout: float = 300) -> Done:
         """Waits for its end.
@@ -66,8 +62,3 @@ class Started:
                 file.seek(0)
                 said.append(file.read())
         return Done(code, *said)
-
-
-def start(*arguments: object, folder: Path, environment: Mapping[str, str]) -> Started:
-    """Starts `taxtune ARGUMENTS` in a folder."""
-    return Started(arguments, folder, environment)

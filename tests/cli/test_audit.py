@@ -258,7 +258,7 @@ class Terminal:
             [sys.executable, "-m", "taxtune", *map(str, arguments)],
             stdin=there, stdout=subprocess.PIPE, stderr=there, cwd=folder, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # or Ctrl-C would be nobody's signal
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "80"},
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
         )  # fmt: skip
         os.close(there)
         self.shown = ""
@@ -300,7 +300,7 @@ class Terminal:
         return bool(text)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_ctrl_c_keeps_what_was_judged(tmp_path: Path, tree: Path, answers: Path) -> None:
     terminal = Terminal("audit", answers.name, "-t", tree.name, folder=tmp_path)
     terminal.wait_for("1 of 5")
@@ -315,7 +315,7 @@ def test_ctrl_c_keeps_what_was_judged(tmp_path: Path, tree: Path, answers: Path)
     assert json.loads((tmp_path / "answers-audit" / "audit.json").read_text())["judged"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_from_a_wrong_placement_to_the_alias_that_mends_it(tmp_path: Path, tree: Path, answers: Path) -> None:
     judge_all(tmp_path / "answers-audit", tree, [answer for answer in ANSWERS if answer != "chocolate dessert"])
     terminal = Terminal("audit", answers.name, "-t", tree.name, "--json", folder=tmp_path)

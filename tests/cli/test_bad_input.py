@@ -16,55 +16,31 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from taxtune.cli import main
 from tests import servers
+from tests.cli.commands import Done, run_captured
+from tests.cli.processes import Started
 from tests.servers import OpenAIServer
 from tests.tuning.toy import make_files
 
 START = [sys.executable, "-c", "from taxtune.cli import main; main()"]
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
 Run = Callable[..., Done]
 
 
 @pytest.fixture
-def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in an empty folder; what tests write lies in `in`, and `--out out` is where it may."""
-    for name in os.environ:
-        if name.startswith(("MLFLOW_", "OPENAI_")):
-            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object, stdin: bytes = b"") -> Done:
-        monkeypatch.setattr(sys, "argv", ["taxtune", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = capsys.readouterr()
-        return Done(code, said.out, said.err)
-
-    return run
+    return run_captured
 
 
 @pytest.fixture
@@ -614,11 +590,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = inputs / "recipe.yaml"
         recipe.write_text(recipe.read_text().replace("http://127.0.0.1:1/v1", server.api_base))
         arguments = ["tune", str(recipe), "--set", "iterations=1", "--out", str(folder / "out")]
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            patch.setattr(sys, "argv", ["taxtune", *arguments])
-            with pytest.raises(SystemExit) as end:
-                main()
-    assert not end.value.code
+        done = run_captured(*arguments)
+    assert done.code == 0, done.err
     return folder
 
 
@@ -714,10 +687,10 @@ def test_answers_of_any_kind_are_placed(taxtune: Run, inputs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.csv", b"id,text\n1,navy\n", ["a.csv:1", "no column 'answer'"]),
-        ("a.csv", b"", ["a.csv:1", "no column 'answer'"]),
-        ("a.jsonl", b'{"answer": "navy"}\n{"answer": na\n', ["a.jsonl:2", "not JSON"]),
-        ("a.jsonl", b"[" * 100_000, ["a.jsonl:1", "not JSON"]),
+        ("a.csv", b"id,text\n1,navy\n", ["a.csv", "no column 'answer'", "['id', 'text']"]),
+        ("a.csv", b"", ["a.csv", "is empty"]),
+        ("a.jsonl", b'{"answer": "navy"}\n{"answer": na\n', ["a.jsonl:2", "not a JSON object"]),
+        ("a.jsonl", b"[" * 100_000, ["a.jsonl:1", "not a JSON object"]),
         ("a.txt", b"navy\n\xff\xfe\n", ["a.txt:2", "not UTF-8"]),
     ],
 )
@@ -734,14 +707,14 @@ def test_answers_that_cannot_be_read(
     ("name", "content", "words"),
     [
         ("s.csv", "predicted,target\nnavy,NaN\n", ["row 2: target: 'NaN' is not on the taxonomy"]),
-        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is empty"]),
-        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is empty", "--empty abstain"]),
-        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is empty"]),
+        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is missing"]),
+        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--empty abstain"]),
+        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is missing"]),
         ("s.csv", "predicted,target\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
-        ("s.csv", "predicted\nnavy\n", ["s.csv:1", "needs the column target"]),
+        ("s.csv", "predicted\nnavy\n", ["s.csv", "no column 'target'", "['predicted']"]),
         ("s.csv", "", ["s.csv", "is empty"]),
-        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is no label"]),
-        ("s.jsonl", '{"predicted": "navy"}\n', ["needs the column target"]),
+        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is not a label or a path: nan"]),
+        ("s.jsonl", '{"predicted": "navy"}\n', ["s.jsonl", "no column 'target'", "['predicted']"]),
     ],
 )
 def test_predictions_that_cannot_be_scored(
@@ -777,34 +750,49 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_standard_output_that_is_full(inputs: Path) -> None:
-    for command in (["--help"], ["taxonomy", "show", inputs / "tree.csv"], ["place", "-t", inputs / "tree.csv"]):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False)
-        assert done.returncode == 2
-        assert b"The output cannot be written: No space left" in done.stderr
-        assert b"Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("place", "-t", "in/tree.csv"),
+        pytest.param(("taxonomy", "show", "in/tree.csv"), marks=pytest.mark.heavy),
+        pytest.param(("--help",), marks=pytest.mark.heavy),
+    ],
+)
+def test_standard_output_that_is_full(inputs: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False, cwd=tmp_path
+        )
+    assert done.returncode == 2
+    assert b"The output cannot be written: No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"])
 def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
-    taxtune: Run, inputs: Path, tmp_path: Path
+    taxtune: Run, inputs: Path, tmp_path: Path, process: bool
 ) -> None:
-    def slow(request: dict[str, Any]) -> servers.Reply:
-        time.sleep(0.05)
-        return answer(request)
+    history = tmp_path / "out/history.jsonl"
+    stop: list[Callable[[], object]] = [lambda: os.kill(os.getpid(), signal.SIGINT)]
 
-    with OpenAIServer(slow) as server:
+    def reply(request: dict[str, Any]) -> servers.Reply:
+        if not history.exists() or not stop:
+            return answer(request)
+        stop.pop()()
+        return servers.slow(60)
+
+    with OpenAIServer(reply) as server:
         given = ["--set", f"vlm.api_base={server.api_base}", "--set", "tracking.mlflow=true", "--out", "out"]
         command = ["tune", "in/recipe.yaml", *given]
-        process = subprocess.Popen([*START, *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while not (tmp_path / "out/history.jsonl").exists() and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 130, said
-        assert b"stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in said
-        assert b"Traceback" not in said
+        if process:
+            started = Started(*command, folder=tmp_path)
+            stop[0] = started.interrupt
+            done = started.wait(60)
+        else:
+            done = taxtune(*command)
+        assert done.code == 130, done.err
+        assert "stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in done.err
+        assert "Traceback" not in done.err
         assert not (tmp_path / "out/result.json").exists()
         assert "KILLED" in statuses(tmp_path / "out/mlflow.db")
         assert "RUNNING" not in statuses(tmp_path / "out/mlflow.db")

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import io
 import json
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.cli import main
 from taxtune.metrics import registry
 from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
+from tests.cli.commands import Done, run_captured
 from tests.servers import OpenAIServer
 
 TREE = """path,rank,aliases
@@ -36,34 +32,16 @@ def tree(tmp_path: Path) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def run(*arguments: str) -> Done:
     """Runs `taxtune diagnose ARGUMENTS` in this process."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(io.StringIO()) as out,
-        redirect_stderr(io.StringIO()) as err,
-    ):
-        patch.setattr(sys, "argv", ["taxtune", "diagnose", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())
+    return run_captured("diagnose", *arguments)
 
 
 def diagnosed(file: Path, tree: Path, *options: str) -> dict[str, Any]:
     """What `taxtune diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
     done = run(str(file), "-t", str(tree), *options, "--json")
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    assert done.code == 0, done.err
+    return dict(json.loads(done.out))
 
 
 def rows(*answers: tuple[object, str]) -> str:
@@ -170,13 +148,13 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     assert result["notes"] == [f"{file}: 2 of 4 rows are left out: {outside}"]
     file.write_text(told + json.dumps({"id": "x4", "answer": "a", "target": "dragon"}))
     done = run(str(file), "-t", str(tree), "--root", "songbird")
-    assert done.returncode == 2
-    assert "1 of 5 rows cannot be used" in done.stderr
-    assert "row 5: target: 'dragon' is not on the taxonomy" in done.stderr
+    assert done.code == 2
+    assert "1 of 5 rows cannot be used" in done.err
+    assert "row 5: target: 'dragon' is not on the taxonomy" in done.err
     file.write_text(rows(("mallard", "mallard"), ("duck", "duck")))
     done = run(str(file), "-t", str(tree), "--root", "songbird")
-    assert done.returncode == 2
-    assert "No target lies below 'Passeriformes'" in done.stderr
+    assert done.code == 2
+    assert "No target lies below 'Passeriformes'" in done.err
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
@@ -185,8 +163,8 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     options = ("--inclusion", "text-inclusion", "--concept", "rouge-1")
     assert [record["measured"] for record in diagnosed(file, tree, *options)["answers"]] == ["correct", "wrong branch"]
     alone = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion")
-    assert alone.returncode == 2
-    assert "--concept" in alone.stderr
+    assert alone.code == 2
+    assert "--concept" in alone.err
 
 
 def test_a_judge_is_shown_the_prompt_of_each_row(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,13 +190,13 @@ def test_a_judge_is_shown_the_prompt_of_each_row(tree: Path, tmp_path: Path, mon
     models = ("--inclusion", "contained", "--concept", "rouge-1", "--device", "cpu", "--batch-size", "3")
     options = (*models, "--cache-dir", str(tmp_path / "cache"), "--question-column", "asked")
     done = run(str(file), "-t", str(tree), *options)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert asked == ["What 0?", "What 1?"] * 2
     assert made == [(spec, "cpu", 3, tmp_path / "cache") for spec in ("contained", "rouge-1")]
     for wrong, said in ((("--question-column", "else"), "row has no else"), ((), "--question-column")):
         done = run(str(file), "-t", str(tree), *models, *wrong)
-        assert done.returncode == 2
-        assert said in done.stderr
+        assert done.code == 2
+        assert said in done.err
 
 
 @pytest.mark.parametrize(
@@ -239,8 +217,8 @@ def test_what_measures_lack_is_said_before_a_model_is_loaded(
     lines = [{"answer": "duck", "target": "mallard", "asked": asked} for asked in ("What is it?", " ")]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion", "--concept", "rouge-1", *options)
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert done.code == 2
+    assert said in done.err
 
 
 def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_path: Path) -> None:
@@ -301,9 +279,9 @@ def test_what_cannot_be_diagnosed(
     file = tmp_path / "answers.jsonl"
     file.write_text(content)
     done = run(str(file), "-t", str(tree), "--out", str(tmp_path / "out"), *options)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
     assert not (tmp_path / "out").exists()
 
 
@@ -338,7 +316,7 @@ def test_files_as_people_have_them(tree: Path, tmp_path: Path) -> None:
     assert found[0][0]["answer"] == 'a duck, "wild"\nor tame'
     assert all(other == found[0] for other in found)
     done = run(str(tmp_path), "-t", str(tree))
-    assert (done.returncode, "The folder holds no run of taxtune" in done.stderr) == (2, True)
+    assert (done.code, "The folder holds no run of taxtune" in done.err) == (2, True)
 
 
 def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> None:
@@ -375,4 +353,4 @@ def test_scores_in_bits_and_by_rank(tree: Path, tmp_path: Path) -> None:
     assert result["settings"]["frequencies"] == str(counts)
     counts.write_text("node,count\nmallards,2\n")
     done = run(str(file), "-t", str(tree), "--frequencies", str(counts))
-    assert (done.returncode, "counts.csv: 1 of 1 rows cannot be used" in done.stderr) == (2, True)
+    assert (done.code, "counts.csv: 1 of 1 rows cannot be used" in done.err) == (2, True)

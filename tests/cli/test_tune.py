@@ -1,9 +1,8 @@
-"""`taxtune tune`, `evaluate` and `compare` as a user runs them: processes, files, the embedded field guide."""
+"""`taxtune tune`, `evaluate` and `compare` as a user runs them, on the embedded field guide; and processes that die."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import time
@@ -14,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.processes import Done, Started, start
+from tests.cli.commands import Done, run_captured
+from tests.cli.processes import Started
 from tests.servers import OpenAIServer
-
-pytestmark = pytest.mark.slow
 
 TUNING, HELDOUT, ITERATIONS = 12, 30, 4
 # Small enough for a test, and batches small enough for a run to be stopped in the middle of an iteration.
@@ -30,16 +28,19 @@ SMALL = {
 }
 
 
+def settings_of(settings: dict[str, object] | None) -> list[str]:
+    return [part for key, value in {**SMALL, **(settings or {})}.items() for part in ("--set", f"{key}={value}")]
+
+
 def begin(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Started:
     """Starts a process of taxtune."""
-    sets = [part for key, value in {**SMALL, **(settings or {})}.items() for part in ("--set", f"{key}={value}")]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "OPENAI_"))}
-    return start(*arguments, *sets, folder=folder, environment={**kept, "OMP_NUM_THREADS": "1"})
+    return Started(*arguments, *settings_of(settings), folder=folder)
 
 
 def taxtune(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Done:
-    done = begin(*arguments, settings=settings, folder=folder).wait()
-    assert done.returncode == 0, done.stderr
+    """Runs taxtune in this process; it must end well."""
+    done = run_captured(*arguments, *settings_of(settings), folder=folder)
+    assert done.code == 0, done.err
     return done
 
 
@@ -65,10 +66,10 @@ def stored(folder: Path, what: str) -> int:
 def kill(process: Started, due: Callable[[], bool]) -> None:
     """Kills a process when it is due."""
     while not due():
-        assert process.poll() is None, f"it ended before it could be stopped: {process.wait().stderr}"
+        assert process.poll() is None, f"it ended before it could be stopped: {process.wait().err}"
         time.sleep(0.005)
     process.kill()
-    assert process.wait().returncode == -signal.SIGKILL
+    assert process.wait().code == -signal.SIGKILL
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
     done = taxtune("compare", "fieldguide", "--out", "out", "--json", folder=folder)
-    return folder / "out", json.loads(done.stdout)
+    return folder / "out", json.loads(done.out)
 
 
 def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Path, dict[str, Any]]) -> None:
@@ -138,19 +139,19 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
     out, result = compared
     before = answered(out)
     arguments = ("evaluate", "fieldguide", "--template", out / "winner-hp.j2", "--out", out)
-    again = json.loads(taxtune(*arguments, "--json", folder=out).stdout)
+    again = json.loads(taxtune(*arguments, "--json", folder=out).out)
     held = {entry["name"]: entry["scores"] for entry in result["heldout"]}
     assert {entry["name"]: entry["scores"] for entry in again["heldout"]} == {
         "baseline": held["baseline"],
         "template": held["hp"],
     }
     assert answered(out) == before
-    shown = taxtune(*arguments, "--split", "tuning", folder=out).stdout
+    shown = taxtune(*arguments, "--split", "tuning", folder=out).out
     assert f"tuning split, {TUNING} images" in shown
 
 
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
-    plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).stdout)
+    plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
     assert plan["vlm_calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
     assert (plan["llm_calls"], plan["problems"]) == (0, [])
@@ -180,7 +181,7 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
         before = set(answered(out))
     parent = [run.info.run_id for run in recorded(out)[0]]
     done = taxtune(*arguments, "--json", folder=tmp_path)
-    result = json.loads(done.stdout)
+    result = json.loads(done.out)
     # The hP run of the comparison is the same run, uninterrupted.
     assert history(out) == history(compared[0] / "hp")
     assert result["heldout"][1]["scores"] == compared[1]["runs"][0]["heldout"][1]["scores"]
@@ -197,8 +198,8 @@ def test_two_processes_share_a_run(compared: tuple[Path, dict[str, Any]], tmp_pa
     out = tmp_path / "out"
     workers = [begin("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path) for _ in range(2)]
     done = [worker.wait() for worker in workers]
-    assert [worker.returncode for worker in done] == [0, 0], done
-    results = [json.loads(worker.stdout) for worker in done]
+    assert [worker.code for worker in done] == [0, 0], done
+    results = [json.loads(worker.out) for worker in done]
     assert results[0]["iterations"] == results[1]["iterations"]
     assert results[0]["winner"] == results[1]["winner"]
     records = history(out)
@@ -233,7 +234,7 @@ def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
         done = taxtune("tune", "fieldguide", "--out", "out", "--json", settings=chat(server), folder=tmp_path)
         first, *others, last = server.chats
         text = json.dumps(first.messages)
-        baseline = json.loads(done.stdout)["iterations"][0]
+        baseline = json.loads(done.out)["iterations"][0]
         assert baseline["template"] in json.loads(text)[1]["content"]
         assert f"hP {baseline['scores']['hp']:.3f}, hR {baseline['scores']['hr']:.3f}" in text
         assert "hierarchical precision" in text
@@ -242,7 +243,7 @@ def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
         assert "'secret'" in json.dumps(others[1].messages[-1])
         assert "Refused:" in last.messages[1]["content"]
         asked = len(server.chats)
-        result = json.loads(done.stdout)
+        result = json.loads(done.out)
         failed, complete = result["iterations"][1:]
         assert (failed["state"], failed["template"], len(failed["rejected"])) == ("failed", None, 3)
         assert all(reason in failed["reason"] for _, reason in failed["rejected"])
@@ -259,7 +260,7 @@ def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
             "tune", "fieldguide", "--out", "out", "--resume", "--json", settings=chat(server), folder=tmp_path
         )
         assert len(server.chats) == asked
-        assert json.loads(again.stdout)["iterations"] == result["iterations"]
+        assert json.loads(again.out)["iterations"] == result["iterations"]
     _, nested = recorded(tmp_path / "out")
     assert [run.info.status for run in nested] == ["FINISHED", "FAILED", "FINISHED"]
     assert nested[1].data.metrics["proposer_prompt_tokens"] == 33

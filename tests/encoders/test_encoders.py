@@ -72,43 +72,43 @@ def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path
         ClipEncoder("no-such-architecture", device="cuda:99", cache_dir=tmp_path)
 
 
-def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_runs_out_the_batch_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_clip = pytest.importorskip("open_clip")
+    clip = ClipEncoder(make_clip(tmp_path), device="cpu", batch_size=4)
     texts = [f"bird {i}" for i in range(5)]
-    expected, encode, sizes = clip.texts(texts), clip._model.encode_text, []
+    expected, encode, sizes = clip.texts(texts), open_clip.CLIP.encode_text, []
 
-    def tight(tokens: Any) -> Any:
+    def tight(model: Any, tokens: Any) -> Any:
         sizes.append(len(tokens))
         if len(tokens) > 1:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
-        return encode(tokens)
+        return encode(model, tokens)
 
-    monkeypatch.setattr(clip._text_batches, "size", 4)
-    monkeypatch.setattr(clip._model, "encode_text", tight)
+    monkeypatch.setattr(open_clip.CLIP, "encode_text", tight)
     assert clip.texts(texts) == pytest.approx(expected, abs=1e-5)
     assert sizes == [4, 2, 1, 1, 1, 1, 1]
-    monkeypatch.setattr(clip._image_batches, "size", 4)
 
-    def full(pixels: Any) -> Any:
+    def full(model: Any, pixels: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(clip._model, "encode_image", full)
+    monkeypatch.setattr(open_clip.CLIP, "encode_image", full)
     with pytest.raises(ModelError, match="with a single image"):
         clip.images([Image.new("RGB", (40, 30), "red")] * 3)
 
 
 def test_a_sentence_encoder_shrinks_its_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentence_transformers")
+    library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
     texts = [f"bird {'sings ' * i}" for i in range(5)]
-    expected, encode, sizes = encoder.texts(texts), encoder._model.encode, []
+    expected, encode, sizes = encoder.texts(texts), library.SentenceTransformer.encode, []
 
-    def tight(texts: list[str], batch_size: int, **more: Any) -> Any:
+    def tight(model: Any, texts: list[str], batch_size: int, **more: Any) -> Any:
         sizes.append(batch_size)
         if batch_size > 2:
             raise RuntimeError("MPS backend out of memory")
-        return encode(texts, batch_size=batch_size, **more)
+        return encode(model, texts, batch_size=batch_size, **more)
 
-    monkeypatch.setattr(encoder._model, "encode", tight)
+    monkeypatch.setattr(library.SentenceTransformer, "encode", tight)
     assert encoder.texts(texts) == pytest.approx(expected, abs=1e-6)
     assert encoder.texts(texts[:1]).shape == expected[:1].shape
     assert sizes == [5, 2, 1]

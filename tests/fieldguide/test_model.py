@@ -92,6 +92,7 @@ def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
         assert max(len(answer) for answer in row.answers) < 60
 
 
+@pytest.mark.heavy
 def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out: dict[str, Row]) -> None:
     def mean(kind: str, column: str) -> float:
         return float(np.mean([getattr(row, column) for name, row in held_out.items() if name.startswith(kind)]))
@@ -126,6 +127,7 @@ def test_questions_of_different_length_in_one_batch(birds: Path) -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.heavy
 def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Path) -> None:
     """Each with the baseline's question and format, against the baseline itself."""
     import yaml

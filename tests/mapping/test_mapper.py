@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from taxtune.errors import MapperError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.asserted import asserted_node
-from taxtune.mapping.similarity.lexical import LexicalSimilarity
+from taxtune.mapping.similarity import LexicalSimilarity
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.wordnet import WordNet
+from taxtune.wordnet import WordNet, find_wordnet
 
 
 def label(mapper: Mapper, answer: str) -> str:
@@ -245,6 +245,26 @@ def test_the_evidence_is_what_decided(mapper: Mapper) -> None:
     assert list(evidence.values()) == ["Blue-Jay", "crow; jay", "a bike"]
 
 
+def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
+    placements = mapper.place(["<b>Blue Jay</b> & " + "very " * 100, "Blue Jay", "bicycle"])
+    page = placements._repr_html_()
+    assert "&lt;b&gt;Blue Jay&lt;/b&gt; &amp; very" in page
+    assert "<b>" not in page
+    assert "life &gt; Animalia &gt; Aves" in page
+    assert "off_tree" in page
+    assert "very " * 50 not in page  # long texts are clipped
+    assert mapper.place(["Blue Jay"] * 5000)._repr_html_().count("<tr") == 62  # a heading, 60 rows and a gap
+    assert placements[1]._repr_html_() == mapper.place(["Blue Jay"])._repr_html_()
+    assert "<table" in mapper.place([])._repr_html_()
+
+
+def test_placements_as_a_frame(mapper: Mapper) -> None:
+    frame = mapper.place(["Corvidae", ""]).to_frame()
+    assert frame["path"].tolist() == ["life > Animalia > Aves > Passeriformes > Corvidae", "life"]
+    assert frame["stage"].tolist() == ["verbatim", "abstained"]
+    assert frame["confidence"].isna().all()
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -298,27 +318,6 @@ VEHICLES = Taxonomy(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("a red car", "car"),
-        ("a yellow school bus parked on the road", "school bus"),
-        ("It is a Boeing 747 jet", "Boeing 747"),
-        ("747-800", "Boeing 747"),
-        ("2005 Ford sedan", "Ford"),
-        ("Ford F-150", "F-150"),
-        ("an F-150 XLT SuperTruck 2015", "F-150"),
-        ("Ford Focus", "Ford Focus Sedan 2007"),
-        ("Chevrolet Suburban", "Chevrolet"),
-        ("Airbus A320neo", "A320"),
-        ("DC-2", "Douglas"),
-        ("a bicycle", "-"),
-    ],
-)
-def test_names_that_begin_with_their_parents(answer: str, expected: str) -> None:
-    assert label(Mapper(VEHICLES), answer) == expected
-
-
 @pytest.mark.parametrize("name", ["A-10", "An-12", "The The", "F-16"])
 def test_labels_that_begin_like_articles(name: str) -> None:
     planes = Taxonomy(["thing", "plane", "A-10", "An-12", "F-16", "band", "The The"], [-1, 0, 1, 1, 1, 0, 5])
@@ -334,44 +333,11 @@ FINDINGS = Taxonomy(
 )
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        # behind "a" the noun is singular, so that "flies" is a verb though flies are on the tree
-        ("a skua flies over the ocean", "skua"),
-        ("two flies on a wall", "fly"),
-        # what a thing is said to be replaces it
-        ("The chest X-ray appears to be normal.", "no finding"),
-        # a refusal is none the less one for a word that ends some name
-        ("Sorry, the product is not readable, so I cannot name it.", "-"),
-        ("a product", "food"),
-    ],
-)
-def test_verbs_predicates_and_refusals(answer: str, expected: str) -> None:
-    assert label(Mapper(FINDINGS), answer) == expected
-
-
 DISHES = Taxonomy(
     ["dish", "noodle dish", "ramen", "rice dish", "sandwich", "grilled cheese sandwich", "houses, cabins, and farms"],
     [-1, 0, 1, 0, 0, 4, 0],
     aliases=[("food",), (), (), (), (), (), ()],
 )
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("noodles", "noodle dish"),
-        ("a bowl of stir-fried noodles with vegetables", "noodle dish"),
-        ("a platter of noodles", "noodle dish"),
-        ("white rice topped with stew", "rice dish"),
-        ("a grilled cheese", "grilled cheese sandwich"),
-        ("a cabin in the woods", "houses, cabins, and farms"),
-        ("a plate", "-"),
-    ],
-)
-def test_words_that_the_tree_makes_redundant_may_be_missing(answer: str, expected: str) -> None:
-    assert label(Mapper(DISHES), answer) == expected
 
 
 STYLES = Taxonomy(
@@ -380,21 +346,71 @@ STYLES = Taxonomy(
 )
 
 
+# Each tree asks for something else: names that begin with their parents', verbs, words that the tree makes redundant.
+EXPECTED: list[tuple[Taxonomy, dict[str, str]]] = [
+    (
+        VEHICLES,
+        {
+            "a red car": "car",
+            "a yellow school bus parked on the road": "school bus",
+            "It is a Boeing 747 jet": "Boeing 747",
+            "747-800": "Boeing 747",
+            "2005 Ford sedan": "Ford",
+            "Ford F-150": "F-150",
+            "an F-150 XLT SuperTruck 2015": "F-150",
+            "Ford Focus": "Ford Focus Sedan 2007",
+            "Chevrolet Suburban": "Chevrolet",
+            "Airbus A320neo": "A320",
+            "DC-2": "Douglas",
+            "a bicycle": "-",
+        },
+    ),
+    (
+        FINDINGS,
+        {
+            # behind "a" the noun is singular, so that "flies" is a verb though flies are on the tree
+            "a skua flies over the ocean": "skua",
+            "two flies on a wall": "fly",
+            # what a thing is said to be replaces it
+            "The chest X-ray appears to be normal.": "no finding",
+            # a refusal is none the less one for a word that ends some name
+            "Sorry, the product is not readable, so I cannot name it.": "-",
+            "a product": "food",
+        },
+    ),
+    (
+        DISHES,
+        {
+            "noodles": "noodle dish",
+            "a bowl of stir-fried noodles with vegetables": "noodle dish",
+            "a platter of noodles": "noodle dish",
+            "white rice topped with stew": "rice dish",
+            "a grilled cheese": "grilled cheese sandwich",
+            "a cabin in the woods": "houses, cabins, and farms",
+            "a plate": "-",
+        },
+    ),
+    (
+        STYLES,
+        {
+            "a Gothic cathedral": "Gothic architecture",
+            "Answer: A) Romanesque": "Romanesque architecture",
+            "a plum-coloured dress": "-",
+            "a bowl of plums": "plum",
+            "a crate filled with freshly picked beets": "beet",
+            '{"category": "fruit", "item": "plum", "reason": "not a beet"}': "plum",
+            "Sorry, this is too blurry, there is no fruit that I could name.": "-",
+            "Standing": "-",
+        },
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("a Gothic cathedral", "Gothic architecture"),
-        ("Answer: A) Romanesque", "Romanesque architecture"),
-        ("a plum-coloured dress", "-"),
-        ("a bowl of plums", "plum"),
-        ("a crate filled with freshly picked beets", "beet"),
-        ('{"category": "fruit", "item": "plum", "reason": "not a beet"}', "plum"),
-        ("Sorry, this is too blurry, there is no fruit that I could name.", "-"),
-        ("Standing", "-"),
-    ],
+    ("tree", "answer", "expected"), [(tree, *case) for tree, cases in EXPECTED for case in cases.items()]
 )
-def test_phrases_of_any_domain(answer: str, expected: str) -> None:
-    assert label(Mapper(STYLES), answer) == expected
+def test_phrases_of_any_domain(tree: Taxonomy, answer: str, expected: str) -> None:
+    assert label(Mapper(tree), answer) == expected
 
 
 @settings(max_examples=60)
@@ -456,7 +472,6 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
 DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("half", "least"), [("first", 0.82), ("second", 0.77)])
 def test_domains_in_the_repository(half: str, least: float) -> None:
     """Without WordNet, and far above the paper's listing in the same run."""
@@ -496,16 +511,26 @@ def life(shared_data: Path) -> Taxonomy:
     return read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
 
 
+@pytest.fixture(scope="module")
+def life_mappers(life: Taxonomy) -> dict[bool, Mapper]:
+    """The mapper of the large tree without WordNet, and with it where it is installed."""
+    mappers = {False: Mapper(life)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TAXTUNE_WORDNET")
+        if find_wordnet() is not None:
+            mappers[True] = Mapper(life)
+    return mappers
+
+
 @pytest.fixture
-def life_mapper(life: Taxonomy, wordnet: WordNet) -> Mapper:
-    return Mapper(life)
+def life_mapper(life_mappers: dict[bool, Mapper], wordnet: WordNet) -> Mapper:
+    return life_mappers[True]
 
 
-@pytest.mark.slow
-def test_answers_placed_by_hand(life: Taxonomy, shared_data: Path) -> None:
+def test_answers_placed_by_hand(life_mappers: dict[bool, Mapper], life: Taxonomy, shared_data: Path) -> None:
     """The figures of before the mapper read any domain, without WordNet."""
     rows = rows_of(shared_data / "answers" / "placed.jsonl")
-    placements = Mapper(life).place([row["answer"] for row in rows])
+    placements = life_mappers[False].place([row["answer"] for row in rows])
     target = [0 if row["node"] is None else life.resolve(row["node"].split("/")) for row in rows]
     acceptable = [
         p.node == t or p.node in {life.resolve(path.split("/")) for path in row["also"]}
@@ -516,7 +541,6 @@ def test_answers_placed_by_hand(life: Taxonomy, shared_data: Path) -> None:
     assert all(p.off_tree for p, row in zip(placements, rows, strict=True) if "car;" in row.get("note", ""))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_wordnet", [True, False])
 def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
     if with_wordnet:
@@ -547,7 +571,6 @@ def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_w
         assert hf(pairs) >= 0.93
 
 
-@pytest.mark.slow
 def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     rows = rows_of(shared_data / "answers" / "blip2_birds.jsonl")
     placed = life_mapper.place([row["answer"] for row in rows])
@@ -555,7 +578,6 @@ def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data
     assert hf(pairs) >= 0.68
 
 
-@pytest.mark.slow
 def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     groups = {"bird": {"Aves"}, "flower": {"Plantae"}, "dog": {"Canidae"}, "pet": {"Canidae", "Felidae"}}
     right: Counter[str] = Counter()
@@ -568,11 +590,10 @@ def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> Non
     assert min(share.values()) >= 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"])
-def test_a_word_added_to_real_names(life: Taxonomy, word: str) -> None:
+def test_a_word_added_to_real_names(life_mappers: dict[bool, Mapper], life: Taxonomy, word: str) -> None:
     """Names that are placed right alone keep their node with a broader word, or a word for a part, behind them."""
-    mapper = Mapper(life)
+    mapper = life_mappers[False]
     leaves = [v for v in life.leaves.tolist() if life.aliases[v] and GROUP[word] in life.path(v)]
     butterflies = {"Nymphalidae", "Pieridae", "Lycaenidae", "Papilionidae", "Hesperiidae"}
     if word in ("butterfly", "moth"):
@@ -592,12 +613,13 @@ def test_a_word_added_to_real_names(life: Taxonomy, word: str) -> None:
     assert np.mean(kept) >= 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_wordnet", [True, False])
-def test_traps_on_a_large_tree(life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
+def test_traps_on_a_large_tree(
+    life_mappers: dict[bool, Mapper], life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool
+) -> None:
     if with_wordnet:
         request.getfixturevalue("wordnet")
-    mapper = Mapper(life)
+    mapper = life_mappers[with_wordnet]
     expected = {
         "a dog laying on a blanket": "Canis familiaris",
         "a dog laying in the grass": "Canis familiaris",
@@ -629,26 +651,7 @@ def test_traps_on_a_large_tree(life: Taxonomy, request: pytest.FixtureRequest, w
 
 
 GROUP = {
-    "butterfly": "Lepidoptera",
-    "moth": "Lepidoptera",
-    "bird": "Aves",
-    "tree": "Plantae",
-    "branch": "Plantae",
-    "leaves": "Plantae",
-    "flower": "Plantae",
-    "mushroom": "Fungi",
-}
-TREES = (
-    "oak",
-    "maple",
-    "pine",
-    "spruce",
-    "fir",
-    "birch",
-    "elm",
-    "ash",
-    "willow",
-    "cedar",
-    "palm",
-    "cherry",
-)
+    "butterfly": "Lepidoptera", "moth": "Lepidoptera", "bird": "Aves", "tree": "Plantae", "branch": "Plantae",
+    "leaves": "Plantae", "flower": "Plantae", "mushroom": "Fungi",
+}  # fmt: skip
+TREES = ("oak", "maple", "pine", "spruce", "fir", "birch", "elm", "ash", "willow", "cedar", "palm", "cherry")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError, ModelError
 from taxtune.metrics import clip
 from taxtune.metrics.clip import ClipImageMeasure
@@ -91,14 +92,14 @@ def test_a_second_call_encodes_nothing(
     measure = make_measure(f"clip-i2t:{model}", settings)
     assert isinstance(measure, ClipImageMeasure)
     seen: list[int] = []
-    encode = measure._clip.images
-    monkeypatch.setattr(measure._clip, "images", lambda some: (seen.append(len(some)), encode(some))[1])
+    encode = ClipEncoder.images
+    monkeypatch.setattr(ClipEncoder, "images", lambda clip, some: (seen.append(len(some)), encode(clip, some))[1])
     first = measure.scores(ANSWERS, REFERENCES, images)
     assert seen == [3]  # equal pictures are one, whichever object holds them
     again = make_measure(f"clip-i2t:{model}", settings)
     assert isinstance(again, ClipImageMeasure)
-    monkeypatch.setattr(again._clip, "images", None)
-    monkeypatch.setattr(again._clip, "texts", None)
+    monkeypatch.setattr(ClipEncoder, "images", None)
+    monkeypatch.setattr(ClipEncoder, "texts", None)
     assert again.scores(ANSWERS, ["other", "names", "change", "nothing"], images).tolist() == first.tolist()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,13 @@ def test_listing_the_measures_imports_light() -> None:
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> MutableMapping[str, MeasureKind]:
+def own() -> Iterator[MutableMapping[str, MeasureKind]]:
     """The registry, which forgets after the test what is registered in it."""
-    monkeypatch.setattr(MEASURES, "_kinds", dict(MEASURES))
-    return MEASURES
+    before = dict(MEASURES)
+    yield MEASURES
+    for name in MEASURES.keys() - before.keys():
+        del MEASURES[name]
+    MEASURES.update(before)
 
 
 def longer(answer: str, reference: str) -> float:

@@ -92,18 +92,19 @@ def test_what_to_know_before_it_is_loaded(make: Make) -> None:
 
 def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
+    from transformers import GenerationMixin
 
     model = make(batch_size=8)
     expected = texts(model.answer(requests))
-    real, sizes = model._network.generate, []
+    real, sizes = GenerationMixin.generate, []
 
-    def tight(**inputs: Any) -> Any:
+    def tight(network: Any, **inputs: Any) -> Any:
         sizes.append(len(inputs["input_ids"]))
         if sizes[-1] > 2:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return real(**inputs)
+        return real(network, **inputs)
 
-    monkeypatch.setattr(model._network, "generate", tight)
+    monkeypatch.setattr(GenerationMixin, "generate", tight)
     assert texts(model.answer(requests)) == expected
     assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
     assert model.batch_size == 1
@@ -119,23 +120,27 @@ def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], mon
 def test_what_the_network_cannot_do_ends_the_work(
     make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch, fault: str, message: str
 ) -> None:
+    from transformers import GenerationMixin
+
     model = make()
 
-    def fail(**_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(fault)
 
-    monkeypatch.setattr(model._network, "generate", fail)
+    monkeypatch.setattr(GenerationMixin, "generate", fail)
     with pytest.raises(ModelError, match=message):
         model.answer(requests[:1])
 
 
 def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
     model = make()
 
-    def full() -> Any:
+    def full(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(model, "_family", full)
+    monkeypatch.setattr(torch.nn.Module, "to", full)
     with pytest.raises(ModelError, match=r"does not fit into the memory of the device 'cpu'\."):
         model.answer(requests[:1])
 

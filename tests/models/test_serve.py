@@ -19,7 +19,7 @@ from taxtune.data import content_hash
 from taxtune.models import Answer, AnswerStore, ModelSettings, Request, RetryPolicy, ask, make_model
 from taxtune.models.checkpoint import BUILTIN
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 PROMPTS = ["What is this an image of? Answer in the format 'A: <answer>.'", "Which bird is this?"]
 

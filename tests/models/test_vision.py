@@ -238,17 +238,19 @@ def test_an_image_that_the_processor_refuses_fails_alone(
 def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
     checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from transformers import BatchFeature
+
     vlm = local(checkpoints("llava"), batch_size=4, max_tokens=6)
     questions = [request_for(f"Bird {i}?", pictures[i]) for i in range(3)]
     expected = [text(r) for r in vlm.answer(questions)]
-    real = vlm._collate
+    real = BatchFeature.to
 
-    def tight(pairs: Any) -> Any:
-        if len(pairs) > 1:
+    def tight(batch: BatchFeature, *where: Any, **how: Any) -> BatchFeature:
+        if len(batch["pixel_values"]) > 1:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
-        return real(pairs)
+        return real(batch, *where, **how)
 
-    monkeypatch.setattr(vlm, "_collate", tight)
+    monkeypatch.setattr(BatchFeature, "to", tight)
     assert [text(r) for r in vlm.answer(questions)] == expected
     assert vlm.batch_size == 1
 

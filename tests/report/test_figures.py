@@ -82,7 +82,7 @@ def test_runs_with_next_to_nothing_are_drawn_too(tmp_path: Path, draw) -> None: 
             (),
         )
     ):
-        bare = replace(run, iterations=iterations, heldout=(), differences={}, winner=0)
+        bare = replace(run, iterations=iterations, heldout=(), differences=(), winner=0)
         assert all(path.stat().st_size > 2000 for path in draw(bare, tmp_path / str(number)))
 
 

@@ -17,7 +17,7 @@ from taxtune.report import write_report
 from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report
-from taxtune.tuning.records import ComparisonResult, FullTreeScores, Provenance, TuneResult
+from taxtune.tuning.records import ComparisonResult, Difference, FullTreeScores, Provenance, TuneResult
 from tests.report import samples
 
 VOID = {"meta", "img", "br", "path", "use"}
@@ -112,11 +112,8 @@ def test_a_restricted_run_has_a_table_for_each_tree(differences: bool) -> None:
         replace(one, full=FullTreeScores("Aves", "life", whole, dict.fromkeys(("hp", "hr"), Interval(0.5, 0.4, 0.6))))
         for one in run.heldout
     )
-    full = samples.differences(0.011, 0.022, 0.033)
-    changed = replace(run, heldout=held, full_differences=full if differences else {})
-    if not differences:
-        changed = replace(changed, differences={})
-    page = render_report(changed)
+    found = replace(run.differences[0], full=samples.differences(0.011, 0.022, 0.033))
+    page = render_report(replace(run, heldout=held, differences=(found,) if differences else ()))
     check(page)
     reader = Tables()
     reader.feed(page)
@@ -167,7 +164,7 @@ def test_only_significant_differences_are_bold() -> None:
     differences = samples.differences(0.091, -0.105, -0.16)
     # The interval leaves zero out, but p is what counts.
     differences["accuracy"] = replace(differences["accuracy"], p_value=0.06)
-    run = replace(samples.tune(n=2), differences=differences)
+    run = replace(samples.tune(n=2), differences=(Difference("winner", "baseline", differences),))
     page = render_report(run)
     bold = {value: bool(style) for style, value in re.findall(r'<td( class="clear")?>([+−][\d.]+)<small>', page)}
     bits = {"+0.137": True, "−0.084": True, "−0.052": True, "+0.10": True, "−0.09": True}
@@ -257,9 +254,9 @@ def test_the_gallery_shows_what_changed_most_and_leaves_out_what_failed() -> Non
 @pytest.mark.parametrize(
     "result",
     [
-        replace(samples.tune(n=1), heldout=(), differences={}),
+        replace(samples.tune(n=1), heldout=(), differences=()),
         replace(samples.tune(n=1), winner=0),
-        replace(samples.tune(n=1), iterations=(samples.iteration(0, state="void"),), heldout=(), differences={}),
+        replace(samples.tune(n=1), iterations=(samples.iteration(0, state="void"),), heldout=(), differences=()),
     ],
 )
 def test_poor_runs_have_a_report_too(result: TuneResult | ComparisonResult) -> None:

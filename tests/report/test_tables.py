@@ -38,7 +38,7 @@ def test_the_template_can_be_copied_and_markup_in_it_stays_text() -> None:
 
 
 def test_a_run_without_held_out_scores_is_printed_too() -> None:
-    text = printed(replace(samples.tune(n=1), heldout=(), differences={}, where={}))
+    text = printed(replace(samples.tune(n=1), heldout=(), differences=(), where={}))
     assert "Held-out split" not in text
     assert "no held-out comparison" in text
 

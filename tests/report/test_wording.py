@@ -6,6 +6,7 @@ import pytest
 
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report import wording
+from taxtune.tuning.records import Difference
 from tests.report import samples
 
 
@@ -40,21 +41,22 @@ def test_headline_says_what_was_found_with_intervals() -> None:
     ],
 )
 def test_headline_claims_nothing_that_the_p_value_does_not_show(difference: PairedDifference, words: str) -> None:
-    result = replace(samples.tune(n=3), differences={"hp": difference})
+    result = replace(samples.tune(n=3), differences=(Difference("winner", "baseline", {"hp": difference}),))
     assert words in wording.headline(result)
 
 
 def test_headline_without_held_out_scores() -> None:
-    result = replace(samples.tune(n=2), heldout=(), differences={})
+    result = replace(samples.tune(n=2), heldout=(), differences=())
     assert wording.headline(result) == "There is no held-out comparison with the baseline."
 
 
 def test_a_pair_is_found_whichever_way_round_it_is_kept() -> None:
-    pairs = {"accuracy - hp": {"hp": PairedDifference(-0.1, -0.13, -0.08, 0.01)}}
-    assert wording.paired(pairs, "hp", "accuracy", "hp") == PairedDifference(0.1, 0.08, 0.13, 0.01)
-    assert wording.paired(pairs, "accuracy", "hp", "hp") == pairs["accuracy - hp"]["hp"]
-    assert wording.paired(pairs, "hp", "baseline", "hp") is None
-    assert wording.paired(pairs, "hp", "accuracy", "hr") is None
+    kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
+    result = replace(samples.comparison(n=2), differences=(Difference("accuracy", "hp", {"hp": kept}),))
+    assert wording.paired(result, "hp", "accuracy", "hp") == PairedDifference(0.1, 0.08, 0.13, 0.01)
+    assert wording.paired(result, "accuracy", "hp", "hp") == kept
+    assert wording.paired(result, "hp", "baseline", "hp") is None
+    assert wording.paired(result, "hp", "accuracy", "hr") is None
 
 
 def test_best_so_far_skips_what_failed_or_breaks_the_floor_and_keeps_the_first_of_equals() -> None:

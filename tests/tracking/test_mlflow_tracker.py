@@ -406,10 +406,7 @@ def test_long_runs_are_within_mlflows_limits(uri: str, tmp_path: Path) -> None:
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, env=environment
-    )
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_mlflow_is_loaded_only_when_a_run_starts() -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def make(file: Path, *statements: str) -> Path:
     return file
 
 
+@pytest.mark.heavy
 def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
     maker = start(tmp_path)
     file = tmp_path / "mlflow.db"
@@ -59,6 +61,16 @@ def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
     assert store.client.get_experiment(store.experiment).name == "taxtune"
 
 
+def test_those_who_start_at_once_share_a_store_that_another_left_unfinished(tmp_path: Path) -> None:
+    version = ("CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('451aebb31d03')")
+    make(tmp_path / "mlflow.db", "CREATE TABLE experiments (name TEXT)", *version)
+    with ThreadPoolExecutor(3) as threads:
+        stores = list(threads.map(lambda _: open_store("taxtune", tmp_path), range(3)))
+    for store in stores:
+        store.client.create_run(store.experiment)
+    assert len(stores[0].client.search_runs([stores[1].experiment])) == 3
+
+
 def test_only_what_holds_nothing_is_removed(tmp_path: Path) -> None:
     experiments = "CREATE TABLE experiments (name TEXT)"
     version = ("CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('a')")
@@ -73,6 +85,7 @@ def test_only_what_holds_nothing_is_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blank.db", "moving.db", "other.db", "used.db"]
 
 
+@pytest.mark.heavy
 def test_processes_that_start_at_once_share_a_new_store(tmp_path: Path) -> None:
     makers = [start(tmp_path) for _ in range(3)]
     said = [maker.communicate()[1] for maker in makers]

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from taxtune.mapping import Mapper
-from taxtune.mapping.similarity.base import FloatMatrix
+from taxtune.mapping.similarity import FloatMatrix
 from taxtune.models import Answer
 from taxtune.tuning import evaluation
 from taxtune.tuning.evaluation import Evaluator

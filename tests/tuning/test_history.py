@@ -308,6 +308,7 @@ def test_a_run_that_nothing_was_gained_in_is_removed(place: Place) -> None:
     assert is_begun(place.folder, place.name, place.storage), "another worker is there"
     other.close()
     history.discard()
+    history.close()
     assert not is_begun(place.folder, place.name, place.storage)
     assert list(place.folder.iterdir()) == []
     kept = place.open(resume=False)

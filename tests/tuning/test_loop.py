@@ -1,9 +1,11 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from taxtune.errors import ModelError, ResumeError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.plan import make_plan
+from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
 
 
@@ -42,10 +45,30 @@ class Events(Callback):
         self.said.append(("stop", status))
 
 
-def test_a_run_tunes_and_judges(tmp_path):
-    events = Events()
-    session = make_parts(tmp_path / "in", tmp_path / "out")
-    result = tuned(session, tmp_path / "out", callbacks=[events])
+@dataclass(frozen=True)
+class Run:
+    """A finished run, in `in` and `out` of a folder that is to be copied and not to be touched."""
+
+    folder: Path
+    result: TuneResult
+    said: list
+    asked: int
+
+    def copied(self, folder: Path) -> Path:
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Run:
+    folder, events = tmp_path_factory.mktemp("whole"), Events()
+    session = make_parts(folder / "in", folder / "out")
+    result = tuned(session, folder / "out", callbacks=[events])
+    return Run(folder, result, events.said, session.vlm.asked)
+
+
+def test_a_run_tunes_and_judges(whole):
+    result, said = whole.result, whole.said
     assert [r.iteration for r in result.iterations] == [0, 1, 2, 3, 4, 5]
     assert len({r.template for r in result.iterations}) == 6, "no template twice"
     baseline, winner = result.heldout
@@ -57,25 +80,24 @@ def test_a_run_tunes_and_judges(tmp_path):
     assert result.iterations[result.winner].scores.hr >= result.hr_floor
     assert result.hr_floor > result.trivial_hr
     assert result.winner in result.pareto
-    assert events.said[0] == ("start", 0)
-    assert [e[1] for e in events.said if e[0] == "iteration"] == [0, 1, 2, 3, 4, 5]
-    assert events.said[-2:] == [("result", result.winner), ("stop", "finished")]
+    assert said[0] == ("start", 0)
+    assert [e[1] for e in said if e[0] == "iteration"] == [0, 1, 2, 3, 4, 5]
+    assert said[-2:] == [("result", result.winner), ("stop", "finished")]
 
 
-def test_the_splits_share_no_image_and_the_store_saves_questions(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out")
-    tuning = {e.sha256 for e in session.splits.tuning}
-    heldout = {e.sha256 for e in session.splits.heldout}
-    assert not tuning & heldout
-    tuned(session, tmp_path / "out")
+def test_the_splits_share_no_image_and_the_store_saves_questions(tmp_path, whole):
+    whole.copied(tmp_path)
     again = make_parts(tmp_path / "in", tmp_path / "again")
+    tuning = {e.sha256 for e in again.splits.tuning}
+    heldout = {e.sha256 for e in again.splits.heldout}
+    assert not tuning & heldout
     result = tuned(again, tmp_path / "again", answers=tmp_path / "out/answers.db")
     assert again.vlm.asked == 0
     assert all(r.usage.asked == 0 and r.usage.from_store == 8 for r in result.iterations)
 
 
-def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp_path):
-    first = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
+def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp_path, whole):
+    first, _ = whole.result, whole.copied(tmp_path)
     session = make_parts(tmp_path / "in", tmp_path / "out")
     again = tuned(session, tmp_path / "out", resume=True)
     assert again.iterations == first.iterations
@@ -87,17 +109,17 @@ def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp
     assert len(result.iterations) == 9
 
 
-def test_a_history_that_fell_behind_is_written_again(tmp_path):
+def test_a_history_that_fell_behind_is_written_again(tmp_path, whole):
     # A process can die after the last iteration is in the database and before it is in the file.
-    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
-    whole = (tmp_path / "out/history.jsonl").read_text()
-    (tmp_path / "out/history.jsonl").write_text("".join(whole.splitlines(True)[:-1]))
+    history = whole.copied(tmp_path) / "out/history.jsonl"
+    before = history.read_text()
+    history.write_text("".join(before.splitlines(True)[:-1]))
     tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
-    assert (tmp_path / "out/history.jsonl").read_text() == whole
+    assert history.read_text() == before
 
 
-def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path):
-    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
+def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
+    whole.copied(tmp_path)
     with pytest.raises(ResumeError, match="--resume"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
@@ -123,11 +145,10 @@ tuned(session, out, resume=True)
 @pytest.mark.heavy
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
     """kill -9 in the middle, three times: the same history, and no answered question asked again."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
     def start(out: str, seconds: float) -> subprocess.Popen:
         command = [sys.executable, "-c", _RUN, str(tmp_path / "in"), str(tmp_path / out), str(seconds)]
-        return subprocess.Popen(command, env=environment)
+        return subprocess.Popen(command)
 
     assert start("whole", 0).wait() == 0
     log = tmp_path / "killed/asked.log"
@@ -150,7 +171,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
     assert len(asked) <= len(once) + 2 * len(stops)
 
 
-def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
+def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
     class Interrupted(ToyVLM):
         def answer(self, questions):
             if self.asked >= 8:
@@ -163,10 +184,8 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path):
     assert events.said[-1] == ("stop", "killed")
     session = make_parts(tmp_path / "in", tmp_path / "out")
     tuned(session, tmp_path / "out", resume=True)
-    whole = make_parts(tmp_path / "in", tmp_path / "whole")
-    tuned(whole, tmp_path / "whole")
-    assert history(tmp_path / "out") == history(tmp_path / "whole")
-    assert session.vlm.asked == whole.vlm.asked - 8
+    assert history(tmp_path / "out") == history(whole.folder / "out")
+    assert session.vlm.asked == whole.asked - 8
 
 
 def test_failed_calls_are_missing_not_wrong(tmp_path):
@@ -203,7 +222,7 @@ def test_a_template_that_the_model_refuses_is_void_and_the_run_goes_on(tmp_path)
     assert result.iterations[result.winner].state == "complete"
 
 
-def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path):
+def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path, whole):
     class Down(ToyVLM):
         def answer(self, questions):
             from taxtune.models import Failure
@@ -215,8 +234,7 @@ def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tm
     with pytest.raises(ModelError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out")
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
-    whole = tuned(make_parts(tmp_path / "in", tmp_path / "whole"), tmp_path / "whole")
-    assert [r.template for r in result.iterations] == [r.template for r in whole.iterations]
+    assert [r.template for r in result.iterations] == [r.template for r in whole.result.iterations]
 
 
 def test_proposals_that_run_out_end_the_run_early(tmp_path):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taxtune.errors import ProposerError, TemplateError
+from taxtune.errors import ProposerError, TaxtuneError, TemplateError
 from taxtune.plugins import find_plugin, names_near, plugin_names
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.records import IterationRecord
@@ -115,10 +115,19 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
         return FragmentsProposer(**settings)
     found = find_plugin(_GROUP, what)
     if found is not None:
-        return make_proposer(found(**settings))
+        return _from_plugin(found, what, settings)
     if "/" in what:
         from taxtune.tuning.proposers.llm import LLMProposer
 
         return LLMProposer(what, **settings)
     known = ["fragments", "PROVIDER/MODEL", *plugin_names(_GROUP)]
     raise ProposerError("There is no such proposer.", value=what, remedy=names_near(what, known))
+
+
+def _from_plugin(factory: Callable[..., Any], name: str, settings: dict[str, Any]) -> Proposer:
+    """Returns what the class or function that an installed package offers makes of the settings."""
+    try:
+        return make_proposer(factory(**settings))
+    except Exception as error:
+        said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
+        raise ProposerError(f"The proposer {name!r}, which a package adds, cannot be made: {said}") from error

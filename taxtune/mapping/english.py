@@ -9,37 +9,6 @@ from __future__ import annotations
 
 from taxtune.mapping.normalize import fold_word
 
-__all__ = [
-    "ALTERNATIVE",
-    "ANSWER_KEYS",
-    "ARTICLES",
-    "ASIDES",
-    "AUXILIARIES",
-    "BREAKS",
-    "CERTAINTY",
-    "CLAUSE_STARTS",
-    "COMPARISON",
-    "COPULAS",
-    "DESCRIBING",
-    "FILLER",
-    "HAVING",
-    "HEDGES",
-    "LIKENESS",
-    "NEGATION",
-    "ONE",
-    "OTHER_KEYS",
-    "PICTURE",
-    "PRECISION",
-    "PREPOSITIONS",
-    "REFUSAL",
-    "SAYS_NOTHING",
-    "SEEMS",
-    "TAIL",
-    "TELLING",
-    "VERBS",
-    "WIDE_RANKS",
-]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -1,0 +1,109 @@
+"""Proposers and objectives of installed packages, found by the entry points that an installer writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taxtune
+from taxtune.errors import TaxtuneError
+from taxtune.plugins import plugin_names
+from taxtune.recipe import load_recipe
+from taxtune.tuning.objective import make_objective
+from taxtune.tuning.proposers import Proposal, make_proposer
+from taxtune.tuning.records import TemplateScores
+from tests.test_api import TREE, answer, photos, tuned
+from tests.tuning.toy import make_files
+
+__all__ = ["photos"]
+
+MODULE = """
+import taxtune
+
+class Careful:
+    def __init__(self, word="careful"):
+        self.word = word
+    def propose(self, history, goal, *, iteration, seed, check):
+        return f"Be {self.word}, try {iteration}."
+
+def advice(words=("quick",)):
+    return lambda history: f"Be {words[len(history) - 1]}."
+
+def broken():
+    raise OSError("no licence")
+
+def number(floor=None):
+    return 3
+
+shallow = taxtune.Objective("shallow", lambda scores: scores.depth, "minimize")
+
+def recall(floor):
+    return taxtune.Objective("recall", lambda s: s.hr, feasible=lambda s: s.hr >= floor, hr_floor=floor)
+
+def failing(floor):
+    raise KeyError("floor")
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that adds proposers and objectives."""
+    site = tmp_path / "site"
+    info = site / "birdtuning-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "birdtuning.py").write_text(MODULE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birdtuning\nVersion: 1.0\n")
+    proposers = ["careful = birdtuning:Careful", *(f"{n} = birdtuning:{n}" for n in ("advice", "broken", "number"))]
+    objectives = [f"{n} = birdtuning:{n}" for n in ("shallow", "recall", "failing", "number", "gone")]
+    (info / "entry_points.txt").write_text(
+        "\n".join(["[taxtune.proposers]", *proposers, "[taxtune.objectives]", *objectives]) + "\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+
+
+@pytest.mark.usefixtures("package")
+def test_a_run_uses_a_packages_proposer_and_objective_by_their_names(photos: Path, tmp_path: Path) -> None:
+    assert plugin_names("taxtune.proposers") == ["advice", "broken", "careful", "number"]
+    result = tuned(photos, tmp_path / "run", proposer="careful", objective="shallow")
+    assert [record.template for record in result.iterations[1:]] == ["Be careful, try 1.", "Be careful, try 2."]
+    assert result.objective == "shallow"
+    assert result.best.value == -min(record.scores.depth for record in result.iterations if record.scores)
+    assert result.provenance.facts["Proposer"] == {"kind": "Careful"}
+    assert taxtune.load_run(tmp_path / "run") == result
+
+
+@pytest.mark.usefixtures("package")
+def test_a_recipe_names_a_packages_objective(tmp_path: Path) -> None:
+    recipe = load_recipe(make_files(tmp_path / "in"), ["objective.kind=recall", "objective.hr_floor=0.4"])
+    result = taxtune.tune(recipe=recipe, vlm=answer, taxonomy=TREE, iterations=1, out=tmp_path / "run")
+    assert (result.objective, result.hr_floor) == ("recall", 0.4)
+
+
+@pytest.mark.usefixtures("package")
+def test_what_a_package_offers_is_made_of_the_settings() -> None:
+    scores = TemplateScores(0.9, 0.6, 0.7, 0.5, 2.0, 20)
+    assert make_objective("recall", hr_floor=0.7).feasible(scores) is False
+    assert make_objective("shallow").value(scores) == -2.0
+    proposal = make_proposer("careful", word="bold").propose([], None, iteration=4, seed=0, check=lambda text: None)
+    assert proposal == Proposal("Be bold, try 4.")
+    advice = make_proposer("advice", words=["slow"])
+    assert advice.propose([None], None, iteration=1, seed=0, check=lambda text: None) == Proposal("Be slow.")
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("make", "name", "words"),
+    [
+        (make_proposer, "broken", r"'broken', which a package adds, cannot be made: OSError: no licence"),
+        (make_proposer, "number", r"'number', which a package adds, cannot be made: This is no proposer\. \(got 3\)"),
+        (make_objective, "failing", r"'failing', which a package adds, cannot be made: KeyError"),
+        (make_objective, "number", r"adds as 'number' is no objective\. \(got 3\)"),
+        (make_objective, "gone", r"'gone', which birdtuning adds to taxtune\.objectives, cannot be loaded"),
+        (make_proposer, "carefull", r"no such proposer.*Did you mean 'careful'"),
+        (make_objective, "shalow", r"no such objective.*Did you mean 'shallow'"),
+    ],
+)
+def test_a_package_whose_part_cannot_be_had_is_named(make, name: str, words: str) -> None:
+    with pytest.raises(TaxtuneError, match=words):
+        make(name)
