@@ -40,7 +40,7 @@ LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
 
 
 def made_tree(seed: int) -> Taxonomy:
-    """Returns a tree with as many nodes a level as iNat21's, with made-up Latin and English names."""
+    """Returns a tree with as many nodes per level as iNat21's, with made-up Latin and English names."""
     rng = random.Random(seed)
 
     def word(ending: str = "") -> str:

@@ -22,7 +22,7 @@ LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
 
 
 def made_tree(seed: int) -> Taxonomy:
-    """A tree with as many nodes a level as iNat21's, parents drawn at random."""
+    """A tree with as many nodes per level as iNat21's, parents drawn at random."""
     rng = np.random.default_rng(seed)
     parents, first = [-1], 0
     for above, level in itertools.pairwise(LEVELS):

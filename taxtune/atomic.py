@@ -19,16 +19,16 @@ from taxtune.errors import TaxtuneError
 __all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text"]
 
 _ELSEWHERE = "choose another folder with --out."
-_PERMISSION = ("There is no permission to write here", f"Mend the permissions, or {_ELSEWHERE}")
+_PERMISSION = ("There is no permission to write here", f"Fix the permissions, or {_ELSEWHERE}")
 _REMEDIES = {
     errno.ENOSPC: ("The disk is full", f"Free some space, or {_ELSEWHERE}"),
     getattr(errno, "EDQUOT", -1): ("The disk quota is used up", f"Free some space, or {_ELSEWHERE}"),
     errno.EROFS: ("The file system is read-only", f"Mount it writable, or {_ELSEWHERE}"),
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.ENOTDIR: ("A part of the path is a file and not a folder", f"Move that file, or {_ELSEWHERE}"),
-    errno.EEXIST: ("A file lies where a folder is needed", f"Move that file, or {_ELSEWHERE}"),
-    errno.EISDIR: ("A folder lies where the file belongs", f"Move that folder, or {_ELSEWHERE}"),
+    errno.ENOTDIR: ("Part of the path is a file, not a folder", f"Move that file, or {_ELSEWHERE}"),
+    errno.EEXIST: ("There is a file where a folder is needed", f"Move that file, or {_ELSEWHERE}"),
+    errno.EISDIR: ("There is a folder where the file should be", f"Move that folder, or {_ELSEWHERE}"),
     errno.ENAMETOOLONG: ("The name is too long for this file system", "Choose a shorter name."),
 }
 
@@ -42,7 +42,7 @@ def output_error(path: str | Path, error: OSError) -> TaxtuneError:
     """
     message, remedy = _REMEDIES.get(
         error.errno or 0,
-        (f"Cannot be written: {error.strerror or error}", f"Mend that, or {_ELSEWHERE}"),
+        (f"Cannot be written: {error.strerror or error}", f"Fix that, or {_ELSEWHERE}"),
     )
     return TaxtuneError(f"{message}; nothing was written.", file=path, remedy=remedy)
 

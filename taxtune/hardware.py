@@ -25,17 +25,17 @@ def find_device(asked: str) -> str:
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if asked == "auto":
         return "cuda" if cuda else "mps" if mps else "cpu"
-    remedy = "Use auto, which takes the best that this machine has, cpu, cuda, cuda:N or mps."
+    remedy = "Use auto (the best device available), cpu, cuda, cuda:N or mps."
     try:
         device = torch.device(asked)
     except RuntimeError:
-        raise ModelError("There is no such device.", value=asked, remedy=remedy) from None
+        raise ModelError("Unknown device.", value=asked, remedy=remedy) from None
     there = {"cpu": True, "mps": mps, "cuda": cuda and (device.index or 0) < torch.cuda.device_count()}
     # These can be seen without waking the device up; of other makers' only a trial tells.
     missing = not there.get(device.type, True)
     problem = None if device.type in there else _problem(asked)
     if missing or problem:
-        raise ModelError(f"The device {asked!r} is not available here{problem or ''}.", remedy=remedy)
+        raise ModelError(f"The device {asked!r} is not available on this machine{problem or ''}.", remedy=remedy)
     return asked
 
 

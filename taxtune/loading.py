@@ -25,11 +25,11 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
     text = " ".join(map(str, chain)).lower()
     if "GatedRepoError" in names or "gated repo" in text:
         return ModelError(
-            f"The model {name!r} may be downloaded only after its licence was accepted.",
+            f"The model {name!r} can be downloaded only after its licence has been accepted.",
             remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
         )
     if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
-        return ModelError(f"The model {name!r} has no such revision.", remedy="Check `revision`.")
+        return ModelError(f"The model {name!r} does not have this revision.", remedy="Check `revision`.")
     if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
         return ModelError(
             f"There is no model {name!r} on Hugging Face, or it is private.",
@@ -40,14 +40,14 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
     ):
         verb = "are" if what.endswith("s") else "is"
         return ModelError(
-            f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face could not be reached.",
-            remedy=f"With a connection run `hf download {name}`, or give the folder of a copy.",
+            f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face cannot be reached.",
+            remedy=f"Run `hf download {name}` while online, or give the folder of a copy.",
         )
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
         return ModelError(
             f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
-            remedy="Install it in the same environment as taxtune; the model's page may say which version.",
+            remedy="Install it in the same environment as taxtune; the model's page may name the version.",
         )
     if "does not appear to have a file named" in text:
         return ModelError(
@@ -56,7 +56,7 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
         )
     if "does not recognize this architecture" in text:
         return ModelError(
-            f"The installed transformers does not know the model {name!r} yet.",
+            f"The installed transformers does not support the model {name!r} yet.",
             remedy="Upgrade it: pip install -U transformers.",
         )
     return ModelError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")

@@ -367,9 +367,7 @@ def missing_answers(empty: str) -> dict[str, Any]:
     """
     missing = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
     if empty not in missing:
-        raise DataError(
-            "There is no such meaning of an empty answer.", value=empty, remedy=f"Use {', '.join(missing)}."
-        )
+        raise DataError("Unknown value for --empty.", value=empty, remedy=f"Use {', '.join(missing)}.")
     option = "--empty leave-out (the call failed) or --empty abstain (the model said nothing)"
     return {"missing": missing[empty], "missing_option": option}
 

@@ -42,7 +42,7 @@ def find_plugin(group: str, name: str) -> Any:
         return None
     if len(found) > 1:
         raise TaxtuneError(
-            f"Several packages add {name!r} to {group}: {', '.join(sorted(found))}.",
+            f"Several packages register {name!r} for {group}: {', '.join(sorted(found))}.",
             remedy="Uninstall all but one of them.",
         )
     (point,) = found.values()
@@ -51,7 +51,7 @@ def find_plugin(group: str, name: str) -> Any:
     except Exception as error:
         package = point.dist.name if point.dist is not None else "a package"
         raise TaxtuneError(
-            f"{name!r}, which {package} adds to {group}, cannot be loaded: {error}.", value=point.value
+            f"{name!r}, which {package} registers for {group}, cannot be loaded: {error}.", value=point.value
         ) from error
 
 
@@ -59,4 +59,4 @@ def names_near(name: str, known: Iterable[str]) -> str:
     """Returns the remedy for a name that is not known: the nearest one that is, and all of them."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
-    return (f"Did you mean {near[0]!r}? " if near else "") + f"There are {', '.join(known)}."
+    return (f"Did you mean {near[0]!r}? " if near else "") + f"Known names: {', '.join(known)}."

@@ -107,8 +107,8 @@ class Recipe(Settings):
     def _names_a_folder(cls, value: str) -> str:
         if len(value) > 100 or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
             raise ValueError(
-                "must be at most 100 letters (a-z), digits, dots, dashes and underscores and begin with a letter or "
-                "digit, since it names a folder"
+                "must be at most 100 letters (a-z), digits, dots, dashes and underscores and start with a letter or "
+                "digit, because it is the name of a folder"
             )
         return value
 
@@ -214,10 +214,10 @@ def recipe_path(reference: str | Path) -> Path:
     names = sorted(p.stem for p in shipped.glob("*.yaml"))
     near = difflib.get_close_matches(path.stem, names, n=1)
     raise RecipeError(
-        "There is no such recipe.",
+        "The recipe does not exist.",
         value=str(reference),
         remedy=(f"Did you mean {near[0]!r}? " if near else "")
-        + f"Give a file, or one of the recipes that come with taxtune: {', '.join(names)}.",
+        + f"Give a file, or one of the built-in recipes: {', '.join(names)}.",
     )
 
 

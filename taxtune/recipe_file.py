@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
             row = first.setdefault((key.tag, key.value), key.start_mark.line + 1)
             if row != key.start_mark.line + 1 and key.value != "<<":
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands here again, first in line {row}", key.start_mark
+                    None, None, f"the key {key.value!r} is repeated here; it is already in line {row}", key.start_mark
                 )
         return super().construct_mapping(node, deep)
 
@@ -63,12 +63,12 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
         data = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise RecipeError(
-            f"The recipe is no valid YAML: {_problem(error)}.", file=path, row=_line(error, text)
+            f"The recipe is not valid YAML: {_problem(error)}.", file=path, row=_line(error, text)
         ) from None
     except RecursionError:
         raise RecipeError("The recipe is nested too deeply.", file=path) from None
     if data is None:
-        raise RecipeError("The recipe is empty.", file=path, remedy="Start from one that comes with taxtune.")
+        raise RecipeError("The recipe is empty.", file=path, remedy="Start from a built-in recipe.")
     if not isinstance(data, dict):
         raise RecipeError("The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path)
     return data, text
@@ -78,7 +78,7 @@ def parse_override(text: str) -> Override:
     """Reads KEY=VALUE.
 
     Raises:
-        RecipeError: If there is no key or the value is no YAML.
+        RecipeError: If there is no key or the value is not YAML.
     """
     key, separator, value = text.partition("=")
     parts = tuple(part.strip() for part in key.split("."))
@@ -91,7 +91,7 @@ def parse_override(text: str) -> Override:
     except (yaml.YAMLError, RecursionError) as error:
         problem = _problem(error) if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
         raise RecipeError(
-            f"The value of --set {key} is no valid YAML: {problem}.",
+            f"The value of --set {key} is not valid YAML: {problem}.",
             value=value,
             remedy=f"Put text with braces, brackets or colons in quotes of its own: --set '{key}=\"...\"'",
         ) from None

@@ -66,7 +66,7 @@ class TaxonomySettings(Settings):
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         english_names: Attach the English names that taxtune knows of Latin higher ranks.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
-            count, or "targets" for the labels of the tuning split; every leaf alike when left out.
+            count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
         smoothing: Occurrences added to every leaf, for nodes that never occur in `frequencies`; 0 when left out.
     """
 
@@ -87,19 +87,19 @@ class TaxonomySettings(Settings):
 
         known = [*FORMATS, *plugin_names("taxtune.readers")]
         if value not in known:
-            raise ValueError(f"is no format. {names_near(value, known)}")
+            raise ValueError(f"is not a format. {names_near(value, known)}")
         return value
 
 
 class _Splits(Settings):
-    tuning: StrictInt = Field(20, ge=1, description="Images that every template is asked about.")
+    tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
     heldout: StrictInt = Field(
-        200, ge=1, description="Images that baseline and winner are asked about, once, at the end."
+        200, ge=1, description="Number of images for the final comparison of baseline and winner."
     )
 
 
 class ManifestData(_Splits):
-    """A CSV or JSONL file with one image a row.
+    """A CSV or JSONL file with one image per row.
 
     Attributes:
         path: The file.
@@ -143,16 +143,18 @@ class FieldGuideData(_Splits):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(IMAGES.n, ge=2, description="The first so many of the images.")
-    degraded: Number = Field(IMAGES.degraded, ge=0, le=1, description="Share that is fogged, blurred or occluded.")
-    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that they were drawn with.")
+    count: StrictInt = Field(IMAGES.n, ge=2, description="Number of images to use, from the first on.")
+    degraded: Number = Field(
+        IMAGES.degraded, ge=0, le=1, description="Share of images that are fogged, blurred or occluded."
+    )
+    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that the images were drawn with.")
 
     @model_validator(mode="after")
     def _drawn(self) -> FieldGuideData:
         if self.count > IMAGES.n or (self.degraded, self.seed) != (IMAGES.degraded, IMAGES.seed):
             raise ValueError(
                 f"taxtune comes with {IMAGES.n} images, drawn with degraded: {IMAGES.degraded} and seed: "
-                f"{IMAGES.seed}. Others are drawn in a checkout of its repository, with python -m fieldguide.draw "
+                f"{IMAGES.seed}. To draw others, use a checkout of its repository: python -m fieldguide.draw "
                 "--out birds --images N --degraded SHARE --seed SEED, and used with data: {kind: manifest, path: "
                 "birds/manifest.csv, ...}"
             )
@@ -252,12 +254,12 @@ class MapperSettings(Settings):
     thr_top2: Number = Field(0.001, ge=0)
     thr_topk: Number = Field(0.0015, ge=0)
     thr_vote: StrictInt = Field(4, ge=1)
-    use_images: bool = Field(False, description="Compare image to text (CLIP-i2t) instead of answer to text.")
-    wordnet: bool = Field(True, description="Look words that the tree lacks up in WordNet, where that is installed.")
+    use_images: bool = Field(False, description="Compare the image instead of the answer with the names (CLIP-i2t).")
+    wordnet: bool = Field(True, description="Look up words that the tree lacks in WordNet, if it is installed.")
     off_tree: Literal["child", "root"] = Field(
         "child",
-        description="How an answer is scored that asserts something the tree lacks: as a child of the root that is "
-        "never right, or on the root as in the paper; 'paper-listing' always does the latter.",
+        description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
+        "or root (as in the paper; 'paper-listing' always does this).",
     )
 
     @field_validator("similarity")
@@ -273,14 +275,15 @@ class ObjectiveSettings(Settings):
 
     kind: str = Field(
         "hp",
-        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or what an "
-        "installed package adds.",
+        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or an "
+        "objective of an installed package.",
     )
     hr_floor: Number | None = Field(
         None,
         ge=0,
         le=1,
-        description="Smallest mean hR that 'hp' and 'ihp' accept; left out: just above the trivial root answer.",
+        description="Smallest mean hR that 'hp' and 'ihp' accept. Default: just above that of always answering the "
+        "root.",
     )
 
     @field_validator("kind")
@@ -291,7 +294,7 @@ class ObjectiveSettings(Settings):
         try:
             check_objective(value)
         except TaxtuneError as error:
-            raise ValueError(f"is no objective. {error.remedy}") from None
+            raise ValueError(f"is not an objective. {error.remedy}") from None
         return value
 
 
@@ -312,8 +315,10 @@ class JudgeSettings(Settings):
     model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    temperature: Number | None = Field(0.0, ge=0, description="Of a model behind an API.")
-    max_tokens: StrictInt = Field(256, ge=1, description="Longest reply: a sentence and a rating.")
+    temperature: Number | None = Field(0.0, ge=0, description="Sampling temperature of a model behind an API.")
+    max_tokens: StrictInt = Field(
+        256, ge=1, description="Maximum length of a reply, which is a sentence and a rating, in tokens."
+    )
     concurrency: StrictInt = Field(8, ge=1)
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
@@ -321,8 +326,8 @@ class JudgeSettings(Settings):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     batch_size: StrictInt = Field(8, ge=1)
     revision: str | None = None
-    demonstrations: str | None = Field(None, description="A YAML file of demonstrations in place of ours.")
-    yes_no_demonstrations: str | None = Field(None, description="The same for references that are yes or no.")
+    demonstrations: str | None = Field(None, description="A YAML file of demonstrations to use instead of taxtune's.")
+    yes_no_demonstrations: str | None = Field(None, description="The same for yes/no questions.")
 
 
 class FragmentsProposerSettings(Settings):

@@ -26,4 +26,4 @@ def _find(name: str) -> Path:
     for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise TaxtuneError(f"The folder {name!r} that belongs to taxtune is missing.", remedy="Install taxtune again.")
+    raise TaxtuneError(f"The folder {name!r} that belongs to taxtune is missing.", remedy="Reinstall taxtune.")

@@ -1,4 +1,4 @@
-"""What models gave, kept on disk by content, so that nothing is asked or computed twice.
+"""What models gave, kept on disk by content, so nothing is asked or computed twice.
 
 A store is one SQLite file. A key is a hash of everything that can change a value: the identity of what computes it and
 the item that it is computed of. Values are written a batch at a time, all or none, and synced to the disk with each, so
@@ -33,20 +33,20 @@ _KEYS_A_QUERY = 500
 _FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("damaged",),
-        "The store of {table} is damaged, or the file is something else: {error}.",
-        "Move the file away; its {table} will be asked for again.",
+        "The store of {table} is damaged, or the file is not a store: {error}.",
+        "Move the file away; its {table} will then be regenerated.",
     ),
-    (("full",), "The disk is full; no {table} can be kept.", "Free some space."),
-    (("disk i/o",), "No {table} can be kept: {error}.", "Is the disk full, or failing? Free some space."),
+    (("full",), "The disk is full; {table} cannot be saved.", "Free some space."),
+    (("disk i/o",), "Cannot save {table}: {error}.", "The disk may be full or failing. Free some space."),
     (
         ("readonly", "read-only", "unable to open"),
         "The store of {table} cannot be opened for writing: {error}.",
-        "Name a file in a folder that you may write to.",
+        "Choose a file in a folder that you can write to.",
     ),
     (
         ("locked", "busy"),
         "Another process has held the store of {table} for more than {seconds} seconds.",
-        "Wait for it to end, or name another file.",
+        "Wait for it to finish, or choose another file.",
     ),
 )
 _DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
@@ -258,15 +258,15 @@ class Store(ABC, Generic[Item, Value]):
     def _explained(self, error: Exception, *, damaged: bool) -> DataError:
         text = str(error).lower()
         if isinstance(error, _OtherFileError):
-            message = "The file is a store of another version of taxtune, or another program's."
-            return DataError(message, file=self.path, remedy="Name another file.")
+            message = "The file was written by another version of taxtune or by another program."
+            return DataError(message, file=self.path, remedy="Choose another file.")
         if damaged:
             text = "damaged"
         elif isinstance(error, OSError):
             text = "unable to open"
         message, remedy = next(
             (said for words, *said in _FAULTS if any(word in text for word in words)),
-            ("The store of {table} cannot be used: {error}.", "Move the file away, or name another."),
+            ("The store of {table} cannot be used: {error}.", "Move the file away, or choose another."),
         )
         values = {"table": self.table, "error": error, "seconds": f"{_WAIT_SECONDS:.0f}"}
         return DataError(message.format(**values), file=self.path, remedy=remedy.format(**values))

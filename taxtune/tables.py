@@ -164,15 +164,15 @@ def _bytes(path: Path, what: str, error: type[TaxtuneError]) -> bytes:
             data = stream.read(most + 1)
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
             raise error(
-                f"The {what} file is packed, and its data are bad or break off: {problem}.",
+                f"The {what} file is compressed, but its data are damaged or incomplete: {problem}.",
                 file=path,
-                remedy="Fetch the file again.",
+                remedy="Download the file again.",
             ) from None
         if len(data) > most:
             raise error(
-                f"The {what} file unpacks to more than {_MOST_TIMES} times its size; no text does.",
+                f"The {what} file unpacks to more than {_MOST_TIMES} times its size, which is unusual for text.",
                 file=path,
-                remedy="If it is one all the same, unpack it.",
+                remedy="If the file is as it should be, unpack it first.",
             )
         return data
 
@@ -186,7 +186,7 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
         what: What the file is, for messages.
 
     Raises:
-        TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is no text in
+        TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is not text in
             those encodings; the row is that of the first bad byte.
     """
     text = decode_text(read_bytes(path, error=error, what=what), path, error=error, what=what)
@@ -233,7 +233,7 @@ def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], wha
         ) from None
     if "\0" in text and not allow_nul:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise error(f"The {what} file holds a NUL character: it is no text file.", file=path, row=line)
+        raise error(f"The {what} file contains a NUL character: it is not a text file.", file=path, row=line)
     return text
 
 
@@ -275,7 +275,7 @@ def parse_table(
         )
     rows = tuple(Row(line, tuple(map(clean, cells) if tidy else cells)) for line, cells in records[1:])
     if not rows and not none:
-        raise error("The file has a header and no rows.", file=file, row=header_line, value=delimiter.join(cells))
+        raise error("The file has a header but no rows.", file=file, row=header_line, value=delimiter.join(cells))
     return Table(file, header, header_line, rows)
 
 
@@ -340,7 +340,7 @@ def _records(
             f"The row cannot be read as CSV: {problem}.",
             file=file,
             row=start,
-            remedy="Close its quotes, and double a quote that is part of a name.",
+            remedy="Close its quotes, and double any quote inside a name.",
         ) from None
     finally:
         csv.field_size_limit(limit)

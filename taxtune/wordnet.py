@@ -27,7 +27,7 @@ ENVIRONMENT = "TAXTUNE_WORDNET"
 #: How to install it, for messages.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
-    f"name the folder of its files in {ENVIRONMENT}."
+    f"give the folder of its files in {ENVIRONMENT}."
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
@@ -286,7 +286,9 @@ def find_wordnet() -> WordNet | None:
         folder = Path(named).expanduser()
         if not folder.is_dir():
             raise DataError(
-                f"{ENVIRONMENT} names no folder.", value=named, remedy=f"Give WordNet's folder, or unset {ENVIRONMENT}."
+                f"{ENVIRONMENT} does not name a folder.",
+                value=named,
+                remedy=f"Give WordNet's folder, or unset {ENVIRONMENT}.",
             )
         return _at(folder)
     # Debian's folder first: to look into nltk's means to import nltk, which takes longer than to place an answer.
@@ -317,7 +319,9 @@ def _at(place: Any) -> WordNet:
 
 def _damaged(place: str, what: str) -> DataError:
     return DataError(
-        f"WordNet's files cannot be read: {what}.", file=place, remedy=f"{INSTALL} {ENVIRONMENT}=none does without."
+        f"WordNet's files cannot be read: {what}.",
+        file=place,
+        remedy=f"{INSTALL} Set {ENVIRONMENT}=none to do without.",
     )
 
 
@@ -331,7 +335,7 @@ def _reader(place: Any) -> Any:
     from nltk.data import PathPointer
 
     class _Folder(PathPointer):  # type: ignore[misc]
-        """A folder that nltk may read though it is none of its data folders, where alone it opens files itself."""
+        """A folder that nltk may read though it is not one of its data folders, where alone it opens files itself."""
 
         def __init__(self, path: Path) -> None:
             self.path = path

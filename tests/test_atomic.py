@@ -102,10 +102,10 @@ def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match="file"):
         atomic.write_text(tmp_path / "file" / "a.txt", "x")
-    with pytest.raises(TaxtuneError, match="A file lies where a folder is needed"):
+    with pytest.raises(TaxtuneError, match="There is a file where a folder is needed"):
         atomic.make_folder(tmp_path / "file")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(TaxtuneError, match="A folder lies where the file belongs"):
+    with pytest.raises(TaxtuneError, match="There is a folder where the file should be"):
         atomic.write_text(tmp_path / "folder", "x")
     assert files(tmp_path) == ["file", "folder"]
 

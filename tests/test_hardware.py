@@ -29,6 +29,12 @@ class Device:
         return [item * item for item in items]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _little_to_collect() -> None:
+    """Each time memory is given back all objects are gone through, those of the tests before among them."""
+    gc.freeze()
+
+
 def batches(size: int, **more: Any) -> ShrinkingBatches:
     return ShrinkingBatches(size, **{"model": "m", "device": "cpu", **more})
 

@@ -19,8 +19,8 @@ def _named(name: str, message: str = "") -> Exception:
         (_named("GatedRepoError"), r"licence.*Accept it at https://huggingface\.co/org/model and run `hf auth login`"),
         (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
         (_named("RevisionNotFoundError"), "no such revision"),
-        (_named("LocalEntryNotFoundError"), "could not be reached.*hf download org/model"),
-        (_named("OfflineModeIsEnabled"), "could not be reached"),
+        (_named("LocalEntryNotFoundError"), "cannot be reached.*hf download org/model"),
+        (_named("OfflineModeIsEnabled"), "cannot be reached"),
         (
             ImportError("Package `num2words` is required"),
             "is missing: .*num2words.*Install it",

@@ -396,6 +396,8 @@ def make_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
     folder = parent / f"tiny-{family}-{seed}"
     torch.manual_seed(seed)
     model, processor = (FAMILIES | TEXT_FAMILIES)[family]()
+    # How many numbers are drawn while the model is made differs between versions of torch; the weights must not.
+    torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "gate" not in name.rsplit(".", 1)[-1] and parameter.dim() > 1:

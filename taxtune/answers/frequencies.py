@@ -72,15 +72,15 @@ def read_frequencies(path: str | Path, taxonomy: Taxonomy, *, part: Domain | Non
         elif found.node is None:
             outside += 1
         elif found.node in first:
-            problems.append((row.line, f"{name!r} has a count already, in row {first[found.node]}"))
+            problems.append((row.line, f"{name!r} already has a count, in row {first[found.node]}"))
         else:
             first[found.node] = row.line
             counts[found.node] = number
     if problems:
-        raise rows_error(problems, file, len(table.rows), remedy="Correct these rows or remove them.")
+        raise rows_error(problems, file, len(table.rows), remedy="Correct or remove these rows.")
     if not counts.any():
         where = "" if part is None else f" below {part.label!r}"
-        raise DataError(f"No node{where} has a count above 0, so that none is more likely than another.", file=file)
+        raise DataError(f"No node{where} has a count above 0, so all are equally likely.", file=file)
     return counts, outside
 
 
@@ -111,9 +111,9 @@ def make_information(
     if frequencies is None:
         if smoothing:
             raise DataError(
-                "Smoothing goes with frequencies; a node's share of the leaves needs none.",
+                "Smoothing applies only to given frequencies.",
                 value=smoothing,
-                remedy=f"Give frequencies too (a file, or {TARGETS!r}), or leave the smoothing out.",
+                remedy=f"Also give frequencies (a file, or {TARGETS!r}), or remove the smoothing.",
             )
         return leaf_information(taxonomy)
     if frequencies == TARGETS:

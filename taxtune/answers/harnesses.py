@@ -68,7 +68,7 @@ def harness_records(
         lacking = [column for column in HARNESSES[harness] if column not in record]
         if lacking:
             raise DataError(
-                f"The row has no {lacking[0]!r}, which {_NAMES[harness]} writes.",
+                f"The row lacks {lacking[0]!r}, which {_NAMES[harness]} writes.",
                 file=file,
                 row=row,
                 value=sorted(record),
@@ -77,10 +77,12 @@ def harness_records(
     notes = [f"{file} is read as output of {_NAMES[harness]}"]
     several = sum(isinstance(record["reference"], list) for _, record in found)
     if several:
-        notes.append(f"{file}: {several:,} of {len(found):,} rows have several targets, of which the first is taken")
+        notes.append(f"{file}: {several:,} of {len(found):,} rows have several targets; the first one is used")
     letters = sum(record.pop("_letters", False) for _, record in found)
     if letters:
-        notes.append(f"{file}: {letters:,} of {len(found):,} rows name options by letter, which stands for its text")
+        notes.append(
+            f"{file}: {letters:,} of {len(found):,} rows name an option by its letter; the option's text is used"
+        )
     return found, tuple(notes)
 
 
@@ -110,7 +112,7 @@ def _lmms_eval(record: Mapping[str, Any], file: str, row: int) -> Record:
         said = said[0]
     if isinstance(said, list) and not all(isinstance(item, str) for item in said):
         raise DataError(
-            "The sample has likelihoods of given options, and no answer.",
+            "The sample has likelihoods of given options but no answer.",
             file=file,
             row=row,
             value=said,
@@ -149,7 +151,7 @@ def _inspect(record: Mapping[str, Any], file: str, row: int) -> Record:
         asked = record["input"] if isinstance(record["input"], str) else _text(record["input"][-1]["content"])
         images = [] if isinstance(record["input"], str) else _images(record["input"])
     except (KeyError, TypeError, IndexError) as error:
-        raise DataError("The sample is not one of inspect_ai.", file=file, row=row, value=repr(error)) from None
+        raise DataError("This is not a sample from inspect_ai.", file=file, row=row, value=repr(error)) from None
     epoch = record["epoch"]
     metadata = record.get("metadata")
     return {

@@ -48,30 +48,30 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
     surplus = {name: ids for name, ids in lacking.items() if ids}
     if surplus and rows == "error":
         lines = [
-            f"\n  {name} ({files[name].file}): {len(ids):,} rows that another lacks, such as "
+            f"\n  {name} ({files[name].file}): {len(ids):,} rows that another file lacks, such as "
             + ", ".join(map(repr, ids[:5]))
             + _left_out_elsewhere(ids, files)
             for name, ids in surplus.items()
         ]
         raise DataError(
-            f"The files' rows do not match; {len(everywhere):,} are in all of them.{''.join(lines)}",
-            remedy="\nGive files of the same examples, or take the common ones with --rows common.",
+            f"The files do not have the same rows; {len(everywhere):,} are in all of them.{''.join(lines)}",
+            remedy="\nGive files with the same examples, or use only the common ones with --rows common.",
         )
     if not everywhere:
-        raise DataError("The files have no example in common.", value=list(files), remedy="Check their ids.")
+        raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
     for name, part in by_id.items():
         for other, theirs in by_id.items():
             wrong = [key for key in everywhere if part[key].target != theirs[key].target]
             if wrong:
                 raise DataError(
-                    f"{len(wrong):,} examples have another target in {other} ({files[other].file}).",
+                    f"{len(wrong):,} examples have a different target in {other} ({files[other].file}).",
                     file=files[name].file,
                     row=part[wrong[0]].row,
                     value=wrong[0],
-                    remedy="Give files of the same examples.",
+                    remedy="Give files with the same examples.",
                 )
     notes = [
-        f"{len(ids):,} of {len(files[name].rows):,} rows of {name} are left out, since another lacks them"
+        f"{len(ids):,} of {len(files[name].rows):,} rows of {name} are left out because another file lacks them"
         for name, ids in surplus.items()
     ]
     return Aligned(
@@ -79,7 +79,7 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         {name: tuple(part[key] for key in everywhere) for name, part in by_id.items()},
         tuple(notes),
         tuple(
-            (files[name].file, Excluded(by_id[name][key].row, key, "another model or prompt lacks it"))
+            (files[name].file, Excluded(by_id[name][key].row, key, "missing for another model or prompt"))
             for name, ids in surplus.items()
             for key in ids
         ),

@@ -48,13 +48,13 @@ def _check(name: str, answers: AnswerTable, *, questions: bool, images: bool) ->
             f"{name} needs the question of every answer.",
             file=answers.file,
             row=lacking,
-            remedy="Give each row its question, or name the column with --question-column.",
+            remedy="Give each row its question, or give the column with --question-column.",
         )
     if images and all(row.image is None for row in answers.rows):
         raise DataError(
-            f"{name} needs images, and no row names one.",
+            f"{name} needs images, but no row has one.",
             file=answers.file,
-            remedy="Give rows their image, or name the column with --image-column.",
+            remedy="Give each row its image, or give the column with --image-column.",
         )
 
 

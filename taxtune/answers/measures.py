@@ -45,7 +45,7 @@ def measured_report(
         mean = mean_interval(values, resamples=resamples, seed=seed)
         cells = (None, None, None) if mean is None else (mean.estimate, mean.low, mean.high)
         rows.append((name, *cells, len(values) - unscored, unscored))
-    said = ("low and high: 95 % bootstrap interval of the mean over the answers that are scored.",)
+    said = ("low and high: 95 % bootstrap interval of the mean over the scored answers.",)
     return StudyReport(
         study="measure",
         title="Text measures of answers",

@@ -1,7 +1,7 @@
 """Reading files of answers, with targets on a tree, references or neither; one or several models in a file.
 
 What a target may look like says `targets`; how many rows are found by the last name of another tree's path, and how
-many lie outside the part of a taxonomy that a study is on, is said in the notes.
+many are outside the part of a taxonomy that a study is on, is said in the notes.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     ]
     if not chosen and schema.where:
         said = ", ".join(f"{name}={value}" for name, value in schema.where.items())
-        raise DataError("No row fits what was asked for.", file=found.file, value=said, remedy="Check the values.")
+        raise DataError("No row matches the filter.", file=found.file, value=said, remedy="Check the values.")
     reader = _Rows(source, schema, predicted, there)
     for line, record in chosen:
         reader.read(line, record)
@@ -234,7 +234,7 @@ class _Rows:
         name = str(line) if given in (None, "") else str(given)
         key = (name, *(str(record.get(column)) for column in schema.by))
         if key in self._seen:
-            self.problems.append((line, f"{schema.id} {name!r} is in row {self._seen[key]} already"))
+            self.problems.append((line, f"{schema.id} {name!r} is already in row {self._seen[key]}"))
             return
         self._seen[key] = line
         sound = len(self.problems)
@@ -299,7 +299,7 @@ class _Rows:
         if node.problem:
             self.problems.append((line, f"{column}{node.problem_after}"))
         elif node.outside and self._schema.part is not None:
-            self.problems.append((line, f"{column}: {node.text!r} lies outside {self._schema.part.label!r}"))
+            self.problems.append((line, f"{column}: {node.text!r} is outside {self._schema.part.label!r}"))
         return node
 
     def _of_texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -322,17 +322,19 @@ class _Rows:
         rows = self.rows
         notes = [f"{file}: {n:,} of {total:,} rows are left out: {reason}" for reason, n in _reasons(self.excluded)]
         if predicted is not None and any(self._schema.answer in row.fields for row in rows):
-            notes.append(f"The column {predicted} is scored; the column {self._schema.answer} beside it is not used.")
+            notes.append(f"The column {predicted} is scored; the column {self._schema.answer} is ignored.")
         silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
         if silent and not self._schema.answers_alone:
-            notes.append(f"{file}: {silent:,} of {len(rows):,} answers are empty: they say nothing")
+            notes.append(f"{file}: {silent:,} of {len(rows):,} answers are empty")
         for what, n in self._moved.items():
-            notes.append(f"{file}: {n:,} of {len(rows):,} {what} are paths of another tree, found by their last name")
+            notes.append(
+                f"{file}: {n:,} of {len(rows):,} {what} are paths of another tree; they were found by their last name"
+            )
         many = sum(len(row.references) > 1 for row in rows)
         if many:
             notes.append(
-                f"{many:,} of {len(rows):,} answers have several references; an answer's score is that of the "
-                "reference it fits best, except for measures that are defined for all references together."
+                f"{many:,} of {len(rows):,} answers have several references; an answer gets the score of its "
+                "best-matching reference, except for measures defined over all references at once."
             )
         return notes
 
@@ -392,7 +394,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
             continue
         # CSV headers are read in lower case, with underscores for spaces.
         near = column_key(name)
-        remedy = f"Did you mean {near!r}?" if near in there else "Name the columns that it has."
+        remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
         if name == schema.answer and schema.predicted is not None:
             remedy = f"It needs {schema.predicted} (a node) or {schema.answer} (text)."
         elif name in needed and not schema.renamed:
@@ -449,4 +451,4 @@ def _none_left(file: str, excluded: Sequence[Excluded], part: Domain | None) -> 
         )
     counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items())
     remedy = "Check the root." if outside in reasons else "Check the taxonomy and the columns."
-    return DataError("No row is left to use.", file=file, value=counted, remedy=remedy)
+    return DataError("No usable rows are left.", file=file, value=counted, remedy=remedy)

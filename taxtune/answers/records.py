@@ -95,7 +95,7 @@ def read_table(
         MissingExtraError: If what reads the format is not installed.
     """
     if format not in FORMATS:
-        raise DataError("There is no such input.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
+        raise DataError("Unknown input format.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
     if not isinstance(source, str | Path):
         return _given(source, format, harnesses=harnesses)
     run = split_run(source)
@@ -135,7 +135,7 @@ def _content(source: str | Path, what: str) -> tuple[str, bytes]:
     if str(source) != "-":
         return str(source), read_bytes(Path(source), error=DataError, what=what)
     if sys.stdin is None:
-        raise DataError("There is no standard input.", remedy="Give a file, or pipe the answers in.")
+        raise DataError("Standard input is closed.", remedy="Give a file, or pipe the answers to standard input.")
     return "<stdin>", sys.stdin.buffer.read()
 
 
@@ -197,7 +197,7 @@ def _csv(text: str, file: str, *, blank: bool) -> list[tuple[int, Record]]:
                 file=file,
                 row=row.line,
                 value=row.cells[len(table.header)],
-                remedy="Put text that holds a comma in double quotes.",
+                remedy="Put text that contains a comma in double quotes.",
             )
     # An empty cell is no value: CSV cannot tell an empty text from none.
     return [
@@ -222,7 +222,7 @@ def _json_lines(text: str, file: str) -> list[tuple[int, Record]]:
                 file=file,
                 row=line,
                 value=source.strip(),
-                remedy="JSONL has one object a line.",
+                remedy="JSONL has one object per line.",
             )
         records.append((line, record))
     return records
@@ -236,7 +236,7 @@ def _json_document(text: str, file: str) -> list[tuple[int, Record]] | None:
         return None
     if isinstance(document, dict) and "eval" in document and "version" in document:
         if not isinstance(document.get("samples"), list):
-            raise DataError("The log of inspect_ai has no samples.", file=file, remedy="Log them: --log-samples.")
+            raise DataError("The log of inspect_ai has no samples.", file=file, remedy="Log them with --log-samples.")
         document = document["samples"]
     if not isinstance(document, list):
         return None  # one line of JSON lines

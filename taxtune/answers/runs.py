@@ -56,9 +56,9 @@ def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
     result, history = folder / "result.json", folder / "history.jsonl"
     if not result.exists() and not history.exists():
         raise DataError(
-            "The folder holds no run of taxtune.",
+            "The folder does not contain a taxtune run.",
             file=folder,
-            remedy="Give the folder that taxtune tune or taxtune compare wrote, or a file of answers.",
+            remedy="Give a folder written by taxtune tune or taxtune compare, or a file of answers.",
         )
     if evaluation is not None and evaluation.isdecimal():
         return _iteration(history, int(evaluation))
@@ -80,7 +80,7 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yields the name and the rows of each template that a `result.json` compares on held-out images.
 
     Raises:
-        DataError: If the file cannot be read or is no result.
+        DataError: If the file cannot be read or is not a result.
     """
     try:
         held = json.loads(result.read_text("utf-8"))["heldout"]
@@ -95,9 +95,9 @@ def _iteration(history: Path, number: int) -> RunRows:
         found = {int(record["iteration"]): list(record["rows"]) for record in records}
     except FileNotFoundError:
         raise DataError(
-            "The folder holds no iterations.",
+            "The folder contains no iterations.",
             file=history.parent,
-            remedy="Those of a comparison are in the sub-folders of its objectives.",
+            remedy="The iterations of a comparison are in the sub-folders of its objectives.",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _no_record(history, error) from error
@@ -105,7 +105,7 @@ def _iteration(history: Path, number: int) -> RunRows:
     if not rows:
         have = ", ".join(str(key) for key, rows in found.items() if rows)
         raise DataError(
-            "The run has no answers of this iteration.",
+            "The run has no answers for this iteration.",
             file=history,
             value=str(number),
             remedy=f"It has those of {have}.",
@@ -116,7 +116,7 @@ def _iteration(history: Path, number: int) -> RunRows:
 def _answered(evaluation: str, split: str, file: Path, rows: list[Any]) -> RunRows:
     try:
         if all(row["answer"] is None for row in rows):
-            raise DataError(f"No image of the {split} split was answered.", file=file, remedy="Give another run.")
+            raise DataError(f"No image of the {split} split has an answer.", file=file, remedy="Give another run.")
         lacking = [name for row in rows for name in _NEEDED if name not in row]
         if lacking:
             raise KeyError(lacking[0])
@@ -126,4 +126,4 @@ def _answered(evaluation: str, split: str, file: Path, rows: list[Any]) -> RunRo
 
 
 def _no_record(file: Path, error: Exception) -> DataError:
-    return DataError("The record is not one of taxtune's.", file=file, value=str(error))
+    return DataError("This is not a taxtune record.", file=file, value=str(error))

@@ -176,8 +176,8 @@ class ScoredAnswers:
         if self.placements:
             silent, off = sum(p.abstained for p in self.placements), sum(p.off_tree for p in self.placements)
             said += (
-                f", {silent:,} of them abstentions ({100 * silent / n:.1f} %), which say nothing, and {off:,} off the "
-                f"tree ({100 * off / n:.1f} %), which assert what the taxonomy lacks"
+                f", {silent:,} of them abstentions ({100 * silent / n:.1f} %), which claim nothing, and {off:,} off "
+                f"the tree ({100 * off / n:.1f} %), which claim something that the taxonomy lacks"
             )
         yield said
         outside = "" if self.part is None else f"with a target outside {self.part.label}"

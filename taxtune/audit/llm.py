@@ -94,7 +94,7 @@ def judge_placements(
     prompts = [
         _asked(prompt, population.tree, search, item) if len(item.answer) <= MAX_TEXT else None for item in items
     ]
-    replies = judge.judge(prompts, _code, f"an answer of more than {MAX_TEXT:,} characters")
+    replies = judge.judge(prompts, _code, f"an answer longer than {MAX_TEXT:,} characters")
     findings: list[Finding | None] = []
     unusable = 0
     for item, code, reply in zip(items, replies.values, replies.replies, strict=True):
@@ -104,7 +104,7 @@ def judge_placements(
         finding, used = read_finding(reply, population.tree, item)
         unusable += not used
         findings.append(finding)
-    notes = list(judge.notes("holds no verdict"))
+    notes = list(judge.notes("contains no verdict"))
     if unusable:
         notes.append(
             f"{unusable:,} replies name a node that the tree does not have or that contradicts their verdict; the "

@@ -103,24 +103,28 @@ class Mender:
         """Returns a proposal with why it does not help, if it does not."""
         owners = [node for node in self._tree.find(alias.text) if node != alias.node]
         if owners:
-            return replace(alias, why=f"it already names {'/'.join(self._tree.path(owners[0]))}")
+            return replace(alias, why=f"it is already a name of {'/'.join(self._tree.path(owners[0]))}")
         if alias.text in self._kept.get(alias.node, ()):
             return replace(alias, why="")
         if alias.text.casefold() in {name.casefold() for name in self._tree.names(alias.node)}:
-            return replace(alias, why="the node has this name already, and it does not lead there")
+            return replace(alias, why="the node already has this name, but the answer is placed elsewhere")
         more = {**self._kept, alias.node: (*self._kept.get(alias.node, ()), alias.text)}
         mapper = self._make(with_aliases(self._tree, more))
         answers = [item.answer for item, _ in self._judged]
         placed = dict(zip(answers, (p.node for p in mapper.place(answers)), strict=True))
         if placed[alias.answer] != alias.node:
-            return replace(alias, why=f"with it the answer goes to {'/'.join(self._tree.path(placed[alias.answer]))}")
+            return replace(
+                alias, why=f"with it, the answer is placed on {'/'.join(self._tree.path(placed[alias.answer]))}"
+            )
         broken = [
             item.answer
             for item, finding in self._judged
             if finding.verdict is Verdict.RIGHT and placed[item.answer] not in (item.node, finding.node)
         ]
         if broken:
-            return replace(alias, why=f"it moves {len(broken)} that is right, such as {' '.join(broken[0].split())!r}")
+            return replace(
+                alias, why=f"it changes {len(broken)} correct placements, such as {' '.join(broken[0].split())!r}"
+            )
         return alias
 
 

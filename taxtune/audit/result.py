@@ -128,7 +128,7 @@ def draw_sample(population: Population, n: int, seed: int, result: Path) -> list
         raise DataError(f"The audit cannot be read: {error.strerror}.", file=result) from error
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(
-            "This is no audit of taxtune's.", file=result, remedy="Move the file away, and an audit is begun here."
+            "This is not a taxtune audit.", file=result, remedy="Move the file away to start an audit here."
         ) from error
     cells = [(item.stage, int(population.tree.depth[item.node])) for item in items]
     return draw(cells, [item.count for item in items], n, seed)
@@ -145,7 +145,7 @@ def with_agreement(audited: Audited, files: AuditFiles) -> Audited:
     agree = [model.verdict is person.verdict for model, person in pairs if person is not None]
     if not agree:
         return audited
-    said = f"Of {len(agree):,} placements that a person has judged, too, the model agrees on {sum(agree):,}."
+    said = f"Of {len(agree):,} placements that a person also judged, the model agrees on {sum(agree):,}."
     return replace(audited, notes=(*audited.notes, said))
 
 
@@ -190,10 +190,10 @@ def make_report(audited: Audited) -> StudyReport:
             ),
             Table(
                 "by-stage",
-                "By the stage that decided",
+                "By deciding stage",
                 ("stage", "of all", "judged", "right", "low", "high", "too general", "wrong"),
                 tuple(by_stage),
-                notes=("of all: the share of all answers that the stage placed.",),
+                notes=("of all: share of all answers that this stage placed.",),
             ),
         ),
         data={
@@ -224,15 +224,15 @@ def _notes(audited: Audited) -> tuple[str, ...]:
         "answers, low and high the ends of their 95 % interval."
     ]
     if population.unanswered:
-        notes.append(f"{population.unanswered:,} more have no answer and are no part of it.")
+        notes.append(f"{population.unanswered:,} more have no answer and are excluded.")
     if judged < drawn:
         open_ = drawn - judged
         notes.append(
-            f"{open_:,} drawn {'answer has' if open_ == 1 else 'answers have'} no verdict and count for nothing."
+            f"{open_:,} drawn {'answer has' if open_ == 1 else 'answers have'} no verdict and are not counted."
         )
     right = audited.share(Verdict.RIGHT)
     if right is not None and right.coverage < 1 - 1e-9:
-        notes.append(f"What was judged speaks for {right.coverage:.0%} of the answers; no other stratum has a verdict.")
+        notes.append(f"The verdicts represent {right.coverage:.0%} of the answers; the other strata have no verdicts.")
     return tuple(notes)
 
 

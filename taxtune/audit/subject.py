@@ -112,11 +112,11 @@ def read_subject(source: str, placing: Placing, *, evaluation: str | None = None
     run = split_run(source)
     if run is None:
         if evaluation is not None and Path(source).exists():
-            raise DataError("Only a run has evaluations.", value=evaluation, remedy="Leave --evaluation out.")
+            raise DataError("Only runs have evaluations.", value=evaluation, remedy="Remove --evaluation.")
         return _of_file(Path(source), placing, input)
     folder, named = run
     if evaluation is not None and named is not None:
-        raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Leave one out.")
+        raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Remove one.")
     return _of_run(folder, evaluation or named, placing)
 
 
@@ -125,12 +125,12 @@ def _of_file(source: Path, placing: Placing, input: str) -> Subject:
         raise DataError("There is no such run or file of answers.", file=source, remedy="Check the path.")
     if placing.taxonomy is None:
         raise DataError(
-            "A file of answers needs the taxonomy to place them on.", file=source, remedy="Name it: -t TREE."
+            "A file of answers needs a taxonomy to place them on.", file=source, remedy="Give it with -t TREE."
         )
     make, _ = _mapper(None, placing)
     read = read_answers(source, AnswerSchema(id=None, missing="keep", format=input))
     if not read.rows:
-        raise DataError("The file holds no answers.", file=source)
+        raise DataError("The file contains no answers.", file=source)
     for text in read.notes:
         note(text)
     population = place_answers(source.name, [row.answer or "" for row in read.rows], make(placing.tree()))
@@ -148,9 +148,9 @@ def _of_run(folder: Path, evaluation: str | None, placing: Placing) -> Subject:
     anew = (placing.taxonomy, placing.similarity, placing.preset) != (None, None, None)
     if anew and looks:
         raise DataError(
-            "The run's mapper looks at the images, so that its answers cannot be placed anew without them.",
+            "The run's mapper uses the images, so its answers cannot be placed again without them.",
             file=folder,
-            remedy="Leave --taxonomy out to audit the placements on record, or name another --similarity.",
+            remedy="Remove --taxonomy to audit the recorded placements, or choose another --similarity.",
         )
     names = bool(settings.get("recipe.taxonomy.english_names", True))
     tree = _with_run_tree(settings, placing, folder).tree(names=names)
@@ -188,10 +188,10 @@ def recorded_population(run: RunRows, name: str, tree: Taxonomy, mapper: Mapping
     for (answer, node, path, stage), count in counts.items():
         if not 0 <= node < len(tree) or "/".join(tree.path(node)) != path:
             raise DataError(
-                "The taxonomy is not the one that the run's answers were placed on.",
+                "This is not the taxonomy that the run's answers were placed on.",
                 file=run.file,
                 value=path,
-                remedy="Give a taxonomy with --taxonomy, and the answers are placed on it anew.",
+                remedy="To place the answers again on this taxonomy, give it with --taxonomy.",
             )
         items.append(Item(answer, count, node, stage))
     return Population(name, tree, tuple(items), mapper, len(run.rows) - counts.total())
@@ -244,10 +244,10 @@ def _with_run_tree(settings: Mapping[str, Any], placing: Placing, folder: Path) 
         if path is not None and (str(path).startswith("builtin:") or Path(path).exists()):
             return replace(placing, taxonomy=str(path), format=of_run.get("format", placing.format))
     raise DataError(
-        "The run's taxonomy is not where it was, or the run does not say where.",
+        "The run's taxonomy has been moved, or the run does not record where it was.",
         file=folder,
         value=settings.get("note:taxonomy") or of_run.get("path"),
-        remedy="Name it: -t TREE.",
+        remedy="Give it with -t TREE.",
     )
 
 
@@ -264,9 +264,9 @@ def _mapper(settings: Mapping[str, Any] | None, placing: Placing) -> tuple[MakeM
     unknown = values.keys() - {field.name for field in fields(MapperConfig)}
     if unknown:
         raise DataError(
-            "The run's mapper has settings that this version of taxtune does not know.",
+            "The run's mapper has settings unknown to this version of taxtune.",
             value=sorted(unknown),
-            remedy="Audit it with the version that it was made with.",
+            remedy="Audit it with the version of taxtune that made it.",
         )
     if settings is not None:  # the identity says which WordNet was used, the settings whether one is
         values["wordnet"] = bool(values.get("wordnet"))

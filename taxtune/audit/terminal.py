@@ -61,8 +61,8 @@ def terminal_keys() -> Iterator[Keys]:
     """
     if any(stream is None or not stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise DataError(
-            "An audit asks you in the terminal, and this is none: input or messages are redirected.",
-            remedy="Run it in a terminal, or have a chat model judge: --llm openai/gpt-4o-mini.",
+            "An audit asks you questions in a terminal, but input or messages are redirected.",
+            remedy="Run it in a terminal, or let a chat model judge: --llm openai/gpt-4o-mini.",
         )
     with _typed() as read:
         waiting: deque[str] = deque()
@@ -283,7 +283,7 @@ class Reviewer:
             Padding(self._placement(item), (0, 0, 1, 4)),
         ]
         if card.said is not None:
-            where = "" if card.said.node is None else f", belongs on {self._name(card.said.node)}"
+            where = "" if card.said.node is None else f", should be on {self._name(card.said.node)}"
             parts.append(Text(f"You said: {card.said.verdict}{where}", style=_COLOURS[card.said.verdict]))
         elif card.earlier is not None:
             parts.append(Text(f"Its placement has changed: {visible(card.earlier)}", style="magenta"))
@@ -309,9 +309,9 @@ class Reviewer:
         from rich.text import Text
 
         if item.stage == Stage.ABSTAINED:
-            return Text.assemble(("nothing", "bold"), ": it is taken to name nothing at all")
+            return Text.assemble(("nothing", "bold"), ": it names nothing")
         if item.stage == Stage.OFF_TREE:
-            return Text.assemble(("off the tree", "bold"), ": it is taken to name what the tree does not have")
+            return Text.assemble(("off the tree", "bold"), ": it names something that the tree lacks")
         above = self._tree.path(item.node)[:-1]
         shown = Text("".join(f"{visible(label)} › " for label in above)).append(self._name(item.node), "bold")
         below = self._tree.children(item.node).tolist()
@@ -343,7 +343,7 @@ class Reviewer:
             above = self._tree.path(node)[-3:-1]
             style = "reverse" if i == marked else "italic" if root else ""
             table.add_row("❯" if i == marked else " ", Text(name, style=style), Text(" › ".join(map(visible, above))))
-        head = Text.assemble(("It belongs on: ", "bold"), visible(typed), ("▏", "blink"))
+        head = Text.assemble(("It should be on: ", "bold"), visible(typed), ("▏", "blink"))
         return Group(head, table, _hint(_CHOOSE))
 
     def _alias(self, alias: Alias, number: int, total: int) -> RenderableType:
@@ -357,7 +357,8 @@ class Reviewer:
             Text.assemble(("of      ", "bold"), " › ".join(map(visible, self._tree.path(alias.node)))),
             Text.assemble(("because ", "bold"), visible(" ".join(alias.answer.split()))[:300]),
             Text.assemble(
-                ("check   ", "bold"), ("mends it, and breaks no other", "green") if alias.helps else (alias.why, "red")
+                ("check   ", "bold"),
+                ("fixes it and breaks nothing else", "green") if alias.helps else (alias.why, "red"),
             ),
             Text(""),
             _hint(_TAKE if alias.helps else _CANNOT),

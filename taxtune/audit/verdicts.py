@@ -62,13 +62,13 @@ def judged_by_node(tree: Taxonomy, item: Item, node: int) -> Verdict:
 
 
 class VerdictLog:
-    """The verdicts of a person on disk, one a line; a later one on the same placement replaces an earlier one.
+    """The verdicts of a person on disk, one per line; a later one on the same placement replaces an earlier one.
 
     Args:
         path: The file; it need not be there.
 
     Raises:
-        DataError: If it cannot be read, or a line other than an unfinished last one is no verdict.
+        DataError: If it cannot be read, or a line other than an unfinished last one is not a verdict.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,11 +89,11 @@ class VerdictLog:
             except (ValueError, KeyError, TypeError) as error:
                 if line.endswith(b"\n"):
                     raise DataError(
-                        "The line is no verdict.",
+                        "The line is not a verdict.",
                         file=path,
                         row=row,
                         value=line.decode("utf-8", "replace").strip(),
-                        remedy="Take the line out, or move the file away to begin anew.",
+                        remedy="Remove the line, or move the file away to start again.",
                     ) from error
                 break
             self._keep(record)
@@ -154,9 +154,9 @@ def _record(line: bytes) -> dict[str, Any]:
     Verdict(record["verdict"])
     paths = [record["placed"], *([] if record["node"] is None else [record["node"]])]
     if not all(isinstance(path, list) and all(isinstance(label, str) for label in path) for path in paths):
-        raise TypeError("a path is a list of labels")
+        raise TypeError("a path must be a list of labels")
     if not isinstance(record["answer"], str) or not isinstance(record["nowhere"], str):
-        raise TypeError("an answer is text")
+        raise TypeError("an answer must be text")
     return dict(record)
 
 

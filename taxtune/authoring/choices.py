@@ -144,7 +144,8 @@ def choice_lines(choices: Sequence[Choice]) -> list[str]:
     several = [row for row in by_name if row.alternatives and not row.given]
     lines = [
         f"synsets  {len(by_name):,} labels are in WordNet, {len(several):,} of them with several senses; "
-        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and stand below the root"
+        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and are placed directly "
+        f"below the root"
     ]
     if without:
         lines.append(f"  below the root: {', '.join(row.label.name for row in without)}")
@@ -156,7 +157,7 @@ def choice_lines(choices: Sequence[Choice]) -> list[str]:
             gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
             lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
     if len(shown) > _PRINTED:
-        lines.append(f"  and {len(shown) - _PRINTED:,} more to look at: see the file of synsets, or --json")
+        lines.append(f"  and {len(shown) - _PRINTED:,} more to review: see the file of synsets, or --json")
     return lines
 
 
@@ -169,7 +170,7 @@ def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[
         labels: The labels; those that the file leaves out are chosen for.
 
     Raises:
-        DataError: If a column is missing, a label is none of the labels or is named twice, or there is no such synset.
+        DataError: If a column is missing, a label is unknown or named twice, or a synset does not exist.
     """
     known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
     found: dict[str, tuple[Synset | None, str]] = {}
@@ -178,9 +179,9 @@ def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[
         written, name, relation = cells.values()
         label = known.get(written.casefold())
         if label is None:
-            raise DataError("This is none of the labels.", file=path, row=line, value=written, remedy="Remove it.")
+            raise DataError("This is not one of the labels.", file=path, row=line, value=written, remedy="Remove it.")
         if label.name in found:
-            raise DataError("The label has a row already.", file=path, row=line, value=written, remedy="Remove one.")
+            raise DataError("The label already has a row.", file=path, row=line, value=written, remedy="Remove one.")
         synset = wordnet.synset(name) if name else None
         if name and synset is None:
             near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
@@ -189,9 +190,9 @@ def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[
                 file=path,
                 row=line,
                 value=name,
-                remedy=f"Write one of {near}." if near else "Write it as in dog.n.01, or leave the cell empty.",
+                remedy=f"Write one of {near}." if near else "Write it like dog.n.01, or leave the cell empty.",
             )
         if relation not in ("", IS, KIND_OF):
-            raise DataError("A relation is 'is' or 'kind of'.", file=path, row=line, value=relation)
+            raise DataError("The relation must be 'is' or 'kind of'.", file=path, row=line, value=relation)
         found[label.name] = (synset, (relation or IS) if synset else NONE)
     return found

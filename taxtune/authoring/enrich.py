@@ -111,7 +111,7 @@ def enrich(
     found = Enrichment()
     needy = [source for source in ("wordnet", "kinds") if source in sources and wordnet is None]
     if needy:
-        raise DataError(f"The source {needy[0]!r} needs WordNet, and there is none here.", remedy=INSTALL)
+        raise DataError(f"The source {needy[0]!r} needs WordNet, which is not installed.", remedy=INSTALL)
     candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, found))
     for source in sources:
         found.counts[source] = {"candidates": 0, "found already": 0, "proposed": 0, "ambiguous": 0}
@@ -135,7 +135,9 @@ def enrich(
             found.proposals.append(row)
     found.proposals.sort(key=lambda row: (row.node, SOURCES.index(row.source)))
     if wordnet is None:
-        found.notes.append(f"Without WordNet: no other spellings, and fewer names shortened. {INSTALL}")
+        found.notes.append(
+            f"WordNet is not installed, so other spellings and some shortened names are missing. {INSTALL}"
+        )
     return found
 
 
@@ -163,9 +165,7 @@ def _candidates(
     if wordnet is not None and ("wordnet" in sources or "kinds" in sources):
         with track("finding senses", 1):
             senses = senses_on_tree(wordnet, taxonomy)
-        found.notes.append(
-            f"{wordnet.source} has the sense of {len(senses):,} of {len(taxonomy):,} nodes beyond doubt."
-        )
+        found.notes.append(f"{wordnet.source} has an unambiguous sense for {len(senses):,} of {len(taxonomy):,} nodes.")
         if "wordnet" in sources:
             for node, name, comment in synonyms(taxonomy, senses):
                 yield _Candidate(node, name, "wordnet", "alias", comment)

@@ -63,7 +63,7 @@ class LabelTree:
             for written in (label.name, *label.aliases):
                 if self.taxonomy.resolve(written) != self.nodes[label.name]:
                     raise DataError(
-                        "The label names another node of the tree, too.", value=written, remedy="Rename it in the data."
+                        "Another node of the tree has the same label.", value=written, remedy="Rename it in the data."
                     )
 
 
@@ -92,7 +92,7 @@ def tree_from_synsets(
         TaxonomyError: If there are no labels.
     """
     if not choices:
-        raise TaxonomyError("There are no labels to make a tree of.")
+        raise TaxonomyError("There are no labels to build a tree from.")
     counts = Counter(kind for c in choices if c.synset for kind in wordnet.ancestors(c.synset))
 
     def grouping(synset: Synset) -> tuple[float, str]:
@@ -161,7 +161,7 @@ def tree_from_paths(
         TaxonomyError: If there are no labels.
     """
     if not labels:
-        raise TaxonomyError("There are no labels to make a tree of.")
+        raise TaxonomyError("There are no labels to build a tree from.")
     root = _Node("thing")
     by_path: dict[tuple[str, ...], _Node] = {(): root}
     for label in labels:

@@ -15,7 +15,7 @@ __all__ = ["group_labels"]
 
 #: Labels that one prompt asks about, and how often it is asked until the reply can be used.
 LABELS, ATTEMPTS = 60, 3
-# Other labels that a prompt names, so that no group is called like one.
+# Other labels that a prompt names, so no group is called like one.
 _SHOWN = 200
 
 
@@ -71,8 +71,8 @@ def group_labels(
                 reply = ask(llm, [Request(prompt)], store)[0]
                 if not isinstance(reply, Answer):
                     raise ModelError(
-                        f"The model does not reply: {reply.reason}",
-                        remedy="Give the command again; replies that came are kept.",
+                        f"The model did not reply: {reply.reason}",
+                        remedy="Run the command again; the replies so far are saved.",
                     )
                 try:
                     paths |= _read(reply.text, asked, names, most, spelling)
@@ -82,9 +82,9 @@ def group_labels(
                     unread.append({"labels": asked, "reply": reply.text, "reason": problem})
             else:
                 raise ModelError(
-                    f"None of {ATTEMPTS} replies about {len(asked)} labels can be used; the last one: {problem}",
+                    f"None of {ATTEMPTS} replies about {len(asked)} labels can be used; the last problem: {problem}",
                     value=", ".join(asked[:5]) + (", …" if len(asked) > 5 else ""),
-                    remedy="Take another model, or leave --llm out to use WordNet.",
+                    remedy="Use another model, or remove --llm to use WordNet.",
                 )
             task.advance(len(asked))
     return paths, unread
@@ -95,25 +95,25 @@ def _read(
 ) -> dict[str, tuple[str, ...]]:
     value = read_json(reply)
     if not isinstance(value, dict):
-        raise UnreadError("It is no JSON object.")
+        raise UnreadError("It is not a JSON object.")
     missing = [name for name in asked if name not in value]
     strange = [name for name in value if name not in asked]
     if missing or strange:
-        wrong = ((missing, "labels are missing"), (strange, "keys are no labels that were asked about"))
+        wrong = ((missing, "labels are missing"), (strange, "keys are not labels from the question"))
         said = [f"{len(some)} {what}: {', '.join(map(repr, some[:5]))}" for some, what in wrong if some]
         raise UnreadError("; ".join(said) + ".")
     paths = {}
     for name, groups in value.items():
         if not isinstance(groups, list) or not all(isinstance(group, str) and clean(group) for group in groups):
-            raise UnreadError(f"The value of {name!r} is no list of groups.")
+            raise UnreadError(f"The value of {name!r} is not a list of groups.")
         path = tuple(map(clean, groups))
         if len(path) > most:
-            raise UnreadError(f"{name!r} is in {len(path)} groups, more than {most}.")
+            raise UnreadError(f"{name!r} is in {len(path)} nested groups, more than {most}.")
         like = [group for group in path if group.casefold() in names]
         if like:
-            raise UnreadError(f"The group {like[0]!r} of {name!r} is called like a label.")
+            raise UnreadError(f"The group {like[0]!r} of {name!r} has the same name as a label.")
         if len({group.casefold() for group in path}) < len(path):
-            raise UnreadError(f"A group of {name!r} is within itself.")
+            raise UnreadError(f"A group of {name!r} contains itself.")
         paths[name] = path
     # One spelling a group, so that "Dogs" and "dogs" are one.
     return {name: tuple(spelling.setdefault(group.casefold(), group) for group in path) for name, path in paths.items()}

@@ -1,4 +1,4 @@
-"""A flat list of labels: from a text file, a CSV, or a folder of images with a sub-folder a label."""
+"""A flat list of labels: from a text file, a CSV, or a folder of images with one sub-folder for each label."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_labels(path: Path) -> list[Label]:
     Labels that differ in upper and lower case, underscores or a leading number only are one.
 
     Args:
-        path: A text file with one label a line; a CSV with a column label; or a folder, whose sub-folders are called
+        path: A text file with one label per line; a CSV with a column label; or a folder, whose sub-folders are called
             as the labels of the images in them.
 
     Raises:
@@ -52,9 +52,9 @@ def read_labels(path: Path) -> list[Label]:
             names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
         if not names:
             raise DataError(
-                "The folder has no sub-folders to take labels from.",
+                "The folder has no sub-folders to use as labels.",
                 file=path,
-                remedy="Give a folder with one sub-folder a label, or a file with one label a line.",
+                remedy="Give a folder with one sub-folder for each label, or a file with one label per line.",
             )
         return as_labels(names, folders=True)
     text = read_text(path, error=DataError, what="labels")
@@ -62,7 +62,7 @@ def read_labels(path: Path) -> list[Label]:
     columns = [column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first))]
     if path.suffix.lower() not in _TABLES and "label" not in columns:
         return as_labels(line for line in text.splitlines() if line.strip())
-    remedy = "Call the column of the labels label, or give a text file with one label a line."
+    remedy = "Rename the column with the labels to label, or give a text file with one label per line."
     rows = read_rows(path, ("label",), what="labels", remedy=remedy)
     for line, cells in rows:
         if not cells["label"]:

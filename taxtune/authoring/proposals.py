@@ -87,14 +87,14 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
             raise DataError("The row proposes no alias.", file=path, row=line, remedy="Fill it in, or remove it.")
         if ";" in cell["alias"] or "|" in cell["alias"]:
             raise DataError(
-                "A name cannot hold ; or |, which part names in a taxonomy file.",
+                "A name cannot contain ; or |, which separate names in a taxonomy file.",
                 file=path,
                 row=line,
                 value=cell["alias"],
-                remedy="Give each name a row.",
+                remedy="Give each name its own row.",
             )
         if (cell["kind"] or KINDS[0]) not in KINDS:
-            raise DataError("The kind of a name is alias or lead.", file=path, row=line, value=cell["kind"])
+            raise DataError("The kind of a name must be alias or lead.", file=path, row=line, value=cell["kind"])
         node = _node(taxonomy, cell["node"], path, line)
         kind = cell["kind"] or KINDS[0]
         found.append(Proposal(node, cell["alias"], cell["source"], kind, cell["mark"], cell["comment"]))
@@ -111,7 +111,7 @@ def _node(taxonomy: Taxonomy, reference: str, file: Path, row: int) -> int:
             file=file,
             row=row,
             value=reference,
-            remedy=error.remedy or "Give the tree that the proposals were made for.",
+            remedy=error.remedy or "Use the tree that the proposals were made for.",
         ) from None
 
 

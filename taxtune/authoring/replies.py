@@ -37,13 +37,13 @@ def read_json(reply: str) -> object:
     """Returns the JSON value that a reply is, whole or in one fenced block; an object may name each key once.
 
     Raises:
-        UnreadError: If it is no JSON, or an object names a key twice.
+        UnreadError: If it is not JSON, or an object names a key twice.
     """
     fenced = _FENCED.fullmatch(reply)
     try:
         return json.loads(fenced[1] if fenced else reply, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise UnreadError(f"It is no JSON: {error}.") from None
+        raise UnreadError(f"It is not JSON: {error}.") from None
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

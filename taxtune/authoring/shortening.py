@@ -58,7 +58,7 @@ class Shortener:
         made = dict.fromkeys(own, "")
         for step in (self._without_year, self._without_end, self._without_front, self._with_parent):
             for name, how in list(made.items()):
-                # A label that lists or explains is no name: "transportation (roads, bridges, etc.)".
+                # A label that lists or explains is not a name: "transportation (roads, bridges, etc.)".
                 for other, what in step(node, name) if not _LISTING.search(name) else ():
                     if sum(map(str.isalpha, other)) and len(other) > 1 and fold_words(other) not in self._ends:
                         made.setdefault(other, f"{how}, {what}" if how else what)
@@ -106,7 +106,7 @@ class Shortener:
                 for other in names:
                     yield f"{other} {kept}", f"{other!r} for {front!r}"
                 return
-        # What is no word may need the parent's name: "Boeing 747" for "747" under "Boeing".
+        # What is not a word may need the parent's name: "Boeing 747" for "747" under "Boeing".
         if node in self._leaves and not any(
             self._parts_of_speech(word) for some in (name, *names) for word in some.split()
         ):

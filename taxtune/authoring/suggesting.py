@@ -95,11 +95,11 @@ def _read(reply: str, group: list[int]) -> dict[int, list[str]]:
     value = read_json(reply)
     expected = {str(i) for i in range(1, len(group) + 1)}
     if not isinstance(value, dict) or set(value) != expected:
-        raise UnreadError(f"It is no object with the keys 1 to {len(group)}.")
+        raise UnreadError(f"It is not an object with the keys 1 to {len(group)}.")
     names: dict[int, list[str]] = {}
     for key, some in value.items():
         if not isinstance(some, list) or not all(isinstance(name, str) for name in some):
-            raise UnreadError(f"The value of {key} is no list of names.")
+            raise UnreadError(f"The value of {key} is not a list of names.")
         tidy = [clean(name.replace(";", ",").replace("|", ",")) for name in some]
         names[group[int(key) - 1]] = [name for name in dict.fromkeys(tidy) if name and len(name) <= _LONGEST]
     return names

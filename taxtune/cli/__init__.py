@@ -41,7 +41,7 @@ def main() -> None:
         what = error.strerror or str(error)
         if error.filename is None:
             _drop_output()
-            _fail(f"The output cannot be written: {what}.")
+            _fail(f"Cannot write the output: {what}.")
         _fail(f"{error.filename}: {what}.")
 
 

@@ -55,23 +55,23 @@ def audit(
             "--taxonomy",
             "TREE",
             "the run's",
-            "The taxonomy file, or builtin:fieldguide. With a run, its answers are placed on it anew.",
+            "The taxonomy file, or builtin:fieldguide. With a run, its answers are placed on this taxonomy again.",
             "-t",
         ),
     ] = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Distinct answers to draw and judge.")] = 60,
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of distinct answers to draw and judge.")] = 60,
     evaluation: Annotated[
         str | None,
         _option(
             "--evaluation",
             "WHICH",
             "winner",
-            "Of a run: winner, baseline or an objective on the held-out images, or an iteration's number.",
+            "For a run: winner, baseline or an objective (on the held-out images), or the number of an iteration.",
         ),
     ] = None,
     llm: Annotated[
         str | None,
-        typer.Option("--llm", metavar="MODEL", help="Have a chat model judge: PROVIDER/MODEL or local:MODEL."),
+        typer.Option("--llm", metavar="MODEL", help="Let a chat model judge: PROVIDER/MODEL or local:MODEL."),
     ] = None,
     similarity: Annotated[
         str | None,
@@ -90,10 +90,10 @@ def audit(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: PlaceRootOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed for drawing the answers.")] = 0,
     out: Annotated[
         Path | None,
-        _option("--out", "FOLDER", "the run's folder, or FILE-audit", "Where verdicts and results are kept."),
+        _option("--out", "FOLDER", "the run's folder, or FILE-audit", "Folder for verdicts and results."),
     ] = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,
@@ -132,7 +132,7 @@ def audit(
     )
     sample = draw_sample(subject.population, n, seed, files.result)
     if n > len(subject.population.items):
-        note(f"there are only {len(subject.population.items):,} distinct answers; all of them are judged")
+        note(f"there are only {len(subject.population.items):,} distinct answers; all of them will be judged")
     population = subject.with_evidence([unit.item for unit in sample])
     items = [population.items[unit.item] for unit in sample]
 
@@ -188,11 +188,14 @@ def _judged_by_person(
     from taxtune.audit.verdicts import VerdictLog
 
     log = VerdictLog(files.verdicts)
-    interrupts.kept = f"verdicts so far are kept in {files.verdicts}; the same command goes on from there."
+    interrupts.kept = f"your verdicts so far are saved in {files.verdicts}; run the same command again to continue."
     changed = sum(log.find(population, item) is None and log.earlier(item.answer) is not None for item in items)
     if changed:
-        what = "verdict is on a placement that has" if changed == 1 else "verdicts are on placements that have"
-        note(f"{changed:,} {what} changed, by another mapper or tree; these are asked anew")
+        what = "verdict is for a placement that has" if changed == 1 else "verdicts are for placements that have"
+        note(
+            f"{changed:,} {what} changed, because the mapper or the tree is different; you will be asked about "
+            f"these again"
+        )
 
     def so_far() -> list[Finding | None]:
         return [log.find(population, item) for item in items]
@@ -234,10 +237,13 @@ def _console() -> Console:
 def _say_where(files: AuditFiles, result: Audited, *, finished: bool, taken: int) -> None:
     if not finished:
         left = len(result.sample) - len(result.judged)
-        note(f"{left:,} are left to judge; the same command goes on from there")
-    note(f"the result is in {files.result}")
+        note(f"{left:,} still need a verdict; run the same command again to continue")
+    note(f"result saved in {files.result}")
     if files.placed.exists():
-        note(f"placed answers for taxtune study mapping are in {files.placed}")
+        note(f"placed answers for `taxtune study mapping` saved in {files.placed}")
     if taken:
         tree = result.population.tree.source or "TREE"
-        note(f"{taken:,} new in {files.aliases}; add them: taxtune taxonomy enrich {tree} --apply {files.aliases}")
+        note(
+            f"{taken:,} new aliases in {files.aliases}; to add them, run: taxtune taxonomy enrich {tree} --apply "
+            f"{files.aliases}"
+        )

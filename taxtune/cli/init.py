@@ -15,7 +15,7 @@ from taxtune.errors import RecipeError
 __all__ = ["init"]
 
 _RECIPE = """\
-# Made by `taxtune init`. Check it with: taxtune tune {file} --dry-run
+# Written by `taxtune init`. Check it with: taxtune tune {file} --dry-run
 name: {name}
 seed: 0
 
@@ -25,12 +25,12 @@ taxonomy:
 data:
   kind: {kind} # {kind_says}
   path: {data}
-  tuning: 20 # every template is asked about these
-  heldout: 200 # baseline and winner are asked about these, once
+  tuning: 20 # images for comparing templates
+  heldout: 200 # images for the final comparison of baseline and winner
 
 prompt:
   question: {question}
-  domain: {domain} # what the images show, as a template may say it
+  domain: {domain} # what the images show, for use in templates
   ranks: {ranks} # broadest first, below the root
 
 vlm:
@@ -56,27 +56,34 @@ _MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
     data: Annotated[
-        Path, typer.Option("--data", help="A CSV or JSONL file (image, label), or a folder with a sub-folder a label.")
+        Path,
+        typer.Option(
+            "--data", help="A CSV or JSONL file (image, label), or a folder with one sub-folder for each label."
+        ),
     ],
     taxonomy: Annotated[Path, typer.Option("--taxonomy", help="The label tree: paths, edges, or iNat21's files.")],
     domain: Annotated[str, typer.Option("--domain", help="What the images show: bird, dish, car.")] = "object",
     model: Annotated[
         str, typer.Option("--model", help="The vision-language model; 'api:NAME' for one behind an API.")
     ] = "meta-llama/Llama-3.2-11B-Vision-Instruct",
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a recipe for your own images, with sane settings to start from."""
     from taxtune.atomic import write_text
     from taxtune.taxonomy import read_taxonomy
 
     if file.exists() and not force:
-        raise RecipeError("The file exists.", file=file, remedy="Name another, or write over it with --force.")
+        raise RecipeError(
+            "The file already exists.", file=file, remedy="Choose another name, or overwrite the file with --force."
+        )
     for path, option in ((data, "--data"), (taxonomy, "--taxonomy")):
         if not path.exists():
             raise RecipeError(f"There is no such file or folder for {option}.", file=path, remedy="Check the path.")
     if data.is_file() and data.suffix.lower() not in _MANIFESTS:
         raise RecipeError(
-            "This is no manifest.", file=data, remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}."
+            "This is not a manifest.",
+            file=data,
+            remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}.",
         )
     tree = read_taxonomy(taxonomy)
     # The ranks in the order of their mean depth, without the root's.
@@ -93,7 +100,7 @@ def init(
         name=json.dumps(name),
         taxonomy=_quoted(taxonomy, file),
         kind=kind,
-        kind_says="a sub-folder a label" if kind == "folder" else "a file with the columns image and label",
+        kind_says="one sub-folder for each label" if kind == "folder" else "a file with the columns image and label",
         data=_quoted(data, file),
         question=json.dumps(f"What {domain} is this?", ensure_ascii=False),
         domain=json.dumps(domain, ensure_ascii=False),

@@ -32,8 +32,8 @@ __all__ = [
 
 Parameters = ParamSpec("Parameters")
 
-_REPLIES_KEPT = "replies so far are kept, and the same command goes on from there."
-_SCORES_KEPT = "scores and embeddings so far are kept, and the same command computes only the others."
+_REPLIES_KEPT = "replies so far are saved; run the same command again to continue."
+_SCORES_KEPT = "scores and embeddings so far are saved; run the same command again to compute the rest."
 
 
 class Interrupts:
@@ -114,7 +114,7 @@ def stoppable(command: Callable[Parameters, None]) -> Callable[Parameters, None]
 
     @wraps(command)
     def run(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
-        with ended_by_interrupt(lambda: interrupts.kept or "nothing was kept."):
+        with ended_by_interrupt(lambda: interrupts.kept or "nothing was saved."):
             command(*arguments, **options)
 
     return run

@@ -40,16 +40,18 @@ def measure(
         typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and reference (a text, or a list)")),
     ] = None,
     measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the measures, and end.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the measures and exit.")] = False,
     answer_column: AnswerColumnOption = "answer",
     reference_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the reference or references.")
+        str, typer.Option(metavar="COLUMN", help="Column with the reference or references.")
     ] = "reference",
     question_column: QuestionColumnOption = "question",
-    image_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the image, for clip-i2t.")] = "image",
+    image_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the image, for clip-i2t.")] = "image",
     images: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder that image names start from; by default the file's."),
+        typer.Option(
+            metavar="FOLDER", help="Folder that image names are relative to. Default: the folder of the file."
+        ),
     ] = None,
     empty: EmptyOption = "error",
     resamples: ResamplesOption = 2000,
@@ -73,7 +75,7 @@ def measure(
         _print_list(as_json)
         return
     if file is None:
-        raise DataError("A file of answers is needed.", remedy="Name it, or see the measures with --list.")
+        raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
     check_out(out)
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.measured import check_needs

@@ -34,7 +34,7 @@ def place(
         str,
         typer.Argument(
             metavar="[FILE|-]",
-            help="Text with an answer a line. " + ANSWERS_HELP.format("column answer") + " - reads stdin.",
+            help="Text with one answer per line. " + ANSWERS_HELP.format("column answer") + " - reads stdin.",
         ),
     ] = "-",
     similarity: SimilarityOption = "lexical",
@@ -43,7 +43,7 @@ def place(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: PlaceRootOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
@@ -68,7 +68,7 @@ def place(
     abstained = sum(placement.abstained for placement in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     off = sum(placement.off_tree for placement in placements)
-    looked_up = f"; words looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 
 

@@ -103,7 +103,9 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
     others = _holds_work(folder) and not resume
 
     def said() -> str:
-        return f"what is done is kept. {go_on}" if _holds_work(folder) and not others else "nothing was done yet."
+        return (
+            f"finished work is saved. {go_on}" if _holds_work(folder) and not others else "nothing had been done yet."
+        )
 
     try:
         with ended_by_interrupt(said):
@@ -113,7 +115,7 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
         if problem is None:
             raise
         if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
-            problem.add_note(f"What is done is kept. {go_on}")
+            problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
         raise problem from error
@@ -130,8 +132,8 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
     if said is None:
         return None
     return TaxtuneError(
-        f"A database of the run cannot be written: {said}.",
-        remedy="Is the disk full or read-only? Make room, or choose another folder with --out.",
+        f"Cannot write to a database of the run: {said}.",
+        remedy="The disk may be full or read-only. Free some space, or choose another folder with --out.",
     )
 
 
@@ -205,7 +207,9 @@ def _print_plan(plan: Plan) -> None:
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
     line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
     if plan.trivial_hp is not None and plan.trivial_hr is not None:
-        line("trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always the domain's root")
+        line(
+            "trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always answering the domain's root"
+        )
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
     line("VLM calls", f"at most {plan.vlm_calls:,}")
     if plan.judge is not None:
@@ -213,7 +217,7 @@ def _print_plan(plan: Plan) -> None:
         line("judge calls", f"at most {plan.judge_calls:,}")
     line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
-    line("off the tree", f"at most {most} of the baseline's answers, or the run ends there (max_off_tree)")
+    line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
     for text in plan.notes:
         line("note", text)
     if plan.problems:
@@ -221,7 +225,7 @@ def _print_plan(plan: Plan) -> None:
         for problem in plan.problems:
             console.print(f"- {problem}", markup=False, highlight=False, soft_wrap=True)
     else:
-        console.print("\nReady to run: everything the recipe needs is there. Nothing was run.")
+        console.print("\nAll checks passed. Nothing has been run.")
 
 
 def _console() -> Console:

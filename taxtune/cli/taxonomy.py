@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "convert", "show", "taxonomy_app"]
 
-taxonomy_app = typer.Typer(
-    help="Look at a label taxonomy, build one, or give its nodes more names.", no_args_is_help=True
-)
+taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 taxonomy_app.command()(stoppable(build))
 taxonomy_app.command()(stoppable(link))
 taxonomy_app.command()(stoppable(enrich))
@@ -61,17 +59,17 @@ def check(
 @taxonomy_app.command()
 def convert(
     file: TaxonomyArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the tree goes: .csv, .json or .ttl.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv, .json or .ttl.")],
     to: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help="paths, edges, nested-json or skos; by default what OUT's suffix says."),
+        typer.Option(metavar="FORMAT", help="paths, edges, nested-json or skos. Default: chosen by the suffix of OUT."),
     ] = None,
     names: Annotated[
-        bool, typer.Option("--english-names", help="Add taxtune's English names of Latin groups, as leads.")
+        bool, typer.Option("--english-names", help="Add taxtune's English names for Latin taxa, as leads.")
     ] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
 
@@ -82,21 +80,21 @@ def convert(
 
     kind = writer_of(out, to)
     if Path(file).resolve() == out.resolve():
-        raise TaxonomyError("The result would overwrite the file that is read.", file=out, remedy="Choose another.")
+        raise TaxonomyError("The output file is also the input file.", file=out, remedy="Choose another.")
     if out.exists() and not force:
-        raise TaxonomyError("The file is there already; nothing was written.", file=out, remedy="Add --force.")
+        raise TaxonomyError("The file already exists; nothing was written.", file=out, remedy="Add --force.")
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, kind, force=force)
-    print(f"taxtune: {len(taxonomy):,} nodes are in {out} ({kind})", file=sys.stderr)
+    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
 
 
 @taxonomy_app.command()
 def show(
     file: TaxonomyArgument,
     node: Annotated[
-        str | None, typer.Argument(metavar="[NODE]", help="A label, an alias or a path; the root if left out.")
+        str | None, typer.Argument(metavar="[NODE]", help="A label, an alias or a path. Default: the root.")
     ] = None,
-    depth: Annotated[int, typer.Option(min=0, help="Levels to print below the node.")] = 1,
+    depth: Annotated[int, typer.Option(min=0, help="Number of levels to print below the node.")] = 1,
     names: EnglishNamesOption = True,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
@@ -117,7 +115,7 @@ def show(
     if value.aliases:
         print(f"also called {'; '.join(value.aliases)}")
     if value.leads:
-        print(f"answers are led here by {'; '.join(value.leads)}")
+        print(f"names that lead here: {'; '.join(value.leads)}")
     for line in _tree_lines(taxonomy, index, depth):
         print(line)
 
@@ -159,7 +157,7 @@ def _print_report(report: TaxonomyReport) -> None:
     print(f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}")
     print(f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"))
     if report.height is not None:
-        print(f"depth    {report.height} edges; nodes a level: {', '.join(f'{n:,}' for n in report.levels)}")
+        print(f"depth    {report.height} edges; nodes per level: {', '.join(f'{n:,}' for n in report.levels)}")
     print(f"ranks    {ranks}")
     print(f"aliases  {report.aliases:,}")
     print(f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes")

@@ -20,54 +20,55 @@ __all__ = ["build", "keep", "link"]
 
 
 def build(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, packed or not.")],
-    out: Annotated[Path, typer.Option(help="Where the tree goes, as CSV (an edge list).")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
+    out: Annotated[Path, typer.Option(help="File to write the tree to, as CSV (an edge list).")],
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk, wikidata-json, rdf or obo.")
     ] = "auto",
     names: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Labels and aliases of the nodes; repeatable.")
+        list[Path] | None, typer.Option(metavar="FILE", help="File with labels and aliases of the nodes; repeatable.")
     ] = None,
     root: Annotated[
-        str | None, typer.Option(help="Id or label of the root. Default: the node from which most nodes are reached.")
+        str | None, typer.Option(help="Id or label of the root. Default: the node that reaches the most nodes.")
     ] = None,
     join_roots: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Put all nodes without parents under a new root.")
+        str | None, typer.Option(metavar="LABEL", help="Put all nodes without a parent under a new root.")
     ] = None,
     leave_out: Annotated[
-        list[str] | None, typer.Option(metavar="CLASS", help="Id or label of a class to leave out; repeatable.")
+        list[str] | None, typer.Option(metavar="CLASS", help="Id or label of a class to exclude; repeatable.")
     ] = None,
     lift: Annotated[
-        bool, typer.Option("--lift", help="Give children of classes that are left out those classes' parents.")
+        bool, typer.Option("--lift", help="Attach the children of excluded classes to the parents of those classes.")
     ] = False,
     cycles: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Which edges break cycles. lose-no-node: the fewest that leave every node within reach of the root; "
-            "fewest-edges: the fewest, even if that cuts nodes off, and as few of these as possible.",
+            help="Which edges to drop to break cycles. lose-no-node: the fewest that keep every node reachable from "
+            "the root; fewest-edges: the fewest, even if that cuts nodes off, and as few of these as possible.",
         ),
     ] = "lose-no-node",
     leaves: Annotated[
-        Path | None, typer.Option(help="Keep only what is above these nodes: ids a line, or an OVEN file.")
+        Path | None,
+        typer.Option(help="Keep only the ancestors of these nodes: a file with one id per line, or an OVEN file."),
     ] = None,
     property: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PID",
-            help="For Wikidata, the property that is an edge; repeatable. Default: P279. With --leaves, P31 counts for "
-            "the leaves only.",
+            help="For Wikidata, the property to use as edges; repeatable. Default: P279. With --leaves, P31 is used "
+            "for the leaves only.",
         ),
     ] = None,
     language: Annotated[str, typer.Option(help="For Wikidata, the language of the names.")] = "en",
     direction: Annotated[
-        str | None, typer.Option(help="child-parent or parent-child, for files that do not say which is which.")
+        str | None, typer.Option(help="child-parent or parent-child, for files without a header that says so.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where a record of all that was dropped goes, as .jsonl or .csv.")
+        Path | None, typer.Option(help="File for a record of everything that was dropped (.jsonl or .csv).")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="STEM", help="Draw levels and parents as STEM.png and STEM.svg.")
+        Path | None, typer.Option(metavar="STEM", help="Plot levels and parents to STEM.png and STEM.svg.")
     ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the lots between paths of one length and sets of one size.")
@@ -77,7 +78,7 @@ def build(
     """Make a rooted tree of a graph of "subclass of" edges.
 
     Cycles are broken by dropping the fewest edges; of several parents the one on the longest path from the root stays,
-    one of several longest paths by lot. Prints what was dropped and why.
+    one of several longest paths at random. Prints what was dropped and why.
     """
     from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, summary, write_report, write_tree
     from taxtune.taxonomy.sources import read_graph, read_leaves
@@ -87,7 +88,7 @@ def build(
     way = None if direction is None else _one_of(direction, ("child-parent", "parent-child"), "--direction")
     properties = tuple(property or ("P279",))
     if report is not None and report.suffix.lower() not in (".jsonl", ".ndjson", ".csv"):
-        raise TaxtuneError("The report ends in .jsonl or .csv.", file=report, remedy="Rename it.")
+        raise TaxtuneError("The report must be a .jsonl or .csv file.", file=report, remedy="Rename it.")
     keep([*files, *(names or ()), *([leaves] if leaves else ())], out, report)
     wanted = None if leaves is None else read_leaves(leaves)
     graph = read_graph(
@@ -112,7 +113,7 @@ def build(
     named = name_nodes(built)
     facts = summary(built, named)
     write_tree(out, built, named)
-    print(f"taxtune: the tree is in {out}", file=sys.stderr)
+    print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
     if facts["tree"]["nodes"] * (facts["tree"]["height"] + 1) > MAX_LINEAGE:
         print(
             f"taxtune: {facts['tree']['nodes']:,} nodes of height {facts['tree']['height']:,} are too deep for their "
@@ -121,7 +122,7 @@ def build(
         )
     if report is not None:
         count = write_report(report, built, named)
-        print(f"taxtune: {count:,} records of what was dropped are in {report}", file=sys.stderr)
+        print(f"taxtune: {count:,} records of dropped nodes and edges written to {report}", file=sys.stderr)
     if figure is not None:
         from taxtune.report.built_tree import draw_built_tree
         from taxtune.report.drawing import save_figure
@@ -135,11 +136,11 @@ def build(
 
 
 def link(
-    tree: Annotated[str, typer.Argument(metavar="TREE", help="A tree whose nodes have Wikidata ids.")],
+    tree: Annotated[str, typer.Argument(metavar="TREE", help="A taxonomy whose nodes have Wikidata ids.")],
     oven: Annotated[Path, typer.Option(metavar="FILE", help="An OVEN file (JSON lines).")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the examples on the tree go, with their targets, as JSONL."),
+        typer.Option(metavar="FILE", help="JSONL file for the examples that are on the tree, with their targets."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -188,7 +189,7 @@ def link(
             for example, node in linked.targets
         ]
         atomic.write_text(out, "".join(line + "\n" for line in lines))
-        print(f"taxtune: {len(lines):,} examples with their targets are in {out}", file=sys.stderr)
+        print(f"taxtune: wrote {len(lines):,} examples with their targets to {out}", file=sys.stderr)
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return
@@ -219,7 +220,7 @@ def keep(read: list[Path], *written: Path | None) -> None:
         if path is None:
             continue
         if path.resolve() in taken:
-            raise TaxtuneError("The result would overwrite a file that is in use.", file=path, remedy="Choose another.")
+            raise TaxtuneError("The output file is also an input file.", file=path, remedy="Choose another.")
         taken.add(path.resolve())
 
 
@@ -244,19 +245,19 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     edges = f"{cycles['edges_dropped']:,} edge{'' if cycles['edges_dropped'] == 1 else 's'}"
     yield "cycles", f"{components} with cycles, broken by dropping {edges}"
     if count:
-        yield "", f"proven to be the fewest for {cycles['proven_minimal']:,} of them"
+        yield "", f"proven minimal for {cycles['proven_minimal']:,} of them"
     for one in cycles["not_proven"]:
         size = f"{one['nodes']:,} nodes and {one['edges']:,} edges"
         yield "", f"not proven for one of {size}: {one['dropped']:,} dropped, at least {one['at_least']:,} needed"
     yield "parents", f"{several['nodes']:,} nodes of the tree had several"
-    yield "", f"{several['decided_by_lot']:,} nodes had several parents on longest paths: decided by lot"
+    yield "", f"{several['decided_by_lot']:,} nodes had several parents on equally long paths: chosen at random"
     yield "dropped", "edges: " + _counts(facts["dropped"]["edges"])
     yield "", "nodes: " + _counts(facts["dropped"]["nodes"])
     if any(facts["added_edges"].values()):
         yield "added", "edges: " + _counts(facts["added_edges"])
     yield "names", f"{names['without_label']:,} nodes without a label: their ids are their labels"
-    yield "", f"{names['label_with_id']:,} labels with the id in them, since a sibling has the same"
-    yield "", f"{names['labels_of_several_nodes']:,} labels that several nodes have"
+    yield "", f"{names['label_with_id']:,} labels with the id added, because a sibling has the same label"
+    yield "", f"{names['labels_of_several_nodes']:,} labels shared by several nodes"
     if names["aliases_too_long"]:
         yield "", f"{names['aliases_too_long']:,} aliases of more than 2,000 characters left out"
     if leaves is not None:
@@ -264,7 +265,7 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         wanted = facts["settings"]["leaves"]
         yield "leaves", f"{wanted:,} wanted, {missing:,} not in the graph, {lost:,} in it and not on the tree"
     yield "tree", f"{tree['nodes']:,} nodes, {tree['leaves']:,} leaves, height {tree['height']}"
-    yield "", "nodes a level: " + ", ".join(f"{count:,}" for count in tree["levels"])
+    yield "", "nodes per level: " + ", ".join(f"{count:,}" for count in tree["levels"])
 
 
 def _counts(counts: dict[str, int]) -> str:

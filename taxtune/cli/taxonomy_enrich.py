@@ -47,7 +47,7 @@ def enrich(
         typer.Option(
             "--source",
             metavar="NAME",
-            help="Where names are from, repeatable: inflection (plurals, spellings), short (generic words and parents' "
+            help="Sources of names; repeatable: inflection (plurals, spellings), short (generic words and parents' "
             "names left out or put in front), wordnet (synonyms), kinds (WordNet's kinds of what a node is, which lead "
             "there) or llm (with --llm).",
             show_default="inflection, short, wordnet",
@@ -58,23 +58,24 @@ def enrich(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Where the proposals go, as CSV, or with --apply the tree.",
+            help="File for the proposals (CSV) or, with --apply, for the tree.",
             show_default="standard output",
         ),
     ] = None,
     apply: Annotated[
-        Path | None, typer.Option("--apply", metavar="CSV", help="Add these proposals, once reviewed, to the tree.")
+        Path | None, typer.Option("--apply", metavar="CSV", help="Add these reviewed proposals to the tree.")
     ] = None,
-    marked: Annotated[
-        bool, typer.Option("--marked", help="With --apply, add names that are marked as ambiguous, too.")
-    ] = False,
+    marked: Annotated[bool, typer.Option("--marked", help="With --apply, also add names marked as ambiguous.")] = False,
     llm: Annotated[
         str | None,
         typer.Option(
-            "--llm", metavar="MODEL", help="A chat model to ask: local:MODEL, or PROVIDER/MODEL as litellm has it."
+            "--llm", metavar="MODEL", help="A chat model to ask: local:MODEL, or a litellm name (PROVIDER/MODEL)."
         ),
     ] = None,
-    most_kinds: Annotated[int, typer.Option("--most-kinds", min=1, help="Kinds of one node that `kinds` takes.")] = 200,
+    most_kinds: Annotated[
+        int,
+        typer.Option("--most-kinds", min=1, help="Maximum number of kinds per node that the source kinds proposes."),
+    ] = 200,
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     names: EnglishNamesOption = True,
@@ -101,13 +102,13 @@ def enrich(
         if out is not None:
             writer_of(out)
         if source or llm:
-            raise DataError("--apply adds what was proposed; --source and --llm belong to the proposing.")
+            raise DataError("--apply adds existing proposals; --source and --llm are for making proposals.")
         # Without the English names that come with taxtune: they are added when the new file is read.
         tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
         _apply(tree, apply, out, marked, as_json)
         return
     if marked:
-        raise DataError("--marked belongs to --apply.")
+        raise DataError("--marked can be used only with --apply.")
     from taxtune.authoring.enrich import DEFAULT_SOURCES, SOURCES
     from taxtune.authoring.enrich import enrich as gather
     from taxtune.authoring.proposals import proposals_csv
@@ -148,13 +149,13 @@ def _publish(tree: Taxonomy, found: Enrichment, text: str, out: Path | None, as_
     said = found.suggestions
     if out is not None:
         atomic.write_text(out, text)
-        print(f"taxtune: {len(found.proposals):,} proposals to review are in {out}", file=sys.stderr)
+        print(f"taxtune: {len(found.proposals):,} proposals to review written to {out}", file=sys.stderr)
         if said is not None and said.unread:
             unread = out.with_name(f"{out.stem}.unread.jsonl")
             atomic.write_text(unread, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in said.unread))
-            print(f"taxtune: {len(said.unread):,} replies that could not be read are in {unread}", file=sys.stderr)
+            print(f"taxtune: {len(said.unread):,} unreadable replies written to {unread}", file=sys.stderr)
     if said is not None:
-        for some, what in ((said.unread, "replies are not as they were asked for"), (said.failed, "calls failed")):
+        for some, what in ((said.unread, "replies are not in the requested form"), (said.failed, "calls failed")):
             if some:
                 labels = sum(len(one["labels"]) for one in some)
                 note(f"{len(some):,} {what}: nothing is proposed for {labels:,} nodes. The first: {some[0]['reason']}")
@@ -183,10 +184,10 @@ def _apply(tree: Taxonomy, proposals: Path, out: Path | None, marked: bool, as_j
     )
     if out is None:
         if as_json:
-            raise DataError("With --apply, --json prints the counts; the tree needs --out.")
+            raise DataError("--json prints only the counts; with --apply, also give --out for the tree.")
         print(WRITERS["paths"](more), end="")
         print(f"taxtune: {summary}", file=sys.stderr)
         return
     write_taxonomy(more, out, force=True)
-    print(f"taxtune: the tree is in {out}", file=sys.stderr)
+    print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
     print(json.dumps({"added": added, **counts}, indent=2) if as_json else summary)

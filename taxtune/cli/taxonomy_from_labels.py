@@ -36,42 +36,42 @@ def from_labels(
         Path,
         typer.Argument(
             metavar="LABELS",
-            help="A text file with one label a line, a CSV with a column label, or a folder of images with one "
+            help="A text file with one label per line, a CSV with a column label, or a folder of images with one "
             "sub-folder a label.",
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where the tree goes, as CSV.", show_default="standard output"),
+        typer.Option(
+            "--out", metavar="FILE", help="File to write the tree to, as CSV.", show_default="standard output"
+        ),
     ] = None,
     synsets: Annotated[
         Path | None,
-        typer.Option("--synsets", metavar="CSV", help="The file of synsets of an earlier call, as you edited it."),
+        typer.Option("--synsets", metavar="CSV", help="The synset file of an earlier call, with your edits."),
     ] = None,
     synsets_out: Annotated[
         Path | None,
         typer.Option(
             "--synsets-out",
             metavar="FILE",
-            help="Where the synset of each label goes, with its gloss and the alternatives, to be edited.",
+            help="File for the synset of each label, with its gloss and alternatives, for you to edit.",
             show_default="beside the tree, as TREE.synsets.csv",
         ),
     ] = None,
     max_depth: Annotated[
-        int, typer.Option("--max-depth", min=0, help="Most levels below the root; 0 for no limit.")
+        int, typer.Option("--max-depth", min=0, help="Maximum number of levels below the root; 0 for no limit.")
     ] = 6,
     min_children: Annotated[
-        int, typer.Option("--min-children", min=2, help="Groups with fewer children are taken out.")
+        int, typer.Option("--min-children", min=2, help="Groups with fewer children are removed.")
     ] = 2,
-    root_label: Annotated[
-        str | None, typer.Option("--root-label", metavar="LABEL", help="What the root is called.")
-    ] = None,
+    root_label: Annotated[str | None, typer.Option("--root-label", metavar="LABEL", help="Label of the root.")] = None,
     llm: Annotated[
         str | None,
         typer.Option(
             "--llm",
             metavar="MODEL",
-            help="Let a chat model sort the labels, in place of WordNet: local:MODEL or PROVIDER/MODEL.",
+            help="Let a chat model group the labels instead of WordNet: local:MODEL or PROVIDER/MODEL.",
         ),
     ] = None,
     api_base: ApiBaseOption = None,
@@ -89,7 +89,7 @@ def from_labels(
     from taxtune.taxonomy.convert import writer_of
 
     if llm is not None and (synsets is not None or synsets_out is not None):
-        raise DataError("--synsets and --synsets-out are about WordNet, which --llm takes the place of.")
+        raise DataError("--synsets and --synsets-out need WordNet, and --llm replaces it.")
     if synsets_out is None and out is not None and llm is None:
         synsets_out = out.with_name(f"{out.stem}.synsets.csv")
         if synsets is not None and synsets.resolve() == synsets_out.resolve():
@@ -121,8 +121,8 @@ def _by_wordnet(
     wordnet = find_wordnet()
     if wordnet is None:
         raise DataError(
-            "A tree for labels is made of WordNet's hypernyms, and there is no WordNet here.",
-            remedy=f"{INSTALL} Or let a chat model sort them with --llm.",
+            "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
+            remedy=f"{INSTALL} Or let a chat model group them with --llm.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
     tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
@@ -173,15 +173,15 @@ def _publish(
     taxonomy = tree.taxonomy
     if out is not None:
         write_taxonomy(taxonomy, out, force=True)
-        print(f"taxtune: the tree is in {out}", file=sys.stderr)
+        print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
     if synsets_out is not None and choices:
         atomic.write_text(synsets_out, choices_csv(choices))
         print(
-            f"taxtune: the synset of each label is in {synsets_out}: edit it and give it back with --synsets",
+            f"taxtune: wrote the synset of each label to {synsets_out}: edit the file and pass it with --synsets",
             file=sys.stderr,
         )
     if unread:
-        note(f"{len(unread):,} replies could not be used and were asked for again. The first: {unread[0]['reason']}")
+        note(f"{len(unread):,} replies could not be used and were requested again. The first: {unread[0]['reason']}")
     if as_json:
         facts = {
             "labels": len(labels),
@@ -199,7 +199,8 @@ def _publish(
     repeated = sum(len(label.written) - 1 for label in labels)
     groups = len(taxonomy) - 1 - len(labels)
     print(
-        f"labels   {len(labels):,}" + (f", {repeated:,} of them written in two ways" if repeated else ""), file=stream
+        f"labels   {len(labels):,}" + (f", {repeated:,} of them spelled in several ways" if repeated else ""),
+        file=stream,
     )
     print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
     if choices:
@@ -207,4 +208,4 @@ def _publish(
     if out is None:
         print(WRITERS["paths"](taxonomy), end="")
     else:
-        print(f"Look at it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)
+        print(f"View it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)

@@ -23,22 +23,26 @@ class SplitName(StrEnum):
 
 
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A YAML file, or a recipe that comes with taxtune: fieldguide, ...")
+    str, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a built-in recipe: fieldguide, ...")
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, e.g. data.tuning=40. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. data.tuning=40. Repeatable."),
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FOLDER", show_default="runs/ and the recipe's name", help="Where the run is kept."),
+    typer.Option(
+        "--out", metavar="FOLDER", show_default="runs/NAME, with the recipe's name", help="Folder of the run."
+    ),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the run in this folder if there is one.")]
 DryRunOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check everything, say what is missing and how many calls it takes."),
+    typer.Option(
+        "--dry-run", help="Check everything and report what is missing and how many calls the run takes; run nothing."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON; nothing else on standard output.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only the result on standard output, as JSON.")]
 
 
 def tune(
@@ -124,7 +128,7 @@ def compare(
 def evaluate(
     recipe: RecipeArgument,
     template: Annotated[Path, typer.Option("--template", metavar="FILE", help="The Jinja template to evaluate.")],
-    split: Annotated[SplitName, typer.Option("--split", help="Which images to ask about.")] = SplitName.HELDOUT,
+    split: Annotated[SplitName, typer.Option("--split", help="Which images to evaluate on.")] = SplitName.HELDOUT,
     settings: SetOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
@@ -163,7 +167,7 @@ def evaluate(
                 callbacks=callbacks_of(parts, progress)[:1],
             )
 
-    go_on = "The same command asks only what has no answer yet."
+    go_on = "Run the same command again to ask only what has no answer yet."
     show_evaluation(run_guarded(work, parts.folder, go_on=go_on, resume=True), kind, as_json=as_json)
 
 
@@ -175,4 +179,4 @@ def _how_to_go_on(
     parts = ["taxtune", command, shlex.quote(recipe), *(extra or [])]
     parts += [f"--set {shlex.quote(s)}" for s in settings or []]
     parts += [f"--out {shlex.quote(str(out))}"] if out is not None else []
-    return "Go on with: " + " ".join([*parts, "--resume"])
+    return "Continue with: " + " ".join([*parts, "--resume"])

@@ -79,7 +79,7 @@ def load_examples(
         kind: "manifest", "folder" or "inat21" for a path; by default what the path is: a folder, a file that ends in
             .json (iNaturalist's), or a manifest.
         images: The folder that image names are relative to; by default that of the manifest or JSON file, and for what
-            is no path the current one.
+            is not a path the current one.
         image_column: Column of the images.
         label_column: Column of the labels.
         folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
@@ -103,14 +103,16 @@ def load_examples(
     if isinstance(source, Path):
         kind = find_kind(source, kind)
     elif kind is not None:
-        raise DataError("Only a path has a kind of data.", value=kind, remedy="Leave `kind` out.")
+        raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
     name = source_name(source)
     root = None if images is None else Path(images)
     if root is not None and not root.is_dir():
         raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
     if isinstance(source, Path) and kind == "folder":
         if root is not None:
-            raise DataError("Data of the kind 'folder' takes no `images`: the folder holds them.", file=source)
+            raise DataError(
+                "Data of the kind 'folder' takes no `images`: the images are in the folder itself.", file=source
+            )
         records = read_folder(source)
     elif isinstance(source, Path) and kind == "inat21":
         records = read_inat21(source, images=root)
@@ -149,9 +151,9 @@ def _examples(placed: Sequence[tuple[Record, int]], folder: Path | None, *, sour
         if is_image_data(value):
             if folder is None:
                 raise DataError(
-                    "There are images that are in no file.",
+                    "Some images are not stored in files.",
                     file=source,
-                    remedy="Say with `folder` where they are to be written.",
+                    remedy="Give `folder`, the folder to write them to.",
                 )
             try:
                 file = store_image(value, folder)
@@ -179,7 +181,10 @@ def merge_duplicates(
     """Keeps one of the examples that show the same image, and notes how many others there are; see `distinct`."""
     kept, repeated = distinct(examples, source=source)
     if repeated:
-        note(f"{_count(repeated, 'image')} listed before under the same label: {_some(repeated)}. Each is used once.")
+        note(
+            f"{_count(repeated, 'image')} listed more than once with the same label: {_some(repeated)}. Each is "
+            f"used once."
+        )
     return kept
 
 
@@ -240,13 +245,13 @@ def _place(
         left_out = sum(outside.values())
         if not placed:
             raise DataError(
-                f"None of the {left_out} images shows anything below {part.label!r}, the root that the taxonomy is "
-                "restricted to.",
+                f"None of the {left_out} images shows anything below {part.label!r}, the root of the selected part "
+                "of the taxonomy.",
                 file=source,
                 remedy="Choose another root.",
             )
         note(
-            f"{left_out} of {len(records)} images lie outside {part.label!r} and cannot be scored on it; they are left "
+            f"{left_out} of {len(records)} images are outside {part.label!r} and cannot be scored on it; they are left "
             f"out: {_some(sorted(outside))}."
         )
     return placed
@@ -332,7 +337,7 @@ def _below(
         )
     if len(kept) < len(placed):
         left_out = len(placed) - len(kept)
-        note(f"{left_out} of {len(placed)} images lie outside the domain {name!r} and are left out.")
+        note(f"{left_out} of {len(placed)} images are outside the domain {name!r} and are left out.")
     return kept
 
 

@@ -16,7 +16,7 @@ __all__ = ["label_references", "read_folder"]
 
 
 def read_folder(path: Path) -> list[Record]:
-    """Finds the images of a folder a class.
+    """Finds the images of one folder for each class.
 
     The name of a class folder is a node's label, alias, id or, in nested folders, path. If the name as written is on no
     node, underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id
@@ -58,13 +58,14 @@ def read_folder(path: Path) -> list[Record]:
                 records.append(Record(image, path / label / name, label, image, references))
     if stray:
         raise DataError(
-            f"{len(stray)} images lie in no class folder: {', '.join(stray[:10])}{', …' if len(stray) > 10 else ''}.",
+            f"{len(stray)} images are not in a class folder: "
+            f"{', '.join(stray[:10])}{', …' if len(stray) > 10 else ''}.",
             file=path,
-            remedy="Move each into a folder named after its class.",
+            remedy="Move each of them into a folder named after its class.",
         )
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
-        note(f"{others.total()} files are left out because they are no images: {kinds}.")
+        note(f"{others.total()} files are left out because they are not images: {kinds}.")
     return records
 
 

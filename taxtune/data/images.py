@@ -49,7 +49,7 @@ IMAGE_SUFFIXES = frozenset(
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
-_SAVE_AGAIN = "Save it again as JPEG or PNG, or take it out of the data."
+_SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
 
 def content_hash(path: str | Path) -> str:
@@ -79,7 +79,7 @@ def load_image(path: str | Path, *, max_pixels: int = DEFAULT_MAX_PIXELS, sha256
     path = Path(path)
     data = _read(path)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise ImageError("The image was changed since the run began.", file=path, remedy="Start the run again.")
+        raise ImageError("The image has changed since the run started.", file=path, remedy="Start the run again.")
     return _decode(data, path, max_pixels)
 
 
@@ -138,7 +138,7 @@ def check_images(
         listed = "\n".join(shortened(lines))
         raise ImageError(
             f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n"
-            "Mend these files or take them out of the data."
+            "Fix these files or remove them from the data."
         )
     return hashes
 
@@ -202,7 +202,7 @@ def _read(path: Path) -> bytes:
             raise ImageError("The image file is empty (0 bytes).", file=path, remedy=_SAVE_AGAIN)
         if size > MAX_FILE_BYTES:
             raise ImageError(
-                f"The image file has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.",
+                f"The image file has {size:,} bytes; the maximum is {MAX_FILE_BYTES:,}.",
                 file=path,
                 remedy=_SAVE_AGAIN,
             )
@@ -214,7 +214,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
     except ValueError:
-        raise ImageError("The name of the image file holds a NUL character.", value=str(path)) from None
+        raise ImageError("The name of the image file contains a NUL character.", value=str(path)) from None
 
 
 @cache
@@ -235,7 +235,7 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
         raise _too_large(path, f"{int(pixels.group()):,}" if pixels else "far too many", max_pixels) from error
     except UnidentifiedImageError:
         raise ImageError(
-            f"This is no image, or one in a format that is not read (read are {', '.join(_formats())}).",
+            f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())}).",
             file=path,
             remedy=_SAVE_AGAIN,
         ) from None
@@ -246,9 +246,9 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
         raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}", max_pixels)
     if min(width, height) < MIN_SIDE:
         raise ImageError(
-            f"The image has {width} × {height} pixels; its shorter side must have at least {MIN_SIDE}.",
+            f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}.",
             file=path,
-            remedy="Take it out of the data or give a larger copy.",
+            remedy="Remove it from the data or give a larger copy.",
         )
     return _upright(image, path)
 
@@ -266,7 +266,9 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
         return _to_rgb(image)
     except Exception as error:
         raise ImageError(
-            f"The image's colour mode {image.mode!r} cannot be turned into RGB: {error}.", file=path, remedy=_SAVE_AGAIN
+            f"The image's colour mode {image.mode!r} cannot be converted to RGB: {error}.",
+            file=path,
+            remedy=_SAVE_AGAIN,
         ) from error
 
 
@@ -274,7 +276,7 @@ def _too_large(path: Path, pixels: str, max_pixels: int) -> ImageError:
     return ImageError(
         f"The image is too large: {pixels} pixels, and at most {max_pixels:,} are allowed.",
         file=path,
-        remedy="Scale it down.",
+        remedy="Reduce its size.",
     )
 
 

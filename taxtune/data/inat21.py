@@ -68,7 +68,7 @@ def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
                     f"The image {names[image]!r} has annotations of two categories, "
                     f"{categories[chosen[image]][0]!r} and {categories[category][0]!r}.",
                     file=path,
-                    remedy="Keep one category an image.",
+                    remedy="Keep one category per image.",
                 )
             continue
         chosen[image] = category
@@ -99,6 +99,6 @@ def _read_json(path: Path) -> Mapping[str, Any]:
         raise DataError(f"The JSON file cannot be read: {error.strerror or error}.", file=path) from error
     if not isinstance(data, dict):
         raise DataError(
-            "The file holds no JSON object.", file=path, remedy="Give iNaturalist's train.json or val.json."
+            "The file contains no JSON object.", file=path, remedy="Give iNaturalist's train.json or val.json."
         )
     return data

@@ -71,7 +71,7 @@ def read_rows(
         raise DataError(
             f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
             + "\n".join(shortened(faults))
-            + "\nFill them in or remove them.",
+            + "\nFill in the values or remove the rows.",
             file=name,
         )
     return records
@@ -109,15 +109,15 @@ def _shown(value: object) -> str:
 
 def _pairs(source: Any, name: str) -> Iterator[Row]:
     if isinstance(source, dict) or not isinstance(source, Iterable):
-        splits = f" Choose one of its parts: {', '.join(map(repr, source))}." if isinstance(source, dict) else ""
+        splits = f" Choose one of its splits: {', '.join(map(repr, source))}." if isinstance(source, dict) else ""
         raise DataError(
-            f"A {name} is no source of images.",
+            f"A {name} cannot be used as a source of images.",
             remedy=splits.strip() or "Give a path, a list of (image, label), a DataFrame or a Dataset.",
         )
     for number, pair in enumerate(source):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise DataError(
-                f"Item {number} is no pair of an image and a label.", file=name, value=pair, remedy="Give both."
+                f"Item {number} is not a pair of an image and a label.", file=name, value=pair, remedy="Give both."
             )
         yield f"item {number}", pair[0], pair[1]
 
@@ -130,7 +130,9 @@ def _frame_rows(frame: Any, columns: Columns, name: str) -> Iterator[Row]:
 
 def _dataset_rows(dataset: Any, columns: Columns, name: str) -> Iterator[Row]:
     if not hasattr(dataset, "__len__"):
-        raise DataError("A streamed data set is read but once.", file=name, remedy="Load it without streaming=True.")
+        raise DataError(
+            "A streamed data set can be read only once.", file=name, remedy="Load it without streaming=True."
+        )
     image_column, label_column = columns
     _check_columns(columns, list(dataset.column_names), name)
     names: list[str] | None = getattr(dataset.features[label_column], "names", None)
@@ -161,7 +163,9 @@ def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
     }  # fmt: skip
     if suffix not in readers:
         raise DataError(
-            f"A manifest ends in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.", file=path, remedy="Rename it."
+            f"The name of a manifest must end in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.",
+            file=path,
+            remedy="Rename it.",
         )
     return readers[suffix](text, path, columns)
 
@@ -180,7 +184,7 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
                 f"The row has {len(row.cells)} values, more than the {len(table.header)} columns.",
                 file=path,
                 row=row.line,
-                remedy="Put values that hold the separator in double quotes.",
+                remedy="Put values that contain the separator in double quotes.",
             )
         yield f"row {row.line}", row.cell(places[0]), row.cell(places[1])
 
@@ -197,7 +201,7 @@ def _jsonl_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
         except RecursionError:
             raise DataError("The line is nested too deeply.", file=path, row=number) from None
         if not isinstance(row, dict):
-            raise DataError("The line is no JSON object.", file=path, row=number, value=row)
+            raise DataError("The line is not a JSON object.", file=path, row=number, value=row)
         _check_columns(columns, list(row), path, row=number)
         if "\0" in str(row[columns[0]]):
             raise DataError("The image's name holds a NUL character.", file=path, row=number, value=row[columns[0]])

@@ -96,6 +96,6 @@ def _too_few(tuning: int, heldout: int, there: int) -> DataError:
     example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
     return DataError(
         f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different images, "
-        f"and there {'is' if there == 1 else 'are'} {there}.",
+        f"but there {'is' if there == 1 else 'are'} {there}.",
         remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
     )

@@ -48,7 +48,7 @@ def how_to_get(model: str) -> str:
         return "Check the path, and that the folder is complete."
     if "/" not in name:
         name = f"sentence-transformers/{name}"
-    return f"With a connection run `hf download {name}` once, or give the folder of a copy."
+    return f"Run `hf download {name}` while online, or give the folder of a copy."
 
 
 def folder_digest(folder: Path) -> str:

@@ -48,9 +48,7 @@ class SentenceEncoder:
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         if is_lost_folder(model):
-            raise ModelError(
-                "The sentence model cannot be loaded: no such folder.", value=model, remedy="Check the path."
-            )
+            raise ModelError("The folder of the sentence model does not exist.", value=model, remedy="Check the path.")
         where = find_device(device)
         self._batches = ShrinkingBatches(batch_size, model=model, device=where)
         from taxtune.loading import quiet_progress
@@ -64,7 +62,7 @@ class SentenceEncoder:
             raise ModelError(
                 f"The sentence model cannot be loaded: {said if len(said) <= 200 else said[:199] + '…'}.",
                 value=model,
-                remedy=f"Give a model's name or its folder. {how_to_get(model)}",
+                remedy=f"Give the name of a model or its folder. {how_to_get(model)}",
             ) from error
         self.identity: dict[str, str | int | None] = {
             "kind": "sentence",

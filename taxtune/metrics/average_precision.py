@@ -2,7 +2,7 @@
 
 The average precision of a label is the mean, over its positive images, of the precision among all images that score at
 least as high: Σ (R_i − R_{i−1}) P_i over distinct thresholds, as scikit-learn's `average_precision_score` has it.
-Images with equal scores stand together, so that no order among them is made up: a label whose images all score the
+Images with equal scores stand together, so no order among them is made up: a label whose images all score the
 same has the AP of its share of positive images. Written over the positive images, a label costs one sort of its scores
 and a look-up of each positive image, and 50,000 images × 1,820 labels are a matter of seconds.
 """

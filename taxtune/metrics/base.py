@@ -55,7 +55,7 @@ class MeasureSettings:
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
         judge: How a judge is run, in full; made from the settings above where left out.
         demonstrations: A YAML file of demonstrations for LAVE in place of ours.
-        yes_no_demonstrations: The same for references that are yes or no.
+        yes_no_demonstrations: The same for yes/no questions.
     """
 
     device: str = "auto"
@@ -233,10 +233,10 @@ class FunctionMeasure(PairwiseMeasure):
             number = float(score)
         if np.isinf(number):
             raise TaxtuneError(
-                f"The measure {self.name} returned something other than a finite number for the answer "
+                f"The measure {self.name} did not return a finite number for the answer "
                 f"{row[0]!r:.120} and the reference {row[1]!r:.120}.",
                 value=score,
-                remedy="Return None where a pair cannot be scored.",
+                remedy="Return None for a pair that cannot be scored.",
             )
         return number
 
@@ -282,14 +282,14 @@ def check_texts(*lists: Sequence[str]) -> None:
             raise TypeError("answers and references are lists of texts, not one text")
         for text in texts:
             if not isinstance(text, str):
-                raise TypeError(f"answers and references are texts, not {text!r}; leave out what is missing")
+                raise TypeError(f"answers and references are texts, not {text!r}; remove missing ones")
 
 
 def check_lengths(answers: Sequence[object], references: Sequence[object]) -> None:
     """Raises DataError unless there are as many answers as references."""
     if len(answers) != len(references):
         raise DataError(
-            "There must be as many references as answers.",
+            "The number of references must equal the number of answers.",
             value=f"{len(answers)} answers, {len(references)} references",
             remedy="Give one reference for each answer.",
         )

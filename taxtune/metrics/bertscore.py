@@ -69,7 +69,7 @@ class BertScoreMeasure(ModelMeasure):
         self._model = find_text_model(asked[1] if asked else model)
         if "t5" in self._model.source and "t5" not in self._model.config.model_type:
             raise ModelError(
-                "The package bert-score takes every model with 't5' in its name or path for a T5 model.",
+                "The package bert-score treats every model with 't5' in its name or path as a T5 model.",
                 value=self._model.source,
                 remedy="Rename the folder.",
             )
@@ -83,13 +83,13 @@ class BertScoreMeasure(ModelMeasure):
 
         depth = getattr(self._model.config, "num_hidden_layers", None)
         if not isinstance(depth, int) or depth < 1:
-            raise ModelError("The model's configuration does not say how many layers it has.", value=self._model.name)
+            raise ModelError("The model's configuration does not give its number of layers.", value=self._model.name)
         layer = asked if asked is not None else model2layers.get(self._model.source)
         if layer is None:
             layer = max(1, round(0.75 * depth))
             self._notes.count(
-                f"bert-score knows no best layer for {self._model.name}; layer {layer} of {depth} is taken "
-                "(MODEL@LAYER takes another).",
+                f"bert-score knows no best layer for {self._model.name}; layer {layer} of {depth} is used "
+                "(choose another with MODEL@LAYER).",
             )
         if not 0 <= layer <= depth:
             raise ModelError(f"The model {self._model.name!r} has {depth} layers.", value=layer)
@@ -160,7 +160,7 @@ class BertScoreMeasure(ModelMeasure):
             if len(text.encode()) > min(positions, 512) // 2:
                 limit = self._tokenizer.model_max_length
                 if len(self._tokenizer(text.strip(), truncation=False, verbose=False)["input_ids"]) > limit:
-                    what = f"Different texts longer than the {limit} tokens that the model reads; their ends are lost"
+                    what = f"Texts longer than the model's limit of {limit} tokens, which are truncated"
                     self._notes.mark(f"{what}: {{n}}.", text)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:

@@ -48,7 +48,7 @@ def make_chunker(spec: str) -> Chunker:
         return RuleChunker()
     if kind == "spacy" and (model or not colon):
         return SpacyChunker(model or DEFAULT_SPACY_MODEL)
-    raise ModelError("There is no such chunker.", value=spec, remedy="Take spacy, spacy:MODEL or rules.")
+    raise ModelError("Unknown chunker.", value=spec, remedy="Use spacy, spacy:MODEL or rules.")
 
 
 class SpacyChunker:
@@ -76,8 +76,8 @@ class SpacyChunker:
                 f"spaCy's pipeline {model!r} is not installed."
                 if missing
                 else f"spaCy's pipeline {model!r} cannot be loaded: {' '.join(str(error).split())[:200]}",
-                remedy=(f"Get it with `{how}`, " if missing and "/" not in model else f"Give the folder of {how}, ")
-                + "or choose the chunker 'rules' (--chunker rules, or concept:@rules), which needs no model.",
+                remedy=(f"Install it with `{how}`, " if missing and "/" not in model else f"Give the folder of {how}, ")
+                + "or use the chunker 'rules' (--chunker rules, or concept:@rules), which needs no model.",
             ) from error
         self._check(model)
         meta = self._nlp.meta
@@ -96,7 +96,7 @@ class SpacyChunker:
         except (ValueError, NotImplementedError) as error:
             raise ModelError(
                 f"spaCy's pipeline {model!r} finds no noun chunks: it has no parser, or its language has no rules.",
-                remedy=f"Take a pipeline with a parser such as {DEFAULT_SPACY_MODEL}, or the chunker 'rules'.",
+                remedy=f"Use a pipeline with a parser such as {DEFAULT_SPACY_MODEL}, or the chunker 'rules'.",
             ) from error
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:

@@ -89,7 +89,7 @@ class _Vectors:
 @measure(
     "cider",
     label="CIDEr",
-    summary="cosine of stemmed words and runs of up to four, weighed by rarity among all answers' references",
+    summary="cosine of stemmed n-grams (n up to 4), weighted by how rare they are among all references",
     source="paper 4 (Vedantam et al., 2015)",
 )
 class Cider(ManyReferencesMeasure):
@@ -116,15 +116,15 @@ class Cider(ManyReferencesMeasure):
     def notes(self) -> tuple[str, ...]:
         """Says how many pairs are unscored, and why."""
         reasons = (
-            (self._wordless, "the reference holds no word."),
+            (self._wordless, "the reference contains no words."),
             (
                 self._weightless,
-                "all that the reference says stands in the references of every answer and so weighs nothing; CIDEr "
+                "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr "
                 "needs answers with different references, scored together.",
             ),
         )
         return tuple(
-            f"{self.name}: {count:,} pair{'' if count == 1 else 's'} unscored, since {reason}"
+            f"{self.name}: {count:,} pair{'' if count == 1 else 's'} unscored: {reason}"
             for count, reason in reasons
             if count
         )
@@ -150,7 +150,9 @@ class Cider(ManyReferencesMeasure):
         """
         corpus = _Corpus([list(map(self._words, given)) for given in references])
         if not corpus.documents:
-            raise DataError(f"{self.label} needs references with words.", value=f"{len(references):,} documents")
+            raise DataError(
+                f"{self.label} needs references that contain words.", value=f"{len(references):,} documents"
+            )
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
         self._fitted = corpus, f"{corpus.documents}, sha256:{sha256(content).hexdigest()[:16]}"
 
@@ -173,7 +175,7 @@ class Cider(ManyReferencesMeasure):
 
         Raises:
             DataError: If there are not as many answers as lists of references.
-            TypeError: If one of them is no text.
+            TypeError: If one of them is not text.
         """
         check_texts(answers, *references)
         check_lengths(answers, references)
@@ -206,7 +208,7 @@ class Cider(ManyReferencesMeasure):
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.
 
         Raises:
-            TypeError: If one of them is no text.
+            TypeError: If one of them is not text.
         """
         check_texts(answers, references)
         wanted, asked = self._sides(self._corpus([[reference] for reference in references]), answers, references)
@@ -292,7 +294,7 @@ def _numbered(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 @measure(
     "cider-d",
     label="CIDEr-D",
-    summary="CIDEr unstemmed, repeats clipped, other lengths discounted; a tenth of what pycocoevalcap calls CIDEr",
+    summary="CIDEr without stemming, with clipped counts and a length penalty; a tenth of pycocoevalcap's CIDEr",
     source="Vedantam et al., 2015",
 )
 class CiderD(Cider):

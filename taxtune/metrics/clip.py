@@ -65,7 +65,7 @@ class ClipTextMeasure(CosineMeasure):
         limit = self._clip.context_length
         # A token has at least a byte of the text, but for letters that are normalised to several.
         long = [text for text in texts if len(text.encode()) > limit // 2]
-        what = f"Different texts that fill the {limit} tokens that the model reads; their ends may be lost"
+        what = f"Texts that fill the model's limit of {limit} tokens and may be truncated"
         for text, cut in zip(long, self._clip.truncated(long), strict=True):
             if cut:
                 self._notes.mark(f"{what}: {{n}}.", text)
@@ -123,13 +123,13 @@ class ClipImageMeasure(ClipTextMeasure):
                 places: dict[Pair, list[int]] = {}
                 for place, key in keys.items():
                     if is_empty(answers[place]):
-                        self._notes.count("Pairs with an empty answer, which says nothing and scores 0: {n}.")
+                        self._notes.count("Pairs with an empty answer, which score 0: {n}.")
                         scores[place] = 0.0
                     else:
                         places.setdefault((whole(answers[place]), key), []).append(place)
                 self.note_texts(list(dict.fromkeys(answer for answer, _ in places)))
                 unscored = self.look_up_and_compute(places, scores)
-                self._notes.count("Pairs for which the model gave no number; they are unscored: {n}.", unscored)
+                self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
                 self._pictures.clear()
                 task.advance(rows.stop - rows.start)
         self._note_missing(missing, len(answers))
@@ -171,7 +171,7 @@ class ClipImageMeasure(ClipTextMeasure):
         self._note_missing(missing, len(answers))
         blank = [is_empty(reference) for reference in references]
         table[:, blank] = np.nan
-        self._notes.count("Empty references; what is compared with them is unscored: {n}.", sum(blank))
+        self._notes.count("Empty references, whose pairs are left unscored: {n}.", sum(blank))
         return table
 
     def _blocks(self, images: Sequence[Image | None] | None, rows: int) -> list[slice]:
@@ -184,7 +184,7 @@ class ClipImageMeasure(ClipTextMeasure):
             if rows:
                 raise self._no_images(rows)
         elif len(images) != rows:
-            raise DataError("There must be one image a row.", value=f"{len(images)} images for {rows} rows")
+            raise DataError("There must be one image per row.", value=f"{len(images)} images for {rows} rows")
         return [slice(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK)]
 
     def _take_in(self, images: Sequence[Image | None] | None, rows: slice, missing: list[int]) -> dict[int, str]:
@@ -210,13 +210,13 @@ class ClipImageMeasure(ClipTextMeasure):
         if rows and len(missing) == rows:
             raise self._no_images(rows)
         told = ", ".join(str(row + 1) for row in missing[:10]) + (", …" if len(missing) > 10 else "")
-        self._notes.count(f"Rows without an image, which are unscored (row {told}): {{n}}.", len(missing))
+        self._notes.count(f"Rows left unscored because they have no image (row {told}): {{n}}.", len(missing))
 
     def _no_images(self, rows: int) -> DataError:
         told = "row 1 has none" if rows == 1 else f"rows 1 to {rows:,} have none"
         return DataError(
-            f"{self.label} compares with images, and {told}.",
-            remedy="Name the images, or use clip-t2t, which compares texts.",
+            f"{self.label} needs images, but {told}.",
+            remedy="Give images, or use clip-t2t, which compares texts.",
         )
 
     def _encode_images(self, keys: Sequence[str]) -> None:

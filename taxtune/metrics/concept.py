@@ -24,7 +24,7 @@ _CELLS = 20_000_000
 @measure(
     "concept",
     label="CS",
-    summary="the largest cosine of the reference with a concept of the answer or all of it",
+    summary="the largest cosine between the reference and the answer or one of its concepts",
     source="paper 2",
     default_model=MPNET,
     extra="measures",
@@ -62,7 +62,8 @@ class ConceptMeasure(SentenceMeasure):
         for text in texts:
             if len(text) > MAX_CHARACTERS:
                 self._notes.mark(
-                    f"Different texts longer than {MAX_CHARACTERS:,} characters; concepts are from their start: {{n}}.",
+                    f"Texts longer than {MAX_CHARACTERS:,} characters, of which only the beginning is searched for "
+                    f"concepts: {{n}}.",
                     text,
                 )
 

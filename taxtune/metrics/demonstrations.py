@@ -48,7 +48,9 @@ def read_demonstrations(path: Path) -> tuple[Demonstration, ...]:
         detail = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"The demonstrations cannot be read: {detail}.", file=path) from error
     if not isinstance(entries, list) or not entries:
-        raise DataError("The demonstrations are no list.", file=path, remedy=f"Each has {', '.join(_KEYS)}.")
+        raise DataError(
+            "The demonstrations are no list.", file=path, remedy=f"Each demonstration needs {', '.join(_KEYS)}."
+        )
     return tuple(_demonstration(entry, place, path) for place, entry in enumerate(entries, 1))
 
 
@@ -57,7 +59,7 @@ def _demonstration(entry: object, place: int, path: Path) -> Demonstration:
         return DataError(f"Demonstration {place}: {message}", file=path, value=value)
 
     if not isinstance(entry, dict):
-        raise fault("is no mapping.", entry)
+        raise fault("is not a mapping.", entry)
     unknown = [key for key in entry if key not in _KEYS]
     missing = [key for key in _KEYS if key != "caption" and key not in entry]
     if unknown or missing:

@@ -128,7 +128,7 @@ def classify(
 
     An answer off the tree and an abstention are ones whatever the target is. Otherwise a placement on the target is
     correct, whatever led there, then a doubtful placement is one: the mistake may be the mapper's and not the model's.
-    What remains is told apart by the tree.
+    What remains is distinguished by the tree.
 
     Args:
         taxonomy: The tree.
@@ -198,8 +198,8 @@ def classify_by_measures(
     Args:
         inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
         similarity: Concept similarities, shape (n,); NaN is unscored.
-        high: From which similarity on two texts speak of one thing.
-        near: From which similarity on a mistake is near.
+        high: Similarity from which two texts count as naming the same thing.
+        near: Similarity from which a mistake counts as near.
 
     Raises:
         ValueError: If shapes differ or `near` is above `high`.

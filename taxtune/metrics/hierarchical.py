@@ -68,7 +68,7 @@ def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> 
         if array.size and not np.issubdtype(array.dtype, np.integer):
             raise ValueError(f"{name} must hold node numbers, not {array.dtype}")
         if array.size and not 0 <= int(array.min()) <= int(array.max()) < len(taxonomy):
-            raise ValueError(f"{name} holds a number that is no node of {taxonomy!r}")
+            raise ValueError(f"{name} contains a number that is not a node of {taxonomy!r}")
         arrays.append(array.astype(np.int64, copy=False))
     if arrays[0].shape != arrays[1].shape:
         raise ValueError(f"predicted has shape {arrays[0].shape}, target {arrays[1].shape}; they must agree")

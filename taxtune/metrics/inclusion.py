@@ -41,7 +41,7 @@ class LlamaInclusion(ManyReferencesMeasure):
     @property
     def notes(self) -> tuple[str, ...]:
         """How many have no score, and why."""
-        return self._judge.notes("says neither yes nor no")
+        return self._judge.notes("is neither yes nor no")
 
     def identity(self) -> Identity:
         """Returns the judge's model and decoding, and the prompt's content."""
@@ -74,7 +74,7 @@ class LlamaInclusion(ManyReferencesMeasure):
             prompts.append(
                 self._prompt.render(question=question, label=label, answer=answer) if can_be_judged else None
             )
-        return self._judge.judge(prompts, _read, f"no label, or a text of more than {MAX_TEXT:,} characters")
+        return self._judge.judge(prompts, _read, f"no label, or a text longer than {MAX_TEXT:,} characters")
 
     def scores_many(
         self,
@@ -115,7 +115,9 @@ class LlamaInclusion(ManyReferencesMeasure):
         """Returns the questions as the judge is shown them, one an answer; None where it does without."""
         if self._without_question:
             return None
-        return check_questions(questions, count, "Llama inclusion", "Name the questions' column, or the one question.")
+        return check_questions(
+            questions, count, "Llama inclusion", "Give the column with the questions, or one question for all rows."
+        )
 
 
 def _read(reply: str) -> float | None:
@@ -126,7 +128,7 @@ def _read(reply: str) -> float | None:
 @measure(
     "llama-inclusion",
     label="LI",
-    summary="a language model says whether the answer agrees with the reference",
+    summary="a language model decides whether the answer agrees with the reference",
     source="paper 2",
     default_model=LLAMA,
     needs=("question",),

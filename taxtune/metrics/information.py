@@ -106,9 +106,9 @@ class Information:
 
     @property
     def counted(self) -> str:
-        """By what p(v) is counted, for people: "every leaf alike", "by counts.csv, smoothed by 1"."""
+        """By what p(v) is counted, for people: "all leaves equally likely", "by counts.csv, smoothed by 1"."""
         if self.source == "leaves":
-            return "every leaf alike"
+            return "all leaves equally likely"
         return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
 
     def overlap(
@@ -207,17 +207,17 @@ def frequency_information(
     if not (np.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing must be at least 0, not {smoothing}")
     if not given.any():
-        raise DataError("All frequencies are 0, so that no node is more likely than another.", file=source)
+        raise DataError("All frequencies are 0, so all nodes are equally likely.", file=source)
     masses = _subtree_sums(taxonomy, given + smoothing * _leaf_mask(taxonomy))
     unseen = np.flatnonzero(masses == 0)
     if unseen.size:
         names = ", ".join("/".join(taxonomy.path(node)) for node in unseen[:_NAMED].tolist())
         more = f" and {unseen.size - _NAMED:,} more" if unseen.size > _NAMED else ""
         raise DataError(
-            f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so that naming them would be worth infinitely "
-            f"many bits: {names}{more}.",
+            f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so naming them would be worth infinitely many "
+            f"bits: {names}{more}.",
             file=source,
-            remedy="Give their frequencies, or smooth: a smoothing of 1 counts every leaf once more than it occurs.",
+            remedy="Give their frequencies, or use smoothing: a smoothing of 1 counts every leaf one more time.",
         )
     return _from_masses(taxonomy, masses, source, smoothing)
 

@@ -1,7 +1,7 @@
 """Asking a judge: a language model reads question, references and answer and says what it thinks of the answer.
 
 What every judge shares: its prompts (Jinja files of `prompts/judge/`), its replies kept on disk, and the account of
-what was not scored. A call that fails and a reply that holds no verdict are both *unscored*, counted apart, never 0.
+what was not scored. A call that fails and a reply that contains no verdict are both *unscored*, counted apart, never 0.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Judge:
         """Returns the account of what has no score, in sentences.
 
         Args:
-            says: What is wrong with a reply that has no verdict, such as "says neither yes nor no".
+            says: What is wrong with a reply that has no verdict, such as "is neither yes nor no".
         """
         seen = self._seen
         notes = []
@@ -190,7 +190,9 @@ class Judge:
             notes.append(f"{seen['unread']:,} of {seen['judged']:,} unscored: the judge's reply {says}.")
         if seen["failed"]:
             reason, _ = self._reasons.most_common(1)[0]
-            notes.append(f"{seen['failed']:,} of {seen['judged']:,} unscored: the call failed; most often: {reason}")
+            notes.append(
+                f"{seen['failed']:,} of {seen['judged']:,} unscored: the call failed; most frequent reason: {reason}"
+            )
         notes += [
             f"{count:,} of {seen['judged']:,} unscored: {why}."
             for why, count in seen.items()
@@ -220,7 +222,7 @@ def check_questions(questions: Sequence[str] | None, count: int, whose: str, rem
         TaxtuneError: If there are none, one is blank, or there are more or fewer than answers.
     """
     if questions is None:
-        raise DataError(f"{whose} is shown the prompt that was really asked, and none was given.", remedy=remedy)
+        raise DataError(f"{whose} needs the prompt that was asked, but none was given.", remedy=remedy)
     if len(questions) != count:
         raise TaxtuneError(f"{whose} got {len(questions)} questions for {count} answers.")
     blank = [i for i, question in enumerate(questions) if not question.strip()]

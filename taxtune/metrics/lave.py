@@ -38,7 +38,7 @@ class LaveOptions:
         rationale: Whether the judge gives its reason before the rating.
         filter_references: Whether rare references are left out.
         demonstrations: A YAML file of demonstrations in place of ours; None is ours.
-        yes_no_demonstrations: The same for questions whose references are yes or no.
+        yes_no_demonstrations: The same for yes/no questions.
     """
 
     shots: int | None = None
@@ -145,14 +145,16 @@ class Lave(ManyReferencesMeasure):
             DataError: If the questions are missing.
             ModelError: If the judge cannot be asked at all.
         """
-        questions = check_questions(questions, len(answers), "LAVE", "Name the questions' column, or the one question.")
+        questions = check_questions(
+            questions, len(answers), "LAVE", "Give the column with the questions, or one question for all rows."
+        )
         captions = captions if captions is not None else [None] * len(answers)
         prompts = []
         for answer, given, question, caption in zip(answers, references, questions, captions, strict=True):
             real = [reference for reference in given if reference.strip()]
             too_long = max(len(answer), sum(map(len, real)), len(question), len(caption or "")) > MAX_TEXT
             prompts.append(None if too_long or not real else self.prompt(question, real, answer, caption))
-        return self._judge.judge(prompts, _read, f"no reference, or a text of more than {MAX_TEXT:,} characters")
+        return self._judge.judge(prompts, _read, f"no reference, or a text longer than {MAX_TEXT:,} characters")
 
     def scores_many(
         self,
@@ -194,7 +196,7 @@ def _read(reply: str) -> float | None:
 @measure(
     "lave",
     label="LAVE",
-    summary="a language model rates the answer 1 to 3 given question and references",
+    summary="a language model rates the answer from 1 to 3, given the question and the references",
     source="paper 4",
     default_model=LLAMA,
     needs=("question",),

@@ -34,7 +34,7 @@ class _Synonyms:
         return {name for name in names if "_" not in name}
 
 
-@measure("meteor", label="METEOR", summary="matched words, stems and synonyms, and their order", source="paper 1, §10")
+@measure("meteor", label="METEOR", summary="matching words, stems and synonyms, and their order", source="paper 1, §10")
 class Meteor(StringMeasure):
     """METEOR, in [0, 1), with WordNet's synonyms where there is a WordNet (`taxtune.wordnet`).
 
@@ -53,7 +53,7 @@ class Meteor(StringMeasure):
         """Says whether synonyms are missing."""
         if self._wordnet is not None:
             return super().notes
-        without = "METEOR without synonyms: there is no WordNet here, so words match by equality and stem alone."
+        without = "METEOR without synonyms: WordNet is not installed, so only equal words and stems match."
         return (*super().notes, f"{without} {INSTALL}")
 
     def identity(self) -> Identity:

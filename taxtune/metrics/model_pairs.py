@@ -126,7 +126,7 @@ class PairsMeasure(PairwiseMeasure):
 
         Raises:
             DataError: If there are not as many answers as references.
-            TypeError: If one of them is no text.
+            TypeError: If one of them is not text.
             ModelError: If the model cannot be loaded or run.
         """
         check_texts(answers, references)
@@ -139,7 +139,7 @@ class PairsMeasure(PairwiseMeasure):
         self.note_pairs(list(places))
         with track(self.label, len(places)) as task:
             unscored = self.look_up_and_compute(places, scores, task.advance)
-        self._notes.count("Pairs for which the model gave no number; they are unscored: {n}.", unscored)
+        self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
         return scores
 
     def look_up_and_compute(
@@ -197,10 +197,10 @@ class ModelMeasure(PairsMeasure):
     def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
         """Scores a pair that needs no model, and tells whether it did."""
         if is_empty(reference):
-            self._notes.count("Pairs with an empty reference; they are unscored: {n}.")
+            self._notes.count("Pairs left unscored because the reference is empty: {n}.")
             return True
         if is_empty(answer):
-            self._notes.count("Pairs with an empty answer, which says nothing and scores 0: {n}.")
+            self._notes.count("Pairs with an empty answer, which score 0: {n}.")
             scores[place] = 0.0
             return True
         return False

@@ -61,9 +61,9 @@ def entailment_label(labels: Mapping[int, str], model: str) -> int:
     found = [number for number, label in labels.items() if str(label).strip().lower() in _ENTAILS]
     if len(found) != 1:
         raise ModelError(
-            f"The model {model!r} does not say which of its labels means entailment.",
+            f"The model {model!r} does not say which of its labels stands for entailment.",
             value=", ".join(str(label) for label in labels.values()),
-            remedy="Take a model trained on natural language inference, with a label called 'entailment'.",
+            remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
         )
     return int(found[0])
 

@@ -160,11 +160,11 @@ def measure(
         TaxtuneError: If the name is not one, or is that of one of taxtune's own measures.
     """
     if not name or ":" in name or name != name.strip():
-        raise TaxtuneError("The name of a measure is a word without a colon.", value=name)
+        raise TaxtuneError("The name of a measure must be one word without a colon.", value=name)
 
     def register(made: Made) -> Made:
         if name in _OWN and not made.__module__.startswith("taxtune.metrics."):
-            raise TaxtuneError("taxtune has a measure of this name.", value=name, remedy="Take another name.")
+            raise TaxtuneError("taxtune already has a measure with this name.", value=name, remedy="Use another name.")
         said = summary or (made.__doc__ or "").strip().partition("\n")[0]
         is_class = isinstance(made, type)
 
@@ -193,7 +193,7 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
     name, colon, model = spec.partition(":")
     kind = MEASURES.get(name)
     if kind is None:
-        raise DataError("There is no such measure.", value=spec, remedy=names_near(name, MEASURES))
+        raise DataError("Unknown measure.", value=spec, remedy=names_near(name, MEASURES))
     if colon and kind.default_model is None:
         raise DataError(f"The measure {name} has no model.", value=spec, remedy=f"Write {name}.")
     if colon and not model:

@@ -70,7 +70,7 @@ def _means(y_true: Labels, y_pred: Labels, taxonomy: Taxonomy, sample_weight: Ar
     target, predicted = _nodes(taxonomy, y_true, "y_true"), _nodes(taxonomy, y_pred, "y_pred")
     n = len(target)
     if len(predicted) != n:
-        raise ValueError(f"y_true has {n} labels, y_pred {len(predicted)}; they must be as many")
+        raise ValueError(f"y_true has {n} labels, y_pred {len(predicted)}; the numbers must be equal")
     if n == 0:
         raise ValueError("there are no examples to score")
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -112,7 +112,7 @@ def _node(taxonomy: Taxonomy, label: Any) -> int:
         if 0 <= number < len(taxonomy):
             return number
     raise TaxonomyError(
-        "This is neither a label nor a path nor the number of a node.",
+        "This is not a label, a path or the number of a node.",
         value=label,
         remedy=f"Node numbers are 0 to {len(taxonomy) - 1:,}.",
     )

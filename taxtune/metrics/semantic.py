@@ -111,10 +111,10 @@ class CosineMeasure(ModelMeasure):
                 table[place] = scored[row[text]]
         blank = [is_empty(reference) for reference in references]
         table[:, blank] = np.nan
-        self._notes.count("Empty answers, which say nothing and score 0: {n}.", sum(map(is_empty, answers)))
-        self._notes.count("Empty references; what is compared with them is unscored: {n}.", sum(blank))
+        self._notes.count("Empty answers, which score 0: {n}.", sum(map(is_empty, answers)))
+        self._notes.count("Empty references, whose pairs are left unscored: {n}.", sum(blank))
         self._notes.count(
-            "Pairs for which the model gave no number; they are unscored: {n}.",
+            "Pairs left unscored because the model returned no number: {n}.",
             int(np.isnan(table[:, ~np.array(blank)]).sum()),
         )
         return table
@@ -175,6 +175,6 @@ class SentenceMeasure(CosineMeasure):
         for text, cut in zip(texts, self._sentences.truncated(texts), strict=True):
             if cut:
                 self._notes.mark(
-                    f"Different texts longer than the {limit} tokens that the model reads; their ends are lost: {{n}}.",
+                    f"Texts longer than the model's limit of {limit} tokens, which are truncated: {{n}}.",
                     text,
                 )

@@ -335,7 +335,7 @@ def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> 
     if resamples < least:
         raise ValueError(f"resamples must be at least {least}, not {resamples}")
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
 
 
 def _rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntArray]:

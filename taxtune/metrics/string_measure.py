@@ -44,7 +44,7 @@ class StringMeasure(PairsMeasure):
         if not self._wordless:
             return ()
         plural = "" if self._wordless == 1 else "s"
-        return (f"{self.name}: {self._wordless:,} pair{plural} unscored, since the reference holds no word.",)
+        return (f"{self.name}: {self._wordless:,} pair{plural} unscored: the reference contains no words.",)
 
     def identity(self) -> Identity:
         """Returns the name, and the stemmer with its version where words are stemmed."""
@@ -77,7 +77,7 @@ class StringMeasure(PairsMeasure):
         few pairs do.
 
         Raises:
-            TypeError: If one of them is no text.
+            TypeError: If one of them is not text.
         """
         check_texts(answers, references)
         rows, row = np.unique(np.array([*answers, None], dtype=object)[:-1], return_inverse=True)

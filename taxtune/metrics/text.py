@@ -73,7 +73,7 @@ def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: 
 @measure(
     "contained",
     label="Contained",
-    summary="the reference's words stand in the answer, in a row, stemmed",
+    summary="the answer contains the reference's words in order, stemmed",
     source="paper 1, §10",
 )
 class Contained(_Inclusion):
@@ -82,9 +82,7 @@ class Contained(_Inclusion):
     stemmed = True
 
 
-@measure(
-    "text-inclusion", label="TI", summary="the reference stands in the answer as words of its own", source="paper 2"
-)
+@measure("text-inclusion", label="TI", summary="the answer contains the reference as whole words", source="paper 2")
 class TextInclusion(_Inclusion):
     """Text inclusion on word boundaries: 1 if the reference stands in the answer as a phrase of its own.
 
@@ -98,7 +96,7 @@ class TextInclusion(_Inclusion):
 @measure(
     "text-inclusion-literal",
     label="TI (literal)",
-    summary="the reference's letters stand in the answer, even inside a word",
+    summary="the answer contains the reference as a substring, even inside a word",
     source="paper 2",
 )
 class LiteralInclusion(StringMeasure):
@@ -120,9 +118,7 @@ class LiteralInclusion(StringMeasure):
         return float(reference.strip().lower() in answer.lower())
 
 
-@measure(
-    "bleu-2", label="BLEU", summary="precision of words and pairs of words, smoothed, stemmed", source="paper 1, §10"
-)
+@measure("bleu-2", label="BLEU", summary="precision of words and word pairs, smoothed, stemmed", source="paper 1, §10")
 class Bleu(StringMeasure):
     """BLEU-2 of stems, in [0, 1]; pairs have one added to matched and total counts (Lin and Och, 2004)."""
 

@@ -54,7 +54,7 @@ def find_text_model(model: str) -> TextModel:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(
-                "The folder holds no config.json, so it is no model.",
+                "The folder contains no config.json, so it is not a model.",
                 file=folder,
                 remedy="Give the folder that `save_pretrained` or `hf download` wrote.",
             )
@@ -90,9 +90,9 @@ def load_error(model: str, error: BaseException, what: str) -> ModelError:
     remedy = found.remedy
     if remedy is None:
         remedy = (
-            "Complete the folder."
+            "Add the missing files to the folder."
             if Path(model).expanduser().is_dir()
-            else f"With a connection run `hf download {model}` once, or give the folder of a copy."
+            else f"Run `hf download {model}` while online, or give the folder of a copy."
         )
     return ModelError(found.message if found.message.endswith((".", ":")) else f"{found.message}.", remedy=remedy)
 

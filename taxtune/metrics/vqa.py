@@ -135,7 +135,10 @@ class VQAMeasure(ManyReferencesMeasure):
         """How many answers had so few references that they cannot reach 1."""
         if not self._few:
             return ()
-        return (f"{self.label}: {self._few:,} of the answers have two or three references, which cannot add up to 1.",)
+        return (
+            f"{self.label}: {self._few:,} of the answers have only two or three references, so their score "
+            f"cannot reach 1.",
+        )
 
     def scores_many(
         self,
@@ -164,7 +167,7 @@ class VQAMeasure(ManyReferencesMeasure):
 @measure(
     "vqa-accuracy",
     label="VQA accuracy",
-    summary="share of annotators' answers that it equals, three being enough",
+    summary="share of annotators' answers that it equals; three are enough for 1",
     source="paper 4",
     factory=True,
 )
@@ -176,7 +179,7 @@ def make_vqa_accuracy(model: str | None, settings: MeasureSettings) -> VQAMeasur
 @measure(
     "soft-vqa-accuracy",
     label="soft VQA accuracy",
-    summary="the same with nearness in spelling instead of equality",
+    summary="the same with similarity in spelling instead of equality",
     source="paper 4",
     factory=True,
 )

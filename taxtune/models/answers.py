@@ -1,4 +1,4 @@
-"""The answer store: every answer that a model gave, kept on disk, so that no request is asked twice."""
+"""The answer store: every answer that a model gave, kept on disk, so no request is asked twice."""
 
 from __future__ import annotations
 

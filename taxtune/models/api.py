@@ -129,7 +129,7 @@ class ApiModel:
             blind = known and not litellm.supports_vision(self.model)
         except Exception:  # the list is only a hint
             blind = False
-        return [f"litellm's list says that {self.model} takes no images."] if blind else []
+        return [f"According to litellm, {self.model} does not take images."] if blind else []
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""
@@ -188,7 +188,7 @@ class ApiModel:
 
     def _read(self, completion: Completion | None, seconds: float) -> Reply:
         if completion is None:
-            return Failure(f"{self._name} gave a response without any answer.", retryable=True)
+            return Failure(f"{self._name} returned a response without an answer.", retryable=True)
         if completion.refusal is not None:
             refusal = " ".join(completion.refusal.split())
             quoted = refusal if len(refusal) <= _QUOTED else refusal[: _QUOTED - 1] + "…"
@@ -198,7 +198,7 @@ class ApiModel:
         text = completion.text.strip()
         if not text:
             within = f" within max_tokens = {self.settings.max_tokens}" if completion.finish_reason == "length" else ""
-            return Failure(f"{self._name} gave an empty answer{within}.", retryable=False)
+            return Failure(f"{self._name} returned an empty answer{within}.", retryable=False)
         return Answer(
             text=text,
             prompt_tokens=completion.prompt_tokens,
@@ -230,12 +230,14 @@ class ApiModel:
         if problem.kind == "filtered":
             return Completion("", finish_reason="content_filter")
         if problem.kind == "too_long":
-            raise MessageTooLongError(f"{self._name} finds the message too long.", remedy="Send less text.") from None
+            raise MessageTooLongError(
+                f"{self._name} rejected the message as too long.", remedy="Send less text."
+            ) from None
         if problem.kind == "fatal":
             raise self._fatal(litellm, problem) from None
         tries = f", after {attempts} attempts" if attempts > 1 else ""
         remedy = (
-            "Go on with --resume when it answers again."
+            "Continue with --resume when the model answers again."
             if problem.retryable
             else f"Check the settings of {self._role}."
         )
@@ -307,9 +309,9 @@ class ApiModel:
             litellm.get_llm_provider(self.model, api_base=settings.api_base)
         except Exception:
             raise ModelError(
-                f"litellm knows no provider for {self._role} {self.model!r}.",
-                remedy="Write the provider before the name, such as openai/gpt-4o (openai/ also for a server of your "
-                "own that speaks OpenAI's protocol).",
+                f"litellm does not know the provider of {self._role} {self.model!r}.",
+                remedy="Put the provider before the name, such as openai/gpt-4o (also use openai/ for your own "
+                "OpenAI-compatible server).",
             ) from None
         if settings.api_key is not None:
             return settings.api_key
@@ -321,7 +323,7 @@ class ApiModel:
             return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
         raise ModelError(
             f"{self._name} needs a key: {' or '.join(missing)} is not set.",
-            remedy=f"Set it (export {missing[0]}=...), or give the address of a server of your own (api_base).",
+            remedy=f"Set it (export {missing[0]}=...), or give the address of your own server (api_base).",
         )
 
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:

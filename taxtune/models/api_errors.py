@@ -67,26 +67,28 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
     said = _said(error, secrets)
     low = str(error).lower()
     if status in (401, 403) or "missing credentials" in low:
-        reason = f"refuses the key, or does not allow its use ({status or 'no key'}): {said}"
+        reason = f"rejected the key, or does not allow its use ({status or 'no key'}): {said}"
         return CallError("fatal", reason, "Check {keys}, or the key that was given.")
     if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
         return CallError(
             "fatal",
             f"has no credit left: {said}",
-            "Top up the account and give the command again (a tuning run goes on with --resume); the answers that came "
-            "are kept.",
+            "Top up the account and run the command again (a tuning run continues with --resume); the answers so far "
+            "are saved.",
         )
     if status == 404:
         return CallError("fatal", f"was not found: {said}", "Check the model's name and `api_base`.")
     if _is(error, "ContentPolicyViolationError") or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
-        return CallError("filtered", f"is kept from answering by its provider's content filter: {said}")
+        return CallError("filtered", f"was blocked by its provider's content filter: {said}")
     if _is(error, "ContextWindowExceededError"):
         return CallError("too_long", f"rejected the request: {said}")
     if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
         # Not worth an attempt: a sign-in page or a wrong address answers the same again.
-        return CallError("later", "gave a web page in place of an answer; check `api_base`, which usually ends in /v1")
+        return CallError(
+            "later", "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
+        )
     if any(sign in low for sign in _NO_COMPLETION_SIGNS):
-        return CallError("retry", "replied with nothing, or with what is no chat completion")
+        return CallError("retry", "returned nothing, or something that is not a chat completion")
     if _is(error, "Timeout") or status == 408:
         return CallError("retry", "did not answer in time")
     if status == 429:

@@ -62,7 +62,7 @@ def ask(
     """
     size = batch_size if batch_size is not None else int(getattr(model, "batch_size", _DEFAULT_BATCH))
     if size < 1:
-        raise ModelError("A batch needs at least one request.", value=size, remedy="Set the batch size to 1 or more.")
+        raise ModelError("The batch size must be at least 1.", value=size, remedy="Set the batch size to 1 or more.")
     # The prompt and the content decide, not the file: two copies of an image are the same request.
     places: dict[tuple[str, str | None], list[int]] = {}
     replies: dict[tuple[str, str | None], Reply] = {}
@@ -102,7 +102,7 @@ def ask(
                     store.put(identity, [(q, r) for q, r in zip(batch, fresh, strict=True) if isinstance(r, Answer)])
                 given_up = _hopeless(fresh)
             else:
-                reason = f"not asked, since a whole batch before it failed: {given_up}"
+                reason = f"not asked because the whole batch before it failed: {given_up}"
                 fresh = [Failure(reason, retryable=True)] * len(keys)
             replies.update(zip(keys, fresh, strict=True))
             task.advance(sum(len(places[key]) for key in keys))

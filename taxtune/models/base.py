@@ -198,7 +198,7 @@ class ModelSettings:
             if value is not None and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
-            raise ModelError("temperature must lie between 0 (greedy) and 10.", value=self.temperature)
+            raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         dtypes = ("auto", "float32", "bfloat16", "float16")
         if self.dtype not in dtypes:
-            raise ModelError("There is no such dtype.", value=self.dtype, remedy=f"Use one of {', '.join(dtypes)}.")
+            raise ModelError("Unknown dtype.", value=self.dtype, remedy=f"Use one of {', '.join(dtypes)}.")

@@ -60,9 +60,9 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     if model.startswith("builtin:"):
         folder = BUILTIN.get(model)
         if folder is None:
-            raise ModelError("There is no such built-in model.", value=model, remedy=f"There is {', '.join(BUILTIN)}.")
+            raise ModelError("Unknown built-in model.", value=model, remedy=f"Built-in models: {', '.join(BUILTIN)}.")
         if not (folder / "config.json").is_file():
-            raise ModelError(f"The model {model!r} is missing from this installation.", remedy="Install taxtune again.")
+            raise ModelError(f"The model {model!r} is missing from this installation.", remedy="Reinstall taxtune.")
         if revision is not None:
             raise ModelError("A built-in model has no revisions.", value=revision, remedy=_NO_REVISION)
         return _local(model, folder, task)
@@ -79,14 +79,18 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
 def _local(name: str, folder: Path, task: Task) -> Checkpoint:
     if not (folder / "config.json").is_file():
         raise ModelError(
-            "The folder holds no config.json, so it is no checkpoint.",
+            "The folder contains no config.json, so it is not a checkpoint.",
             file=folder,
             remedy="Give the folder that `save_pretrained` wrote.",
         )
     model_type = _check_architecture(name, _load_config(name, str(folder), None), task)
     weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
     if not weights:
-        raise ModelError("The folder holds no weights (*.safetensors).", file=folder, remedy="Complete the checkpoint.")
+        raise ModelError(
+            "The folder contains no weights (*.safetensors).",
+            file=folder,
+            remedy="Add the missing files to the checkpoint.",
+        )
     return Checkpoint(
         name=name,
         source=str(folder),
@@ -122,7 +126,7 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     if size is None and constants.HF_HUB_OFFLINE:
         raise ModelError(
             f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
-            remedy=f"With a connection run `hf download {model}`, or give the folder of a copy.",
+            remedy=f"Run `hf download {model}` while online, or give the folder of a copy.",
         )
     return Checkpoint(
         name=model,
@@ -145,7 +149,7 @@ def _commit(model: str, revision: str | None) -> str:
         raise explain_load_error(model, error, "configuration") from error
     found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
     if found is None:
-        raise ModelError(f"The commit of {model!r} cannot be told from where it is kept.", file=file)
+        raise ModelError(f"The commit of {model!r} cannot be determined from its location.", file=file)
     return found.group(1)
 
 

@@ -96,7 +96,7 @@ class FunctionModel:
         """Answers requests, in the same order and number.
 
         Raises:
-            ModelError: If the function says so, gives what is no text, or has answered none of two requests or more.
+            ModelError: If the function says so, gives what is not text, or has answered none of two requests or more.
         """
         started = time.perf_counter()
         said_to_all = self._said(requests)
@@ -114,8 +114,8 @@ class FunctionModel:
                 self._has_answered = True
         if len(failed) > 1 and not self._has_answered:
             raise ModelError(
-                f"The function {self.name} failed for all of {len(failed)} requests; the first: {failed[0].reason}",
-                remedy="Mend the function, then go on; the answers that came are kept.",
+                f"The function {self.name} failed for all {len(failed)} requests; the first: {failed[0].reason}",
+                remedy="Fix the function, then continue; the answers so far are saved.",
             )
         return replies
 
@@ -161,7 +161,7 @@ class FunctionModel:
         answers = list(said) if isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping) else None
         if answers is None or len(answers) != len(inputs):
             raise ModelError(
-                f"The function {self.name} must give a list of {len(inputs)} answers to {len(inputs)} prompts.",
+                f"The function {self.name} must return a list of {len(inputs)} answers for {len(inputs)} prompts.",
                 value=said,
             )
         return answers
@@ -196,7 +196,7 @@ class FunctionModel:
             raise ModelError(
                 f"The function {self.name} gave {reprlib.repr(said)} for {about}, which is not text.",
                 file=request.image,
-                remedy="Return a str; where there is no answer, raise an exception that says why.",
+                remedy="Return a str; if there is no answer, raise an exception that says why.",
             )
         return well_formed(said.strip())
 

@@ -253,7 +253,7 @@ class LocalModel(ABC):
                     where = f"{requests[place].image}: " if requests[place].image else ""
                     detail = " ".join(str(problem).split())
                     replies[place] = Failure(
-                        f"{where}the model's processor refused the request: {detail}", retryable=False
+                        f"{where}the model's processor rejected the request: {detail}", retryable=False
                     )
                 else:
                     good.append((place, one))
@@ -275,7 +275,7 @@ class LocalModel(ABC):
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
-                raise ModelError(f"The model {self.checkpoint.name!r} failed while it generated: {error}") from error
+                raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
         read = inputs["attention_mask"].sum(dim=1).tolist()
         # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
         decoder_only = not getattr(network.config, "is_encoder_decoder", False)

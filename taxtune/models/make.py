@@ -40,7 +40,7 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
         return _as_model(spec, settings)
     kind, colon, name = spec.partition(":")
     if not spec.strip() or (kind == "local" and colon and not name):
-        raise ModelError("No model is named.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
+        raise ModelError("The model's name is empty.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
     if kind in ("local", "builtin"):
         return _local(spec if kind == "builtin" else name, settings)
     factory = find_plugin(PLUGINS, kind)
@@ -57,7 +57,7 @@ def _local(name: str, settings: ModelSettings) -> Model:
 
         return LocalLLM(name or DEFAULT_LOCAL, settings)
     if not name:
-        raise ModelError("No model is named.", value="local", remedy="Write local:MODEL.")
+        raise ModelError("The model's name is empty.", value="local", remedy="Write local:MODEL.")
     from taxtune.models.vision import LocalVLM
 
     return LocalVLM(name, settings)
@@ -75,7 +75,7 @@ def _from_plugin(factory: Callable[..., Any], kind: str, name: str, settings: Mo
         return _as_model(factory(**given, **({"model": name} if name else {})), settings)
     except Exception as error:
         said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
-        raise ModelError(f"The model {kind!r}, which a package adds, cannot be made: {said}") from error
+        raise ModelError(f"The model {kind!r}, which a package provides, cannot be created: {said}") from error
 
 
 def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Model:

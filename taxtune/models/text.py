@@ -61,10 +61,12 @@ class LocalLLM(LocalModel):
     def _prepare(self, request: Request) -> list[int]:
         name = self.checkpoint.name
         if request.image is not None:
-            raise Unanswerable(f"{request.image}: {name} reads text alone; it takes no images.")
+            raise Unanswerable(f"{request.image}: {name} takes only text, not images.")
         tokens = self._tokens(request.prompt)
         if self._room is not None and len(tokens) > self._room:
-            raise Unanswerable(f"The prompt has {len(tokens):,} tokens; {name} reads {self._room:,} beside its answer.")
+            raise Unanswerable(
+                f"The prompt has {len(tokens):,} tokens; {name} has room for {self._room:,} besides its answer."
+            )
         return tokens
 
     def _tokens(self, prompt: str) -> list[int]:

@@ -55,7 +55,7 @@ class LocalVLM(LocalModel):
             raise ModelError(f"The checkpoint {name!r} has no processor for images and text.")
         if not (getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)):
             raise ModelError(
-                f"The checkpoint {name!r} has no chat template; it is not made to be asked questions.",
+                f"The checkpoint {name!r} has no chat template, so it is not made for answering questions.",
                 remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, ...-it or ...-hf).",
             )
         return processor
@@ -67,14 +67,14 @@ class LocalVLM(LocalModel):
 
     def _prepare(self, request: Request) -> tuple[str, Image.Image]:
         if request.image is None:
-            raise Unanswerable(f"{self.checkpoint.name} is asked about images, and the request has none.")
+            raise Unanswerable(f"{self.checkpoint.name} answers questions about images, but the request has no image.")
         try:
             image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
         except ImageError as error:
             raise Unanswerable(str(error)) from error
         held = next((token for token in self._control_tokens if token in request.prompt), None)
         if held is not None:
-            raise Unanswerable(f"The prompt holds the model's control token {held!r}, which would be read as one.")
+            raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
         return self._chat(request.prompt), image
 
     def _collate(self, prepared: Sequence[tuple[str, Image.Image]]) -> Any:

@@ -52,10 +52,10 @@ def sentences(folder: Path, held: dict[str, str]) -> list[str]:
             if name is not None and record["judged"]:
                 said.append(_sentence(record, name))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            said.append(f"{file.name} is no audit that can be read.")
+            said.append(f"{file.name} cannot be read as an audit.")
     if said:
         return said
-    again = "It was audited on other answers or placements than these; audit it again" if other else "Not audited"
+    again = "The audit is of other answers or placements; audit the run again" if other else "Not audited"
     return [f"{again}: run taxtune audit {shlex.quote(str(folder))}"]
 
 

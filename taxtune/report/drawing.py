@@ -1,7 +1,8 @@
 """How every figure looks, and how it becomes a file or a part of a page.
 
-Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; every objective has its
-own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG, byte by byte.
+Colours are those of Okabe and Ito (2008), which people with any common colour vision can distinguish. Every objective
+has its own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG,
+byte by byte.
 """
 
 from __future__ import annotations
@@ -109,10 +110,20 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     ]
 
 
-def inline_svg(draw: Callable[[Result], Figure], result: Result, prefix: str) -> str:
-    """Draws a result as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables."""
-    with _style():
-        text = _render(draw(result), "svg", metadata={"Date": None}, transparent=True).decode("utf-8")
+def inline_svg(draw: Callable[[Result], Figure], result: Result, prefix: str, drawn: Path | None = None) -> str:
+    """Returns a result as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
+
+    Args:
+        draw: What draws it.
+        result: The result.
+        prefix: What tells the figure's ids from those of the page's other figures.
+        drawn: The SVG file of the same figure, where there is one: drawing takes most of a report's time.
+    """
+    if drawn is None:
+        with _style():
+            text = _render(draw(result), "svg", metadata={"Date": None}).decode("utf-8")
+    else:
+        text = drawn.read_text("utf-8")
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     # Two figures in one page must not share ids.

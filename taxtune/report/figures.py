@@ -47,11 +47,21 @@ def history_figure(result: Result, folder: str | Path) -> list[Path]:
     return write_figure(draw_curves, result, Path(folder) / "history")
 
 
-def figure6_svg(result: Result) -> str:
-    """Returns the hP-hR plane as an `<svg>` element for a page that defines the colours as CSS variables."""
-    return inline_svg(draw_plane, result, "plane")
+def figure6_svg(result: Result, drawn: Path | None = None) -> str:
+    """Returns the hP-hR plane as an `<svg>` element for a page that defines the colours as CSS variables.
+
+    Args:
+        result: A tuning run, or several compared.
+        drawn: The SVG file that `figure6` has written of it, which need not be drawn again.
+    """
+    return inline_svg(draw_plane, result, "plane", drawn)
 
 
-def history_svg(result: Result) -> str:
-    """Returns the scores by iteration as an `<svg>` element for a page that defines the colours as CSS variables."""
-    return inline_svg(draw_curves, result, "history")
+def history_svg(result: Result, drawn: Path | None = None) -> str:
+    """Returns the scores by iteration as an `<svg>` element for a page that defines the colours as CSS variables.
+
+    Args:
+        result: A tuning run, or several compared.
+        drawn: The SVG file that `history_figure` has written of it, which need not be drawn again.
+    """
+    return inline_svg(draw_curves, result, "history", drawn)

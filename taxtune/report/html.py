@@ -34,18 +34,21 @@ def write_report(result: Result, folder: str | Path) -> Path:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    figure6(result, folder)
-    history_figure(result, folder)
-    return atomic.write_text(Path(folder) / "report.html", render_report(result))
+    _, plane = figure6(result, folder)
+    _, history = history_figure(result, folder)
+    page = render_report(result, plane=plane, history=history)
+    return atomic.write_text(Path(folder) / "report.html", page)
 
 
-def render_report(result: Result) -> str:
+def render_report(result: Result, *, plane: Path | None = None, history: Path | None = None) -> str:
     """Returns the report as HTML.
 
     Everything that came from a model or a file is escaped, and the page forbids itself scripts and foreign resources.
 
     Args:
         result: A tuning run, or several compared.
+        plane: The SVG file of the hP-hR plane, where it is drawn already.
+        history: The SVG file of the scores by iteration, where it is drawn already.
     """
     from markupsafe import Markup
 
@@ -66,8 +69,8 @@ def render_report(result: Result) -> str:
             differences=_differences(result),
             missing=_missing(result),
             # Our own drawing, in which every text has become a path.
-            plane=Markup(figure6_svg(result)),
-            history=Markup(history_svg(result)),
+            plane=Markup(figure6_svg(result, plane)),
+            history=Markup(history_svg(result, history)),
             winners=[winner for run in runs if (winner := _winner(run)) is not None],
             baseline=next((held.template for held in result.heldout if held.name == "baseline"), None),
             galleries=_galleries(result),

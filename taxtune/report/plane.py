@@ -137,7 +137,7 @@ def _trivial(axes: Axes, run: TuneResult) -> None:
         linewidths=0.8,
         zorder=5,
         clip_on=False,
-        label=f"always the domain's root\nhP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
+        label=f"always answering the domain's root\nhP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
         + ("" if inside else " (off the plot)"),
     )
 

@@ -134,7 +134,9 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
         _heading(console, f"Held-out split, {_images(result.heldout)}: score and 95 % interval")
         console.print(heldout_table(result))
     if any(held.ranks for held in result.heldout):
-        _heading(console, "Precision (of answers that say it) and recall (of those that should) at each rank")
+        _heading(
+            console, "Precision (over answers that name a rank) and recall (over answers that should) at each rank"
+        )
         console.print(ranks_table(result))
     if result.differences:
         _heading(console, "Paired differences on the held-out images: 95 % interval and p value")

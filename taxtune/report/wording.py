@@ -174,7 +174,7 @@ def score_rows(held: HeldoutResult) -> list[ScoreRow]:
 
 
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
-    """Returns a score, or None where there is none of that name."""
+    """Returns a score, or None if there is none of that name."""
     return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
 
 
@@ -252,7 +252,7 @@ def _headline(result: Result, objective: str, name: str) -> str:
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
     found = paired(result, name, "baseline", objective)
     if found is None:  # a function of all scores, of which single images have no share
-        return f"{images} see the scores below: the objective {objective!r} is a function of them, without an interval."
+        return f"{images} see the scores below; the objective {objective!r} is computed from them and has no interval."
     before, after = (scores[key].get(objective) for key in ("baseline", name))
     what = meaning(objective)
     if objective in _ROOTED and result.heldout[0].full is not None:
@@ -272,9 +272,9 @@ def _against(result: Result, objective: str, other: str) -> str:
     name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
     value = number(scores[other].get(objective))
     if not found.significant:
-        return f"Its {name} does not clearly differ from that of {rival} ({value}; {_bracket(found)})."
+        return f"Its {name} is not clearly different from that of {rival} ({value}; {_bracket(found)})."
     verb = "above" if found.difference > 0 else "below"
-    return f"That is {verb} {rival} ({value}; {_bracket(found)})."
+    return f"This is {verb} {rival} ({value}; {_bracket(found)})."
 
 
 def _bracket(value: PairedDifference) -> str:

@@ -50,7 +50,7 @@ def both_trees_table(
         (what, "answers", *columns),
         tuple(rows),
         notes=(
-            f"hP, hR and hF of all other tables are counted from {part.label}; from {part.full_label} every path is "
-            "longer by the nodes above it, which all placements share.",
+            f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
+            "path also includes the nodes above it, which all placements share.",
         ),
     )

@@ -25,7 +25,7 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
         DataError: If there is none, or two have the same name.
     """
     if not arguments:
-        raise DataError("No file of answers was given.", remedy="Give NAME=FILE, once or several times.")
+        raise DataError("No file of answers was given.", remedy="Give NAME=FILE one or more times.")
     files: dict[str, str] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
@@ -36,7 +36,7 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
             raise DataError("The argument is not NAME=FILE.", value=argument)
         if name in files:
             raise DataError(
-                "Two files have the same name.", value=name, remedy="Give each one of its own, as NAME=FILE."
+                "Two files have the same name.", value=name, remedy="Give each a different name, as NAME=FILE."
             )
         files[name] = path
     return files
@@ -86,7 +86,7 @@ def read_prompts(
     files = named_paths(settings.files)
     by_model, by_prompt = settings.model_column, settings.prompt_column
     if settings.guess and by_prompt is not None:
-        raise DataError("Both --prompt-column and --guess say what the prompts are.", remedy="Give one of them.")
+        raise DataError("--prompt-column and --guess exclude each other.", remedy="Give one of them.")
     if by_prompt is None and not settings.guess:
         if by_model is not None:
             raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
@@ -95,7 +95,7 @@ def read_prompts(
             model, colon, prompt = name.partition(":")
             if not colon or not model.strip() or not prompt.strip():
                 raise DataError(
-                    "The file's name does not say model and prompt.",
+                    "The argument does not say which model and prompt the file is for.",
                     value=f"{name}={path}",
                     remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
                 )
@@ -114,7 +114,7 @@ def read_prompts(
 
 def _only(files: Mapping[str, str], option: str) -> str:
     if len(files) != 1:
-        raise DataError(f"{option} parts one file, and {len(files)} were given.", value=list(files))
+        raise DataError(f"{option} splits one file, but {len(files)} were given.", value=list(files))
     return next(iter(files.values()))
 
 
@@ -149,7 +149,7 @@ def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
         rows.append(replace(row, answer=answer))
     notes = answers.notes
     if missing:
-        notes += (f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and are missing there",)
+        notes += (f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and count as missing",)
     return replace(answers, rows=tuple(rows), notes=notes)
 
 
@@ -159,7 +159,7 @@ def _guess_range(guess: str) -> tuple[int, int | None]:
         return 0, None
     number = guess.removeprefix("top-")
     if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise DataError("There is no such guess.", value=guess, remedy="Write a number (2), top-3, or all.")
+        raise DataError("Unknown guess.", value=guess, remedy="Use a number (such as 2), top-3 or all.")
     return (0, int(number)) if guess.startswith("top-") else (int(number) - 1, 1)
 
 

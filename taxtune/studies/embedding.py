@@ -83,7 +83,7 @@ def make_clip(spec: str, settings: _Models) -> ClipEncoder:
 
 
 def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
-    """Returns the images of a manifest (image, label), a folder with a folder a class, or iNaturalist's JSON.
+    """Returns the images of a manifest (image, label), a folder with one folder for each class, or iNaturalist's JSON.
 
     Args:
         path: The file or folder.
@@ -126,7 +126,7 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     path = known.get(name, Path(name))
     if not path.is_file():
         raise DataError(
-            "There are no such prompt templates.", value=name, remedy=f"Take {', '.join(known)} or the name of a file."
+            "Unknown prompt templates.", value=name, remedy=f"Use {', '.join(known)} or the name of a file."
         )
     templates: dict[str, None] = {}
     for row, line in enumerate(read_text(path, error=DataError, what="prompt template").splitlines(), start=1):
@@ -134,10 +134,12 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
         if not template or template.startswith("#"):
             continue
         if _SLOT not in template:
-            raise DataError(f"The template has no {_SLOT}.", file=path, row=row, value=template, remedy="Put it in.")
+            raise DataError(
+                f"The template does not contain {_SLOT}.", file=path, row=row, value=template, remedy="Add it."
+            )
         templates[template] = None
     if not templates:
-        raise DataError("The file holds no prompt template.", file=path, remedy=f"Write one a line, with {_SLOT}.")
+        raise DataError("The file contains no prompt template.", file=path, remedy=f"Write one per line, with {_SLOT}.")
     return tuple(templates)
 
 
@@ -192,7 +194,7 @@ def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
             raise ModelError(
                 f"The model gives no vector for {lost:,} of {len(rows):,} {what}.",
                 value=model,
-                remedy="Its weights may be damaged, or too small a number format may overflow: try --device cpu.",
+                remedy="Its weights may be damaged, or its number format may overflow: try --device cpu.",
             )
 
 
@@ -208,7 +210,7 @@ def shown_name(spec: str) -> str:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Returns names by which several sources of scores can be told apart: a second "a/b" becomes "a/b (2)"."""
+    """Returns names by which several sources of scores can be distinguished: a second "a/b" becomes "a/b (2)"."""
     seen: Counter[str] = Counter()
     distinct = []
     for name in names:

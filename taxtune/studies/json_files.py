@@ -22,7 +22,7 @@ def read_coco(path: Path, what: str, lists: Sequence[str]) -> dict[str, list[dic
         lists: The names of the lists.
 
     Raises:
-        DataError: If it cannot be read, is not valid JSON, lacks a list or has an entry that is no object.
+        DataError: If it cannot be read, is not valid JSON, lacks a list or has an entry that is not an object.
     """
     text = read_text(path, error=DataError, what=what)
     try:
@@ -30,16 +30,14 @@ def read_coco(path: Path, what: str, lists: Sequence[str]) -> dict[str, list[dic
     except RecursionError:
         raise DataError(f"The {what} file is nested too deeply.", file=path) from None
     except ValueError as error:
-        hint = "A file with a JSON object a line ends in .jsonl." if text.count("\n{") else None
+        hint = "A file with one JSON object per line ends in .jsonl." if text.count("\n{") else None
         raise DataError(f"The {what} file is not valid JSON: {error}.", file=path, remedy=hint) from None
     for name in lists:
         if not isinstance(data, dict) or not isinstance(data.get(name), list):
-            raise DataError(
-                f"The {what} file has no list `{name}`.", file=path, remedy="It must be in the format of COCO."
-            )
+            raise DataError(f"The {what} file has no list `{name}`.", file=path, remedy="It must be in COCO's format.")
         wrong = next((i for i, entry in enumerate(data[name]) if not isinstance(entry, dict)), None)
         if wrong is not None:
-            raise DataError(f"{name}[{wrong}] is no object.", file=path, value=data[name][wrong])
+            raise DataError(f"{name}[{wrong}] is not an object.", file=path, value=data[name][wrong])
     return dict(data)
 
 
@@ -51,7 +49,7 @@ def coco_caption(entry: dict[str, Any], i: int, path: Path) -> str:
     """
     caption = entry.get("caption")
     if not isinstance(caption, str):
-        hint = "Is this the instances file?" if "category_id" in entry else None
+        hint = "Check that this is not the instances file." if "category_id" in entry else None
         raise DataError(f"annotations[{i}] has no `caption`.", file=path, value=entry, remedy=hint)
     return caption
 
@@ -67,5 +65,5 @@ def parse_object(line: str, path: Path, row: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"The line is not valid JSON: {error}.", file=path, row=row) from None
     if not isinstance(record, dict):
-        raise DataError("The line is no JSON object.", file=path, row=row, value=record)
+        raise DataError("The line is not a JSON object.", file=path, row=row, value=record)
     return record

@@ -86,7 +86,7 @@ def missing_note(placed: Iterable[PlacedAnswers], scored: str) -> list[str]:
         scored: What the scores and comparisons are over instead.
     """
     missing = sum(int((~some.known).sum()) for some in placed)
-    lost = f"{missing:,} answers are missing (failed calls, or no such guess). They are no zeros: {scored}."
+    lost = f"{missing:,} answers are missing (failed calls, or no such guess). They do not count as zero: {scored}."
     return [lost] if missing else []
 
 
@@ -125,6 +125,6 @@ def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | N
     found = score(taxonomy, np.full(len(targets), node), targets)
     whose = "" if name is None else f"{name}: "
     return (
-        f"{whose}Always answering {taxonomy.labels[node]!r}, what all targets have in common, would have "
+        f"{whose}Always answering {taxonomy.labels[node]!r}, the lowest node above all targets, would have "
         f"hP {found.hp:.3f}, hR {found.hr:.3f}, hF {found.hf:.3f}."
     )

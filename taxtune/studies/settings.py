@@ -172,7 +172,7 @@ class Settings:
     """The settings of a study.
 
     Raises:
-        DataError: If a value is none of those that there are, or out of range.
+        DataError: If a value is not one of those that there are, or out of range.
     """
 
     #: Whether the report's JSON has a record for each answer, which the help of --json says.

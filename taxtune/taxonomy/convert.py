@@ -40,7 +40,7 @@ def write_taxonomy(taxonomy: Taxonomy, path: str | Path, format: str | None = No
     target = Path(path)
     write = WRITERS[writer_of(target, format)]
     if target.exists() and not force:
-        raise TaxonomyError("The file is there already; nothing was written.", file=target, remedy="Add --force.")
+        raise TaxonomyError("The file already exists; nothing was written.", file=target, remedy="Add --force.")
     return atomic.write_text(target, write(taxonomy))
 
 
@@ -54,16 +54,14 @@ def writer_of(path: Path, format: str | None = None) -> str:
         found = _SUFFIXES.get(path.suffix.lower())
         if found is None:
             raise TaxonomyError(
-                "The suffix says no format that can be written.",
+                "No format that can be written has this suffix.",
                 file=path,
                 value=path.suffix,
                 remedy=f"Use one of {', '.join(_SUFFIXES)}, or --to {', '.join(WRITERS)}.",
             )
         return found
     if format not in WRITERS:
-        raise TaxonomyError(
-            "There is no such format to write.", value=format, remedy=f"Use one of {', '.join(WRITERS)}."
-        )
+        raise TaxonomyError("Unknown output format.", value=format, remedy=f"Use one of {', '.join(WRITERS)}.")
     return format
 
 
@@ -118,7 +116,7 @@ def _nested(taxonomy: Taxonomy) -> str:
         return json.dumps(entries[0], ensure_ascii=False, indent=1) + "\n"
     except RecursionError:
         raise TaxonomyError(
-            f"The tree has {taxonomy.height:,} levels, more than JSON can be nested.", remedy="Write it as CSV."
+            f"The tree has {taxonomy.height:,} levels, too many for nested JSON.", remedy="Write it as CSV."
         ) from None
 
 

@@ -53,12 +53,12 @@ class Domain:
         return self.numbers[np.asarray(nodes, dtype=np.int64)]
 
     def inside(self, node: int) -> int | None:
-        """Returns the number in the part of a node of the whole taxonomy; None where it lies outside."""
+        """Returns the number in the part of a node of the whole taxonomy; None where it is outside."""
         at = int(np.searchsorted(self.numbers, node))
         return at if at < len(self.numbers) and self.numbers[at] == node else None
 
     def locate(self, reference: str | Sequence[str]) -> int | None:
-        """Returns the node of the part that a label, alias, id or path refers to, or None where it lies outside.
+        """Returns the node of the part that a label, alias, id or path refers to, or None where it is outside.
 
         A name that the part has is looked for nowhere else, though the whole taxonomy may have it several times. Paths
         may begin at the part's root or at that of the whole taxonomy.
@@ -98,7 +98,7 @@ def restrict(taxonomy: Taxonomy, root: str) -> Domain:
     below = taxonomy.descendants(node)
     if len(below) == 1:
         raise TaxonomyError(
-            "There is nothing below this node, so it is no domain.",
+            "There is nothing below this node, so it is not a domain.",
             file=taxonomy.source,
             value=root,
             remedy="Name a node that has others below it.",

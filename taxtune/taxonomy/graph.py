@@ -99,17 +99,17 @@ class _Graph:
             first = self.nodes[node.key]
             if node is not first:
                 if node.parent is None or first.parent is None:
-                    message = f"{_stated(first)} states this node as "
+                    message = f"{_stated(first)} gives this node as "
                     message += "a root." if first.parent is None else "a child; here it is a root."
                 else:
                     where = ("", "") if node.row is None else (" here", f" in row {first.row}")
                     message = f"The node is under {node.parent!r}{where[0]} and under {first.parent!r}{where[1]}."
-                remedy = "Keep one parent, or let `taxtune taxonomy build` choose."
+                remedy = "Keep one parent, or let `taxtune taxonomy build` choose one."
                 yield self._defect("several parents", message, node, remedy)
             if node.parent is not None and node.parent not in self.nodes:
                 yield self._defect(
                     "dangling parent",
-                    f"The parent {node.parent!r} is in no row.",
+                    f"No row defines the parent {node.parent!r}.",
                     node,
                     f"Add a row for {node.parent!r}, or correct its spelling.",
                 )
@@ -182,7 +182,7 @@ class _Graph:
             if first is not node:
                 yield self._defect(
                     "duplicate sibling",
-                    f"{_stated(first)} states a node with this label under the same parent, "
+                    f"{_stated(first)} already gives a node with this label under the same parent, "
                     f"{self._label(node.parent)!r}.",
                     node,
                     "Merge them or rename one.",
@@ -191,9 +191,9 @@ class _Graph:
                 yield self._defect(
                     "similar siblings",
                     f"The label differs from that of its sibling {similar.label!r} "
-                    f"({_stated(similar, 'row')}) in upper and lower case only.",
+                    f"({_stated(similar, 'row')}) only in upper and lower case.",
                     node,
-                    "Merge them if they are one.",
+                    "Merge them if they are the same node.",
                     breaks=False,
                 )
 
@@ -212,7 +212,7 @@ class _Graph:
             shown = ", ".join(self._path(node) for node in nodes[:4]) + (", …" if len(nodes) > 4 else "")
             yield Defect(
                 kind="shared label" if labels == len(nodes) else "shared alias",
-                message=f"{len(nodes)} nodes are called so: {shown}.",
+                message=f"{len(nodes)} nodes have this name: {shown}.",
                 file=self.file,
                 row=nodes[1].row,
                 breaks=False,

@@ -24,7 +24,7 @@ def from_paths(paths: Iterable[Sequence[str] | str], root: str | None, aliases: 
     rows = []
     for number, path in enumerate(_listed(paths, name), start=1):
         if not isinstance(path, str):
-            names = _texts(path, "A path is a text with slashes or a sequence of names.", name, number)
+            names = _texts(path, "A path must be text with slashes or a sequence of names.", name, number)
             if not all(part.strip() for part in names):
                 raise TaxonomyError("A name in the path is empty.", file=name, row=number, value=path)
             path = join_cell(names, "/")
@@ -39,13 +39,13 @@ def from_edges(
     name = "Taxonomy.from_edges"
     rows = []
     for number, edge in enumerate(_listed(edges, name), start=1):
-        message = "An edge is a pair of texts: a child, and its parent or None for the root."
+        message = "An edge must be a pair of texts: a child and its parent, or None for the root's parent."
         ends = ["" if end is None else end for end in edge] if isinstance(edge, (tuple, list)) else edge
         child, parent = _texts(ends, message, name, number, 2)
         rows.append((child, parent, (labels or {}).get(child, child)))
     unknown = set(labels or {}) - {end for row in rows for end in row[:2]}
     if unknown:
-        raise TaxonomyError("A label is given for a node that is in no edge.", file=name, value=min(unknown))
+        raise TaxonomyError("A label is given for a node that is not in any edge.", file=name, value=min(unknown))
     raw = parse_edges(_table(name, ("child", "parent", "label"), rows, "edges"))
     for i, node in enumerate(raw.nodes):  # a root that only follows from the edges
         if labels and node.parent is None and node.key in labels:
@@ -88,6 +88,6 @@ def _named(tree: Taxonomy, aliases: Aliases | None) -> Taxonomy:
     names = [list(some) for some in tree.aliases]
     for reference, others in aliases.items():
         if isinstance(others, str):
-            raise TaxonomyError("Aliases are a list of names.", value=others, remedy=f"Write [{others!r}].")
+            raise TaxonomyError("Aliases must be a list of names.", value=others, remedy=f"Write [{others!r}].")
         names[tree.resolve(reference)] += others
     return tree.with_names(aliases=names)

@@ -60,7 +60,7 @@ class RawTaxonomy:
 
     def repeated(self, what: str, first: int, row: int, value: str, *, same: bool = True) -> None:
         """Adds that a row states again what another states, to the letter or with other values."""
-        message = f"Row {first} states this {what} already" + ("." if same else ", with other values.")
+        message = f"Row {first} already gives this {what}" + ("." if same else ", with other values.")
         kind: DefectKind = "duplicate row" if same else "conflicting rows"
         self.defects.append(Defect(kind, message, self.file, row, not same, value, "Remove one of the two rows."))
 
@@ -70,7 +70,7 @@ class RawTaxonomy:
         if not any(row.cells[columns:]):
             return False
         message = f"The row has {len(row.cells)} cells, the header {columns}."
-        remedy = "Put a name that holds a comma in double quotes."
+        remedy = "Put a name that contains a comma in double quotes."
         self.flaw("ragged row", message, row.line, row.cells[columns], remedy)
         return True
 
@@ -84,7 +84,9 @@ def add_root(raw: RawTaxonomy, label: str) -> None:
     for i in tops:
         raw.nodes[i] = replace(raw.nodes[i], parent=root.key)
     raw.nodes.insert(0, root)
-    raw.note("added root", f"Without a parent in the file, and put under an added root {label!r}: {len(tops):,} nodes.")
+    raw.note(
+        "added root", f"Nodes without a parent in the file, now under an added root {label!r}: {len(tops):,} nodes."
+    )
 
 
 class PathCollector:
@@ -135,7 +137,7 @@ class PathCollector:
         self._stated[full] = (row, statement)
         if key is not None and self._by_id.setdefault(key, full) != full:
             message = f"Row {self._stated[self._by_id[key]][0]} gives this id to another node."
-            self.raw.flaw("conflicting rows", message, row, key, "Give every node an id of its own, or none.")
+            self.raw.flaw("conflicting rows", message, row, key, "Give every node a unique id, or no id.")
         offset = len(self._root)
         for level in range(offset, len(full)):
             way = full[: level + 1]

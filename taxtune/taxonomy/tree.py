@@ -115,11 +115,11 @@ class Taxonomy:
         if self.parents[0] != -1 or (
             n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
         ):
-            raise TaxonomyError("Every node but the root, node 0, needs a parent that comes before it.", file=source)
+            raise TaxonomyError("Every node except the root (node 0) needs a parent that comes before it.", file=source)
         seen: set[tuple[int, str]] = set()
         for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
             if not label.strip():
-                raise TaxonomyError(f"Node {i} has an empty label.", file=source, remedy="Name it or remove it.")
+                raise TaxonomyError(f"Node {i} has an empty label.", file=source, remedy="Give it a name or remove it.")
             if (parent, label) in seen:
                 raise TaxonomyError(
                     f"Two children of {self.labels[parent]!r} are both called {label!r}.",
@@ -136,7 +136,7 @@ class Taxonomy:
             raise TaxonomyError(
                 f"The tree is too deep for its size: {n} nodes, {height} levels below the root.",
                 file=source,
-                remedy="Look for a chain of nodes that is no classification.",
+                remedy="Look for a long chain of nodes that is not a real classification.",
             )
         lineage = np.full((n, height + 1), -1, dtype=np.int64)
         lineage[0, 0] = 0
@@ -375,7 +375,7 @@ class Taxonomy:
 
     @cached_property
     def _by_path(self) -> dict[tuple[str, ...], int]:
-        # Paths as they are written come last and win over others that differ in upper and lower case only.
+        # Paths as they are written come last and win over others that differ only in upper and lower case.
         paths = [self.path(i) for i in range(len(self))]
         folded = {tuple(label.casefold() for label in path): i for i, path in reversed([*enumerate(paths)])}
         return folded | {path: i for i, path in enumerate(paths)}
@@ -454,12 +454,12 @@ class Taxonomy:
         That is the node that the name leads answers to, where it does, and the names that are spelt much like it.
         """
         near = self.nearest_names(name)
-        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No name on it is near."
+        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No similar name is on the taxonomy."
         led = self.led(name)
         if not led:
             return meant
         nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
-        led_there = f"It only leads answers to {nodes}; write that label or path if that is meant."
+        led_there = f"It is only a lead to {nodes}; use that label or path if you mean that node."
         return f"{led_there} {meant}" if near else led_there
 
     @cached_property

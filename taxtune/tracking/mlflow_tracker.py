@@ -87,7 +87,8 @@ class MLflowTracker:
         except Exception as error:
             raise TaxtuneError(
                 f"MLflow cannot record the run at {redact(self._uri)}: {short_reason(error).rstrip('.')}.",
-                remedy="See to the tracking server or its disk, or unset MLFLOW_TRACKING_URI to record beside the run.",
+                remedy="Check the tracking server or its disk, or unset MLFLOW_TRACKING_URI to record in the run's "
+                "folder.",
             ) from error
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
@@ -108,7 +109,9 @@ class MLflowTracker:
                 self._pending.setdefault(record.iteration, (record, best))
         self._flush()
         if self._pending:
-            note(f"MLflow has no record of iterations {', '.join(map(str, self.unrecorded))}; the run's folder has.")
+            note(
+                f"MLflow has no record of iterations {', '.join(map(str, self.unrecorded))}; the run's folder has one."
+            )
         self._try("the result", lambda: self._finish(result))
 
     def figure(self, path: str | Path) -> None:
@@ -191,7 +194,7 @@ class MLflowTracker:
             )
             self._run = str(run.info.run_id)  # from here on `close` has a run to end, whatever happens
             if run_id is not None:
-                note(f"MLflow does not know the run {run_id}; its iterations are recorded anew.")
+                note(f"MLflow does not know the run {run_id}; its iterations will be recorded again.")
         else:
             self._run = str(run.info.run_id)
             store.client.update_run(run.info.run_id, status="RUNNING")
@@ -244,7 +247,7 @@ class MLflowTracker:
             except Exception as error:
                 # One note is enough: the next iterations, and `finish`, try again.
                 if not self._complained:
-                    note(f"MLflow could not record iteration {number}, the run goes on: {short_reason(error)}")
+                    note(f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}")
                 self._complained = True
                 return
             del self._pending[number]
@@ -315,7 +318,7 @@ class MLflowTracker:
         if alias is not None:
             client.set_prompt_alias(name, alias, int(prompt.version))
         if hasattr(client, "link_prompt_version_to_run"):
-            self._try("which run the prompt is from", lambda: self._link(run, address))
+            self._try("the run that the prompt is from", lambda: self._link(run, address))
         return address
 
     def _link(self, run: str, address: str) -> None:

@@ -37,9 +37,9 @@ _ENVIRONMENT = {
 }
 
 _UNREACHABLE = (
-    ("Connection refused", "nothing listens there"),
-    ("NameResolutionError", "there is no such host"),
-    ("timed out", "it does not answer in time"),
+    ("Connection refused", "nothing is listening there"),
+    ("NameResolutionError", "the host does not exist"),
+    ("timed out", "it did not answer in time"),
 )
 
 # Tables that the migrations themselves put rows into, and tables by which MLflow's databases are known.
@@ -139,9 +139,9 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
 
 def _unusable(uri: str, error: Exception) -> TaxtuneError:
     if _sqlite_path(uri) is not None:
-        remedy = "Free some space or mend the database, or record nothing: --set tracking.mlflow=false"
+        remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
     else:
-        remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record beside the run."
+        remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
     text = str(error)
     said = next((words for sign, words in _UNREACHABLE if sign in text), None) or short_reason(error)
     return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {said.rstrip('.')}.", remedy=remedy)
@@ -246,5 +246,5 @@ def _check_sqlite(path: Path) -> None:
         raise TaxtuneError(
             f"MLflow's database cannot be written: {error}.",
             file=path,
-            remedy="Mend its permissions, or move it away to start a new one.",
+            remedy="Fix its permissions, or move it away to start a new one.",
         ) from error

@@ -59,7 +59,7 @@ class Callbacks:
         names = {name for name in vars(Callback) if name.startswith("on_")}
         for each in given:
             if not callable(each) and not any(hasattr(each, name) for name in names):
-                raise TypeError(f"{each!r} is no callback: it has none of {', '.join(sorted(names))}")
+                raise TypeError(f"{each!r} is not a callback: it has none of {', '.join(sorted(names))}")
         self._given = tuple(given)
 
     def tell(self, event: str, *what: Any) -> None:

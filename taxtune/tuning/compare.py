@@ -30,7 +30,7 @@ def check_objectives(names: Sequence[str]) -> None:
     """
     if len(set(names)) != len(names) or len(names) < 2:
         raise TaxtuneError(
-            "A comparison needs two or more different objectives.",
+            "A comparison needs at least two different objectives.",
             value=" ".join(names) or None,
             remedy="For example: --objective hp --objective accuracy",
         )

@@ -209,7 +209,7 @@ class Evaluator:
             values = {name: None if np.isnan(t.values[place]) else float(t.values[place]) for name, t in taken.items()}
             remarks = {name: text for name, t in taken.items() if t.remarks and (text := t.remarks[place]) is not None}
             reasons = [
-                (taken[name].reasons[place] if taken[name].reasons else None) or f"{name} gives this answer no value"
+                (taken[name].reasons[place] if taken[name].reasons else None) or f"{name} has no value for this answer"
                 for name in self.needs
                 if values.get(name) is None
             ]

@@ -67,9 +67,9 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
         return _result(_json(file), folder)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
-            f"The file is no result of a tuning run: {str(error).splitlines()[0]}.",
+            f"The file is not a result of a tuning run: {str(error).splitlines()[0]}.",
             file=file,
-            remedy="Give the folder that `taxtune tune` or `taxtune compare` wrote.",
+            remedy="Give a folder written by `taxtune tune` or `taxtune compare`.",
         ) from error
 
 
@@ -105,9 +105,9 @@ def _unfinished(folder: Path) -> TuneResult:
 
     if not (folder / "history.jsonl").exists():
         raise DataError(
-            "There is no tuning run in this folder.",
+            "The folder does not contain a tuning run.",
             file=folder,
-            remedy="Give the folder that `taxtune tune` or `taxtune compare` was told with --out.",
+            remedy="Give the folder used as --out for `taxtune tune` or `taxtune compare`.",
         )
     known, records = read_attributes(folder), read_records(folder)
     winner = best(records)
@@ -132,7 +132,7 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DataError(f"The file cannot be read: {error}.", file=file) from error
     if not isinstance(data, dict):
-        raise DataError("The file is no JSON object.", file=file)
+        raise DataError("The file is not a JSON object.", file=file)
     return data
 
 
@@ -186,7 +186,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _cost(known: list[float]) -> str:
-    return f"{sum(known):.4f} US dollars, as far as prices are known" if known else "no price is known"
+    return f"{sum(known):.4f} US dollars, where prices are known" if known else "price unknown"
 
 
 def _versions() -> dict[str, str]:

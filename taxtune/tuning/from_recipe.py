@@ -301,7 +301,7 @@ class Parts:
         recipe, s = self.recipe, self.recipe.judge
         if s is None:
             raise RecipeError(
-                f"The objective {name!r} needs a judge, and the recipe names none.",
+                f"The objective {name!r} needs a judge, but the recipe does not name one.",
                 file=recipe.source,
                 remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
             )

@@ -75,9 +75,9 @@ def compare_templates(
         first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
         what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
         raise ModelError(
-            f"{missing} of the {len(examples)} images lack {what} to some template; first: {first}.",
-            remedy="Give the same command again when the model answers; answers that were given are kept. If it will "
-            "not answer for these images, raise max_missing (with --resume) or take them out.",
+            f"{missing} of the {len(examples)} images lack {what} for some template; the first: {first}.",
+            remedy="Run the same command again when the model answers; answers so far are saved. If it cannot answer "
+            "for these images, raise max_missing (with --resume) or remove the images.",
         )
     keep = np.flatnonzero(answered).tolist()
     target = np.array([examples[i].target for i in keep], dtype=np.int64)
@@ -130,7 +130,7 @@ class _Placed:
     Attributes:
         nodes: Their nodes, shape (n,).
         as_child: Which count as a child of the root that is never right, shape (n,). On the whole taxonomy it is a
-            child of *its* root: what a part lacks may be anywhere outside of it, or nowhere, so that nothing on the way
+            child of *its* root: what a part lacks may be anywhere outside of it, or nowhere, so nothing on the way
             from the root to the part is said.
         shares: Which answers say nothing, and which are off the tree, each of shape (n,).
         measures: The values of each metric, NaN where there is none, each of shape (n,).

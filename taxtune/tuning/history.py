@@ -262,9 +262,9 @@ class History:
         number, scores = record.iteration, record.scores
         if not self._leases.renew(f"iteration {number}"):
             raise TaxtuneError(
-                f"Another worker has taken iteration {number} over, since this one gave no sign of life for a while.",
+                f"Another worker has taken over iteration {number} because this one had not responded for a while.",
                 file=self.folder,
-                remedy="Was this machine asleep, or the database out of reach? Go on with --resume.",
+                remedy="This machine may have been asleep, or the database out of reach. Continue with --resume.",
             )
         shown: dict[str, Any] = {"state": record.state, "reason": record.reason}
         if scores is not None:
@@ -345,11 +345,11 @@ def check_unused(folder: Path, name: str, storage: str | None = None) -> None:
     if storage is None:
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",
-            remedy="Go on with it (`--resume`, in Python `resume=True`) or write elsewhere (`--out DIR`, `out=DIR`).",
+            remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder (`--out`, `out=`).",
         )
     raise ResumeError(
         f"The database {_shown(storage)} already holds a tuning run called {name!r}.",
-        remedy="Go on with it (--resume) or call this one something else (--set name=NAME).",
+        remedy="Continue it (--resume) or give this run another name (--set name=NAME).",
     )
 
 
@@ -371,7 +371,7 @@ def read_attributes(folder: Path) -> dict[str, Any]:
     with _opened(_url(folder), "read"):
         studies = optuna.get_all_study_summaries(_url(folder), include_best_trial=False)
         if not studies:
-            raise TaxtuneError("The history cannot be read: it holds no run.", file=folder / "history.db")
+            raise TaxtuneError("The history cannot be read: it contains no run.", file=folder / "history.db")
         return _attributes(studies[0].user_attrs)
 
 
@@ -420,8 +420,8 @@ def _opened(url: str, what: str = "opened") -> Iterator[None]:
         raise
     except (ArgumentError, NoSuchModuleError) as error:
         raise TaxtuneError(
-            f"The storage of the history is no database that SQLAlchemy knows: {error}.",
-            remedy="Write it as postgresql+psycopg://USER@HOST/DATABASE; left out, it is a file in the run's folder.",
+            f"SQLAlchemy cannot use the history's storage: {error}.",
+            remedy="Write it as postgresql+psycopg://USER@HOST/DATABASE, or omit it to use a file in the run's folder.",
         ) from error
     except ImportError as error:
         if not url.startswith("postgresql"):
@@ -435,11 +435,12 @@ def _opened(url: str, what: str = "opened") -> Iterator[None]:
             raise TaxtuneError(
                 f"The history cannot be {what}: {problem}.",
                 file=url.removeprefix("sqlite:///"),
-                remedy="Is the disk full or read-only, or the file no database? Choose another folder with --out.",
+                remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another "
+                "folder with --out.",
             ) from error
         raise TaxtuneError(
             f"The history in {_shown(url)} cannot be {what}: {problem}.",
-            remedy="Is the server running and within reach, and are user, password and database right?",
+            remedy="Check that the server is running and reachable, and that user, password and database are right.",
         ) from error
 
 
@@ -476,9 +477,9 @@ def study_name(name: str, objective: str, storage: str | None) -> str:
 
 def _changed(folder: Path, lines: Sequence[str]) -> ResumeError:
     return ResumeError(
-        "The run in this folder was made from another recipe or other data:\n"
+        "The run in this folder was made with a different recipe or different data:\n"
         + "\n".join(lines)
-        + "\nUndo the change, or write elsewhere with --out DIR.",
+        + "\nUndo the change, or choose another folder with --out DIR.",
         file=folder,
     )
 
@@ -491,15 +492,15 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     for key in other[:_SHOWN]:
         fields = [field for field in now[key] if before[key].get(field) != now[key][field]]
         told = [
-            f"another {field}"
+            f"a different {field}"
             if _HASH.fullmatch(str(now[key][field]))
             else f"{field} was {_show(before[key].get(field))}, is {_show(now[key][field])}"
             for field in fields
         ]
         lines.append(f"{key}: {', '.join(told)}")
     if len(other) > _SHOWN:
-        lines.append(f"{len(other) - _SHOWN} more are not what they were")
-    return lines or ["in another order"]
+        lines.append(f"{len(other) - _SHOWN} more have changed")
+    return lines or ["in a different order"]
 
 
 def _some(names: Sequence[str]) -> str:

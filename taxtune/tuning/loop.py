@@ -30,7 +30,7 @@ class Tuner:
 
     Args:
         experiment: What is tuned.
-        folder: Where the run is kept.
+        folder: Folder of the run.
         answers: The answer store's file; `answers.db` in the folder where left out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
@@ -199,10 +199,10 @@ class Tuner:
                 # baseline without answers leaves nothing to compare with.
                 raise ModelError(
                     f"Iteration {claim.iteration} stopped: {reason}.",
-                    remedy="Go on with --resume when the model answers again; answers that were given are kept."
+                    remedy="Continue with --resume when the model answers again; answers so far are saved."
                     if evaluation.retryable
-                    else "Nothing can be compared with a baseline that has no answers or no ratings: change "
-                    "prompt.baseline, the model, the judge or the images, or raise max_missing.",
+                    else "The baseline must have answers and ratings to compare with: change prompt.baseline, "
+                    "the model, the judge or the images, or raise max_missing.",
                 )
             return replace(record, state="void", reason=reason), False
         if claim.iteration == 0:
@@ -234,11 +234,11 @@ class Tuner:
         shown = [f"{_cut(said)!r} for {truth}" for said, truth in list(examples.items())[:_SHOWN]]
         raise TaxonomyError(
             f"{len(off)} of the baseline's {len(answers)} answers to the tuning images assert something that the "
-            f"taxonomy does not have, more than max_off_tree ({most:g}) allows: {'; '.join(shown)}.",
+            f"taxonomy lacks, more than max_off_tree ({most:g}) allows: {'; '.join(shown)}.",
             file=self.experiment.source,
-            remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root leaves nothing out "
-            "that they show, and that taxonomy.domain and prompt.domain name it. Names that the tree lacks can be "
-            "added to it as aliases. If the answers are as they should be, raise max_off_tree: answers that were given "
+            remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root excludes nothing "
+            "that they show, and that taxonomy.domain and prompt.domain fit. Missing names can be added to the tree "
+            "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
             "are kept.",
         )
 

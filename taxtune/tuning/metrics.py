@@ -103,7 +103,7 @@ class FunctionMetric:
             raise TaxtuneError(
                 f"The metric {self.name!r} failed on the answer to {row.image}: {type(error).__name__}: {error}.",
                 value=row.answer,
-                remedy="Mend the function; answers that were given are kept.",
+                remedy="Fix the function; answers so far are saved.",
             ) from error
         if value is None:
             return float("nan")
@@ -111,9 +111,9 @@ class FunctionMetric:
             return float(value)
         except (TypeError, ValueError):
             raise TaxtuneError(
-                f"The metric {self.name!r} returned no number for the answer to {row.image}.",
+                f"The metric {self.name!r} did not return a number for the answer to {row.image}.",
                 value=value,
-                remedy="Return a number, True or False, or None for an answer that has no value.",
+                remedy="Return a number, True or False, or None for an answer without a value.",
             ) from None
 
     def identity(self) -> dict[str, Any]:
@@ -232,13 +232,13 @@ def as_metrics(given: Mapping[str, Callable[[ExampleRow], Any]] | None) -> dict[
     for name, function in (given or {}).items():
         if name in taken or not name.replace("_", "").replace("-", "").isalnum():
             raise DataError(
-                "A metric cannot have this name.",
+                "This name cannot be used for a metric.",
                 value=name,
-                remedy=f"Choose letters, digits and dashes, and none of {', '.join(sorted(taken))}.",
+                remedy=f"Use letters, digits and dashes, and none of {', '.join(sorted(taken))}.",
             )
         if not callable(function):
             raise DataError(
-                f"The metric {name!r} is not a function.", value=function, remedy="Give a function of a row."
+                f"The metric {name!r} is not a function.", value=function, remedy="Give a function that takes a row."
             )
     return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}
 

@@ -176,7 +176,7 @@ def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
         split_spec(name)
     except DataError:
         known = [*OBJECTIVES, *metrics, *plugin_names(_GROUP), *MEASURES]
-        raise TaxtuneError("There is no such objective.", value=name, remedy=names_near(name, known)) from None
+        raise TaxtuneError("Unknown objective.", value=name, remedy=names_near(name, known)) from None
 
 
 def asks_a_model(name: str) -> bool:

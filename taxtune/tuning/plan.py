@@ -169,7 +169,7 @@ def _judge_price(parts: Parts, metric: MeasureMetric, calls: int) -> str:
     question = parts.recipe.prompt.question
     # Four characters a token is near enough for English, and so are sixty tokens for a reason and a rating.
     tokens = len(render(question, metric.references(example.target), "an answer of some words")) // 4
-    told = f"{settings.model}, about {tokens:,} tokens a call"
+    told = f"{settings.model}, about {tokens:,} tokens per call"
     if settings.model.partition(":")[0] == "local":
         return told
     try:

@@ -370,7 +370,7 @@ class _Result:
             if held.name == name:
                 return held
         raise DataError(
-            "There are no held-out answers of this name.",
+            "There are no held-out answers with this name.",
             file=self.folder,
             value=name,
             remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
@@ -493,7 +493,7 @@ class TuneResult(_Result):
             if record.iteration == which:
                 return _frame(record.rows)
         raise DataError(
-            "There is no such iteration.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
+            "The iteration does not exist.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
         )
 
     def as_dict(self) -> dict[str, Any]:

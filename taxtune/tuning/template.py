@@ -124,7 +124,7 @@ def render(source: str, variables: Mapping[str, object]) -> str:
             length += len(part)
             if length > MAX_RENDERED:
                 raise TemplateError(
-                    f"The prompt becomes longer than {MAX_RENDERED:,} characters.", remedy="Shorten it."
+                    f"The rendered prompt is longer than {MAX_RENDERED:,} characters.", remedy="Shorten it."
                 )
     except TemplateError:
         raise
@@ -164,7 +164,7 @@ def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
         if left is not None:
             left[0] -= sum(_size(value) for value in (*arguments, result))
             if left[0] < 0:
-                raise TemplateError("The template takes too much work to render.", remedy="Use fewer filters in loops.")
+                raise TemplateError("The template takes too long to render.", remedy="Use fewer filters in loops.")
         return result
 
     return measured
@@ -214,7 +214,7 @@ def _compile(source: str) -> jinja2.Template:
         message = (error.message or "it cannot be parsed").rstrip(".")
         raise TemplateError(f"Syntax error in line {error.lineno}: {message}.") from None
     except RecursionError:
-        raise TemplateError("The template is nested too deeply.", remedy="Write it flat.") from None
+        raise TemplateError("The template is nested too deeply.", remedy="Use less nesting.") from None
     except Exception as error:  # e.g. a number with thousands of digits
         raise TemplateError(f"The template cannot be read: {error}.") from None
     return jinja2.Template.from_code(_ENVIRONMENT, code, {})
@@ -257,7 +257,7 @@ def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], la
     if found:
         names = ", ".join(f"'{words}'" for words in found[:3])
         raise TemplateError(
-            f"The template names what is to be found out: {names} is a ground-truth label of the tuning images.",
+            f"The template gives away the answer: {names} is a ground-truth label of the tuning images.",
             remedy="Name no particular answer; describe how to answer instead.",
         )
 

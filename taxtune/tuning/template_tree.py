@@ -102,7 +102,7 @@ class _Walker:
         if self._count > _MAX_NODES:
             raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
         if depth > _MAX_DEPTH:
-            raise _refused(node, "it is nested too deeply", "Write it flat.")
+            raise _refused(node, "it is nested too deeply", "Use less nesting.")
         if isinstance(node, nodes.For):
             self._loop(node, targets=targets, loops=loops, depth=depth)
             return
@@ -140,14 +140,14 @@ class _Walker:
         for child in node.iter_child_nodes():
             if isinstance(node, _NO_LISTS) and _may_be_list(child):
                 # It would come out as Python writes it, or even as an address in memory that changes from run to run.
-                raise _refused(child, "a list cannot be written as it is", "Join it: {{ ranks | join(', ') }}.")
+                raise _refused(child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}.")
             self._visit(child, targets=targets, loops=loops, depth=depth + 1)
 
     def _loop(self, node: nodes.For, *, targets: tuple[str, ...], loops: int, depth: int) -> None:
         if node.recursive:
             raise _refused(node, "a recursive loop is not allowed")
         if loops >= _MAX_LOOPS:
-            raise _refused(node, f"more than {_MAX_LOOPS} loops one in the other are not allowed")
+            raise _refused(node, f"more than {_MAX_LOOPS} nested loops are not allowed")
         if not isinstance(node.target, nodes.Name):
             raise _refused(node, "a loop must have one loop variable")
         name = node.target.name
@@ -210,7 +210,7 @@ def _check_filter(node: nodes.Filter) -> None:
         raise _refused(node, "{% filter %} is not allowed")
     if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
         # Constant, as a separator that is itself a joined list would make the prompt grow without bound.
-        raise _refused(node, f"the filter {name!r} takes constants only, without keywords")
+        raise _refused(node, f"the filter {name!r} takes only constants, without keywords")
     if len(node.args) > (1 if name in ("join", "default", "trim") else 0):
         raise _refused(node, f"the filter {name!r} has too many arguments")
     if name == "join" and any(len(str(arg.as_const())) > _MAX_SEPARATOR for arg in node.args):

@@ -139,7 +139,7 @@ def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonom
         read = read_file(FILES / name, birds, reference="reference", missing="keep")
         row = next(row for row in read.rows if row.answer == "001")
         assert (row.target_text, row.references) == ("blackbird", ("blackbird", "merle"))
-        assert f"{FILES / name}: 1 of 4 rows have several targets, of which the first is taken" in read.notes
+        assert f"{FILES / name}: 1 of 4 rows have several targets; the first one is used" in read.notes
 
 
 @pytest.mark.parametrize("own", ["target", "reference", "predicted"])
@@ -151,7 +151,7 @@ def test_a_table_that_names_columns_as_taxtune_does_is_its_own(tmp_path: Path, o
 
 def test_options_by_letter_are_their_texts(birds: Taxonomy) -> None:
     read = read_file(FILES / "vlmevalkit.tsv", birds, missing="keep")
-    assert read.notes[1].endswith("4 of 4 rows name options by letter, which stands for its text")
+    assert read.notes[1].endswith("4 of 4 rows name an option by its letter; the option's text is used")
     assert [row.target_text for row in read.rows] == ["mallard", "blackbird", "blackbird", "mallard"]
 
 
@@ -179,7 +179,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
     with pytest.raises(DataError, match="The row has no 'doc_id', which lmms-eval writes"):
         read_file(file, format="lmms-eval")
-    with pytest.raises(DataError, match=r"There is no such input.*inspect"):
+    with pytest.raises(DataError, match=r"Unknown input format.*inspect"):
         read_table(file, format="xml")
 
 

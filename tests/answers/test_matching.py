@@ -78,13 +78,13 @@ def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy, 
     with pytest.raises(DataError) as error:
         align({"one": one, "two": two})
     assert (
-        f"one ({one.file}): 2 rows that another lacks, such as 'b', 'c'; 1 of them left out of {two.file}: no answer; "
-        f"1 of them left out of {two.file}: target not on the tree" in str(error.value)
+        f"one ({one.file}): 2 rows that another file lacks, such as 'b', 'c'; 1 of them left out of {two.file}: no "
+        f"answer; 1 of them left out of {two.file}: target not on the tree" in str(error.value)
     )
     records = excluded_records([one, two], [align({"one": one, "two": two}, "common")])
     assert [(record["file"], record["row"], record["reason"]) for record in records] == [
         (two.file, 2, "no answer"),
         (two.file, 3, "target not on the tree"),
-        (one.file, 2, "another model or prompt lacks it"),
-        (one.file, 3, "another model or prompt lacks it"),
+        (one.file, 2, "missing for another model or prompt"),
+        (one.file, 3, "missing for another model or prompt"),
     ]

@@ -94,7 +94,7 @@ def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", *[{"answer": None, "reference": "seal"}] * 30)
     with pytest.raises(DataError, match=r"30 of 30 rows[\s\S]*and 25 more: answer is missing"):
         read_file(file)
-    with pytest.raises(DataError, match=r"No row is left to use.*30 no answer"):
+    with pytest.raises(DataError, match=r"No usable rows are left.*30 no answer"):
         read_file(file, missing="leave-out")
 
 

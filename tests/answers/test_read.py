@@ -48,7 +48,7 @@ def test_a_path_of_another_tree_is_found_by_its_last_name_and_said(birds: Taxono
     )
     read = read_file(file, birds)
     assert [row.target for row in read.rows] == [4, 4]
-    assert read.notes == (f"{file}: 1 of 2 targets are paths of another tree, found by their last name",)
+    assert read.notes == (f"{file}: 1 of 2 targets are paths of another tree; they were found by their last name",)
 
 
 def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds: Taxonomy, jsonl: Write) -> None:
@@ -76,7 +76,8 @@ def test_rows_with_the_same_problem_are_one_line(birds: Taxonomy, jsonl: Write) 
     lines = str(error.value).splitlines()
     assert lines[0].endswith("9 of 9 rows cannot be used:")
     assert (
-        lines[1] == "  rows 1, 2, 3, 4, 5 and 2 more: target: 'dragon' is not on the taxonomy. No name on it is near."
+        lines[1] == "  rows 1, 2, 3, 4, 5 and 2 more: target: 'dragon' is not on the taxonomy. No similar name is on "
+        "the taxonomy."
     )
     assert lines[2] == "  rows 8, 9: answer is missing "
     assert lines[3] == "Correct or remove these rows, or use --off-tree leave-out or --missing leave-out."
@@ -178,7 +179,7 @@ def test_rows_are_chosen_by_jsons_own_words(birds: Taxonomy, jsonl: Write) -> No
 def test_answers_that_say_nothing_are_counted(birds: Taxonomy, jsonl: Write) -> None:
     rows = [{"answer": answer, "target": "mallard"} for answer in ("", " \n", [], None, "duck")]
     read = read_file(jsonl(*rows), birds, missing="keep")
-    assert read.notes == (f"{read.file}: 3 of 5 answers are empty: they say nothing",)
+    assert read.notes == (f"{read.file}: 3 of 5 answers are empty",)
 
 
 def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy, jsonl: Write) -> None:

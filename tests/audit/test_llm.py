@@ -45,7 +45,7 @@ def test_replies_are_kept_and_the_unread_and_failed_are_no_verdicts(tmp_path: Pa
     assert found.findings == (Finding(Verdict.RIGHT), Finding(Verdict.TOO_GENERAL, 4, "gelato"), *[None] * 4)
     assert again.findings == found.findings[:5]
     assert (found.replies.unread, found.replies.failed, found.replies.not_asked) == (
-        2, 1, {f"an answer of more than {MAX_TEXT:,} characters": 1},
+        2, 1, {f"an answer longer than {MAX_TEXT:,} characters": 1},
     )  # fmt: skip
     assert again.replies.from_store == 4
 

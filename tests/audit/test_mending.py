@@ -72,7 +72,7 @@ def test_a_name_that_moves_another_right_answer_is_refused() -> None:
 def test_a_name_that_does_not_mend_says_where_the_answer_goes() -> None:
     judged = (item("I do not know", 0, "abstained"), Finding(Verdict.TOO_GENERAL, 2))
     alias = mender(judged).check(Alias("torte", 2, "I do not know"))
-    assert alias.why == "with it the answer goes to food"
+    assert alias.why == "with it, the answer is placed on food"
     assert mender(judged).retry(alias, "  another\nname ").text == "another name"
 
 

@@ -43,7 +43,7 @@ def test_a_key_a_verdict(tmp_path: Path) -> None:
     assert "Answer, said 12 times" in text
     assert "food › dessert › cake (gateau)" in text
     assert "below it: pho (pho bo), noodle soup" in text
-    assert "off the tree: it is taken to name what the tree does not have" in text
+    assert "off the tree: it names something that the tree lacks" in text
     assert "(blank)" in text
 
 
@@ -84,7 +84,7 @@ def test_the_node_is_chosen_by_typing_a_part_of_its_name(tmp_path: Path) -> None
     finished, text = review(tmp_path, "c", "gel", "<enter>", "c", "gelx", "<backspace>", "<enter>", "qqq")
     assert not finished
     assert said(tmp_path)[:2] == [Finding(Verdict.WRONG, 4), Finding(Verdict.TOO_GENERAL, 4)]
-    assert "It belongs on: gel▏" in text
+    assert "It should be on: gel▏" in text
     assert "❯ gelato" in text
 
 

@@ -97,7 +97,7 @@ def test_a_line_that_is_no_verdict_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "audit.jsonl"
     VerdictLog(file).add(population(CAKE), CAKE, Finding(Verdict.RIGHT))
     file.write_text(file.read_text() + line + "\n" + file.read_text())
-    with pytest.raises(DataError, match=r"audit.jsonl:2: The line is no verdict"):
+    with pytest.raises(DataError, match=r"audit.jsonl:2: The line is not a verdict"):
         VerdictLog(file)
 
 

@@ -86,7 +86,7 @@ def test_choices_are_written_edited_and_read(small: WordNet, tmp_path: Path) -> 
     ("text", "message"),
     [
         ("label\ncrane\n", r"synsets\.csv:1: The synsets file has no column synset"),
-        ("label,synset\ncrain,crane.n.01\n", r"synsets\.csv:2: This is none of the labels\. \(got 'crain'\)"),
+        ("label,synset\ncrain,crane.n.01\n", r"synsets\.csv:2: This is not one of the labels\. \(got 'crain'\)"),
         ("label,synset\ncrane,crane.n.01\nCrane,\n", r"synsets\.csv:3: The label has a row already"),
         (
             "label,synset\ncrane,crane.n.9\n",
@@ -261,9 +261,9 @@ def test_a_models_groups_make_a_tree() -> None:
     ("changed", "reason"),
     [
         ({"gecko": None}, "1 labels are missing: 'gecko'"),
-        ({"newt": []}, "1 keys are no labels that were asked about: 'newt'"),
-        ({"pug": "Dogs"}, "The value of 'pug' is no list"),
-        ({"pug": [""]}, "The value of 'pug' is no list"),
+        ({"newt": []}, "1 keys are not labels from the question: 'newt'"),
+        ({"pug": "Dogs"}, "The value of 'pug' is not a list"),
+        ({"pug": [""]}, "The value of 'pug' is not a list"),
         ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 groups, more than 2"),
         ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' is called like a label"),
         ({"pug": ["dogs", "Dogs"]}, "within itself"),

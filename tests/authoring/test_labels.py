@@ -61,7 +61,7 @@ def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) ->
 
 
 def test_a_folder_without_folders(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no sub-folders to take labels from.*one sub-folder a label"):
+    with pytest.raises(DataError, match=r"no sub-folders to take labels from.*one sub-folder for each label"):
         read_labels(tmp_path)
 
 

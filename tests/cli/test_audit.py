@@ -96,7 +96,7 @@ def test_a_model_judges_a_file(monkeypatch: Patch, capsys: Capture, tmp_path: Pa
     # Of what is judged, 4 answers are right and 1 is not; the others of a drawn-whole file stand for the rest.
     assert found["shares"]["right"]["share"] == pytest.approx(4 / 5)
     assert found["shares"]["too_general"]["share"] == pytest.approx(1 / 5)
-    assert any("unscored: the judge's reply holds no verdict" in text for text in found["notes"])
+    assert any("unscored: the judge's reply contains no verdict" in text for text in found["notes"])
     folder = tmp_path / "answers-audit"
     assert json.loads((folder / "audit-llm.json").read_text())["shares"] == found["shares"]
     assert (folder / "audit-llm-aliases.csv").read_text() == (
@@ -131,7 +131,7 @@ def test_a_model_is_held_against_a_person(
     with OpenAIServer(then="Verdict: right") as server:
         assert run_command(monkeypatch, *arguments, "--api-base", server.api_base) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
-    assert "Of 2 placements that a person has judged, too, the model agrees on 1." in notes
+    assert "Of 2 placements that a person also judged, the model agrees on 1." in notes
 
 
 # -- judged by a person ------------------------------------------------------------------------------------------------
@@ -159,7 +159,10 @@ def test_changed_placements_are_said_and_asked_anew(
     tree.write_text(TREE.replace("gateau", "gateau;chocolate dessert").replace("dessert/ice cream", "frozen/ice cream"))
     assert run_command(monkeypatch, "audit", answers, "-t", tree) == 2
     err = capsys.readouterr().err
-    assert "1 verdict is on a placement that has changed, by another mapper or tree; these are asked anew" in err
+    assert (
+        "1 verdict is for a placement that has changed, because the mapper or the tree is different; you will be "
+        "asked about these again"
+    ) in err
     assert "--llm" in err
 
 
@@ -207,17 +210,17 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
     ("arguments", "message"),
     [
         (["gone"], "There is no such run or file of answers. Check the path."),
-        (["empty"], "The folder holds no run of taxtune."),
-        (["answers.txt"], "A file of answers needs the taxonomy to place them on. Name it: -t TREE."),
+        (["empty"], "The folder does not contain a taxtune run."),
+        (["answers.txt"], "A file of answers needs a taxonomy to place them on. Give it with -t TREE."),
         (["answers.txt", "-t", "gone.csv"], "There is no such taxonomy file."),
-        (["nothing.txt", "-t", "dishes.csv"], "The file holds no answers."),
-        (["answers.txt", "-t", "dishes.csv", "--evaluation", "winner"], "Only a run has evaluations."),
+        (["nothing.txt", "-t", "dishes.csv"], "The file contains no answers."),
+        (["answers.txt", "-t", "dishes.csv", "--evaluation", "winner"], "Only runs have evaluations."),
         (["empty:0", "--evaluation", "1"], "The run and --evaluation both name an evaluation."),
         (["answers.txt", "-t", "dishes.csv", "--preset", "best"], "The mapper has no such preset."),
         (["answers.txt", "-t", "dishes.csv", "--similarity", "magic"], "magic"),
-        (["answers.txt", "-t", "dishes.csv", "--input", "xml"], "There is no such input."),
+        (["answers.txt", "-t", "dishes.csv", "--input", "xml"], "Unknown input format."),
         (["answers.txt", "-t", "dishes.csv", "--root", "cheese"], "'cheese' is not on the taxonomy."),
-        (["answers.txt", "-t", "dishes.csv", "--llm", " "], "No model is named."),
+        (["answers.txt", "-t", "dishes.csv", "--llm", " "], "The model's name is empty."),
         (["answers.txt", "-t", "dishes.csv"], "this is none: input or messages are redirected. Run it in a terminal, "),
         (["answers.txt", "-t", "dishes.csv", "--n", "900"], "have a chat model judge: --llm"),
     ],
@@ -322,11 +325,11 @@ def test_from_a_wrong_placement_to_the_alias_that_mends_it(tmp_path: Path, tree:
     terminal.wait_for("chocolate dessert")
     terminal.wait_for("quit")
     terminal.press("c")
-    terminal.wait_for("It belongs on: ")
+    terminal.wait_for("It should be on: ")
     terminal.press("cak")  # at once, as fast typing comes
     terminal.wait_for("cak")
     terminal.press("\r")
-    terminal.wait_for("mends it, and breaks no other")
+    terminal.wait_for("fixes it and breaks nothing else")
     terminal.press("t")
     code, out = terminal.end()
     assert code == 0

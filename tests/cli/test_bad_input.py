@@ -116,7 +116,7 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
         ("path: tree.csv", 'path: "tr\\0ee.csv"', ["NUL"]),
         ("path: manifest.csv", "path: gone.csv", ["gone.csv", "no such manifest"]),
-        ("tuning: 8", "tuning: 80", ["need 92 different images, and there are 20", "at most 20"]),
+        ("tuning: 8", "tuning: 80", ["need 92 different images, but there are 20", "at most 20"]),
         ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
         ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
@@ -171,7 +171,7 @@ def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Pat
 
 
 def test_options_that_do_not_exist(taxtune: Run, inputs: Path) -> None:
-    refused(taxtune("compare", inputs / "recipe.yaml", "--objective", "hpp"), "'hpp'", "'hf'")
+    refused(taxtune("compare", inputs / "recipe.yaml", "--objective", "hpp"), "'hpp'", "Did you mean 'hp'?", "hf")
     refused(taxtune("evaluate", inputs / "recipe.yaml", "--template", "x", "--split", "test"), "'test'", "'heldout'")
     refused(taxtune("tun", inputs / "recipe.yaml"), "No such command")
 
@@ -447,7 +447,7 @@ def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
         command = ["tune", inputs / "recipe.yaml", *(p for s in settings for p in ("--set", s)), "--out", "out"]
         done = taxtune(*command)
         refused(done, "The proposer's model 'openai/test'", *words)
-        assert "What is done is kept. Go on with: taxtune tune" in done.err
+        assert "Finished work is saved. Continue with: taxtune tune" in done.err
         assert [json.loads(line)["iteration"] for line in (tmp_path / "out/history.jsonl").open()] == [0]
         assert not (tmp_path / "out/result.json").exists()
         refused(taxtune(*command), "already holds a tuning run", "--resume")
@@ -556,7 +556,7 @@ def test_a_disk_that_fills_up_keeps_what_is_done_and_the_run_goes_on(taxtune: Ru
         given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
         command = ["tune", inputs / "recipe.yaml", *given]
         done = taxtune(*command)
-        refused(done, "full", "What is done is kept. Go on with: taxtune tune")
+        refused(done, "full", "Finished work is saved. Continue with: taxtune tune")
         assert not (folder / "out/result.json").exists()
         assert not list(folder.rglob("*.tmp"))
         kept = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
@@ -653,7 +653,7 @@ def test_a_finished_run_is_not_overwritten_unasked(taxtune: Run, finished: Path,
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("http://127.0.0.1:1", ["http://127.0.0.1:1", "nothing listens there"]),
+        ("http://127.0.0.1:1", ["http://127.0.0.1:1", "nothing is listening there"]),
         ("nonsense://x", ["nonsense://x", "unsupported URI"]),
     ],
 )
@@ -764,7 +764,7 @@ def test_standard_output_that_is_full(inputs: Path, tmp_path: Path, command: tup
             [*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False, cwd=tmp_path
         )
     assert done.returncode == 2
-    assert b"The output cannot be written: No space left" in done.stderr
+    assert b"Cannot write the output: No space left" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -791,7 +791,7 @@ def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
         else:
             done = taxtune(*command)
         assert done.code == 130, done.err
-        assert "stopped; what is done is kept. Go on with: taxtune tune in/recipe.yaml" in done.err
+        assert "stopped; finished work is saved. Continue with: taxtune tune in/recipe.yaml" in done.err
         assert "Traceback" not in done.err
         assert not (tmp_path / "out/result.json").exists()
         assert "KILLED" in statuses(tmp_path / "out/mlflow.db")

@@ -49,7 +49,7 @@ def test_scores_of_predicted_nodes(
     assert lines[9].split()[:4] == ["remaining", "uncertainty,", "bits", "0.86"]
     assert lines[10].split()[:3] == ["misinformation,", "bits", "0.00"]
     assert lines[11] == "3 examples"
-    assert lines[12] == "targets: mean depth 3.00, mean information 2.32 bits (every leaf alike)"
+    assert lines[12] == "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)"
     assert " ".join(lines[14].split()) == "rank said precision 95 % interval to be said recall 95 % interval"
     assert lines[15].split()[:3] == ["class", "3", "1.000"]
     assert lines[16].split()[:3] == ["level", "2", "2"]  # ducks and thrushes have no rank
@@ -232,7 +232,7 @@ def test_predicted_wins_over_answer_and_says_so(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["scores"]["accuracy"]["estimate"] == 1
-    assert "answer beside it is not used" in captured.err
+    assert "answer is ignored" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_answers_are_placed_within_the_domain(
 @pytest.mark.parametrize(
     ("rows", "root", "message"),
     [
-        ("predicted,target\nplant,mallard\n", "bird", "row 2: predicted: 'plant' lies outside 'bird'"),
+        ("predicted,target\nplant,mallard\n", "bird", "row 2: predicted: 'plant' is outside 'bird'"),
         ("predicted,target\nplant,plant\n", "bird", "No target lies below 'bird'"),
         ("predicted,target\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
         ("predicted,target\nbird,bird\n", "robin", "2 nodes are called 'robin'"),

@@ -21,7 +21,7 @@ from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, Reply, slow
 
 START = (sys.executable, "-c", "from taxtune.cli import main; main()")
-STOPPED = "taxtune: stopped; replies so far are kept, and the same command goes on from there."
+STOPPED = "taxtune: stopped; replies so far are saved; run the same command again to continue."
 TAXONOMY = "path\nthing/animal/cat\nthing/animal/dog\nthing/food/apple\nthing/food/bread\n"
 NAMES = ("cat", "dog", "apple", "bread")
 

@@ -38,7 +38,7 @@ def test_check_prints_size_depth_and_ranks(
     out = capsys.readouterr().out
     assert f"{good}: paths, a tree" in out
     assert "nodes    4, of them 2 leaves" in out
-    assert "depth    2 edges; nodes a level: 1, 2, 1" in out
+    assert "depth    2 edges; nodes per level: 1, 2, 1" in out
     assert "1 class, 2 family, 1 species" in out
     assert "defects  0 that break the tree, 0 notes" in out
 
@@ -89,7 +89,7 @@ def test_check_of_what_cannot_be_read(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "There is no such taxonomy file." in captured.err
-    assert "There is no such taxonomy format." in captured.err
+    assert "Unknown taxonomy format." in captured.err
 
 
 def test_show_a_node_and_what_is_below_it(
@@ -126,7 +126,7 @@ def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
     assert run_command(monkeypatch, "taxonomy", "check", tmp_path) == 0
     out = capsys.readouterr().out
     assert f"{tmp_path}/taxa.csv: darwin-core, a tree" in out
-    assert "note: left out: Left out: 1 taxon, 1 whose parent is in no row (first: 'Lost', row 4, parent '9')" in out
+    assert "note: left out: Left out: 1 taxon, 1 whose parent has no row (first: 'Lost', row 4, parent '9')" in out
     assert run_command(monkeypatch, "taxonomy", "show", tmp_path, "--no-names") == 0
     captured = capsys.readouterr()
     assert captured.out.splitlines()[-1] == "  Turdus"
@@ -180,8 +180,8 @@ def test_convert_writes_another_format_and_over_nothing(
     capsys.readouterr()
     for arguments, message in (
         ([tree, out], "is there already; nothing was written. Add --force."),
-        ([tree, tmp_path / "tree.xml"], "The suffix says no format that can be written. (got '.xml')"),
-        ([tree, tmp_path / "tree.x", "--to", "yaml"], "There is no such format to write. (got 'yaml')"),
+        ([tree, tmp_path / "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
+        ([tree, tmp_path / "tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
         ([out, out, "--force"], "would overwrite the file that is read"),
     ):
         assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2

@@ -85,7 +85,7 @@ def test_a_model_is_asked_and_what_cannot_be_read_is_kept(
         assert run_command(monkeypatch, *command, *options) == 0
         said = capsys.readouterr()
         assert (
-            "1 replies are not as they were asked for: nothing is proposed for 1 nodes. The first: It is no JSON"
+            "1 replies are not in the requested form: nothing is proposed for 1 nodes. The first: It is not JSON"
             in said.err
         )
         # Replies are kept: asked again, the model is not.
@@ -105,7 +105,7 @@ def test_a_model_is_asked_and_what_cannot_be_read_is_kept(
             "--source has no such value. (got 'synonyms') Use inflection, short, wordnet, kinds, llm.",
         ),
         (("--source", "llm"), "The source 'llm' needs a model. Name it with --llm."),
-        (("--marked",), "--marked belongs to --apply."),
+        (("--marked",), "--marked can be used only with --apply."),
         (("--apply", "p.csv", "--source", "short"), "--source and --llm belong to the proposing"),
         (("--apply", "nothing.csv"), "There is no such proposals file"),
         (("--apply", "p.csv", "--out", "tree.xyz"), "suffix says no format that can be written"),
@@ -140,7 +140,7 @@ def test_without_wordnet(
     assert set(json.loads(said.out)["sources"]) == {"inflection", "short"}
     assert "Without WordNet" in said.err
     assert run_command(monkeypatch, "taxonomy", "enrich", tree, "--source", "wordnet") == 2
-    assert "needs WordNet, and there is none here. Install it" in capsys.readouterr().err
+    assert "needs WordNet, which is not installed. Install it" in capsys.readouterr().err
     labels = tmp_path / "labels.txt"
     labels.write_text("dog\n")
     assert run_command(monkeypatch, "taxonomy", "from-labels", labels) == 2

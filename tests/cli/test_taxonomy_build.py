@@ -35,9 +35,9 @@ def test_build_prints_what_became_of_everything(
     out, report = tmp_path / "tree.csv", tmp_path / "report.jsonl"
     assert run_command(monkeypatch, "taxonomy", "build", edges, "--out", out, "--report", report) == 0
     said = capsys.readouterr()
-    assert "root     root: the node from which most nodes are reached; it reaches 5 nodes" in said.out
+    assert "root     root: the node that reaches the most nodes; it reaches 5 nodes" in said.out
     assert "cycles   1 strongly connected component with cycles, broken by dropping 1 edge" in said.out
-    assert "proven to be the fewest for 1 of them" in said.out
+    assert "proven minimal for 1 of them" in said.out
     assert "edges: 1 duplicate edge, 1 self loop, 1 unreachable edge, 1 cycle edge, 1 extra parent" in said.out
     assert "nodes: 3 unreachable node" in said.out
     assert "2 labels with the id in them" in said.out
@@ -87,10 +87,10 @@ def test_build_takes_leaves_and_classes_to_leave_out(
     [
         (["--cycles", "some"], "--cycles takes lose-no-node or fewest-edges. (got 'some')"),
         (["--direction", "up"], "--direction takes child-parent or parent-child. (got 'up')"),
-        (["--report", "r.txt"], "r.txt: The report ends in .jsonl or .csv."),
+        (["--report", "r.txt"], "r.txt: The report must be a .jsonl or .csv file."),
         (["--root", "birb"], "--root is neither an id nor a label of the graph. (got 'birb') Did you mean 'bird'?"),
-        (["--format", "gml"], "There is no such graph format. (got 'gml')"),
-        (["--names", "nowhere.csv"], "nowhere.csv: There is no such file."),
+        (["--format", "gml"], "Unknown graph format. (got 'gml')"),
+        (["--names", "nowhere.csv"], "nowhere.csv: The file does not exist."),
     ],
 )
 def test_build_says_what_is_wrong_and_writes_nothing(
@@ -118,7 +118,7 @@ def test_build_overwrites_nothing_that_it_reads_or_has_written(
 ) -> None:
     monkeypatch.chdir(edges.parent)
     assert run_command(monkeypatch, "taxonomy", "build", edges, *arguments) == 2
-    assert f"{arguments[-1]}: The result would overwrite a file that is in use." in capsys.readouterr().err
+    assert f"{arguments[-1]}: The output file is also an input file." in capsys.readouterr().err
     assert edges.read_text(encoding="utf-8") == EDGES
     assert not Path("t.csv").exists()
 

@@ -165,7 +165,7 @@ def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp
     shutil.copy(paint("a.png"), tmp_path / "copy.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "Turdus merula"], ["a.png", "blackbird"]])
     assert [e.id for e in load_examples(path, TREE)] == ["a.png"]
-    assert notes == ["2 images are listed before under the same label: copy.png, a.png. Each is used once."]
+    assert notes == ["2 images are listed more than once with the same label: copy.png, a.png. Each is used once."]
 
 
 def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
@@ -174,7 +174,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]])
     kept = load_examples(path, TREE, domain=1)
     assert [e.id for e in kept] == ["a.png", "c.png"]
-    assert notes == ["1 of 3 images lie outside the domain 'Aves' and are left out."]
+    assert notes == ["1 of 3 images are outside the domain 'Aves' and are left out."]
     with pytest.raises(DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"):
         load("manifest", path, domain=MIGRATORIUS)
 
@@ -201,7 +201,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.csv", "image,label\na.png,bird,oops\n", r"m\.csv:2: The row has 3 values, more than the 2 columns"),
         ("m.csv", 'image,label\n"a.png,bird\n', r"m\.csv:2: The row cannot be read as CSV"),
         ("m.jsonl", '{"image": "a.png", "label": "bird"}\n{"image": \n', r"m\.jsonl:2: The line is not valid JSON"),
-        ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is no JSON object"),
+        ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
         ("m.txt", "a.png bird\n", "ends in .csv, .tsv or .jsonl, not in '.txt'"),
@@ -331,7 +331,7 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
 @in_memory
 def test_bytes_that_are_no_image_are_named_with_their_row(wrap: Wrap, tmp_path: Path) -> None:
     rows: Rows = [({"bytes": b"no image at all", "path": None}, "bird")]
-    with pytest.raises(ImageError, match=r"This is no image.* \(\w+, (row|item) 0\)"):
+    with pytest.raises(ImageError, match=r"This is not an image.* \(\w+, (row|item) 0\)"):
         load_examples(wrap(rows), TREE, folder=tmp_path)
 
 
@@ -344,12 +344,12 @@ def test_only_images_of_the_domain_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ([("a.png", "bird", 3)], r"list: Item 0 is no pair of an image and a label\. \(got|list: Item 0"),
-        (["a.png"], "Item 0 is no pair"),
+        ([("a.png", "bird", 3)], r"list: Item 0 is not a pair of an image and a label\. \(got|list: Item 0"),
+        (["a.png"], "Item 0 is not a pair"),
         ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
         ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
         (7, "A int is no source of images"),
-        ({"train": [], "test": []}, r"Choose one of its parts: 'train', 'test'\."),
+        ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
         (
             pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),
             r"DataFrame: There is no column 'image'\. There are 'file', 'label'\.",
@@ -386,11 +386,11 @@ def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
         load_examples(unlabelled, TREE)
     with pytest.raises(DataError, match="streamed data set"):
         load_examples(dataset.to_iterable_dataset(), TREE)
-    with pytest.raises(DataError, match=r"Choose one of its parts: 'train'"):
+    with pytest.raises(DataError, match=r"Choose one of its splits: 'train'"):
         load_examples(datasets.DatasetDict(train=dataset), TREE)
 
 
-# -- a folder a class --------------------------------------------------------------------------------------------------
+# -- one folder for each class -----------------------------------------------------------------------------------------
 
 
 def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path, note
     (tmp_path / "birds/bird/README").write_text("")
     (tmp_path / "birds/bird/.DS_Store").write_text("")
     assert len(load_examples(tmp_path / "birds", TREE)) == 1
-    assert notes == ["2 files are left out because they are no images: 1 × .txt, 1 × no ending."]
+    assert notes == ["2 files are left out because they are not images: 1 × .txt, 1 × no ending."]
 
 
 def test_folders_may_be_ids_filled_up_with_zeros(paint: Paint, tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ def test_folders_may_be_ids_filled_up_with_zeros(paint: Paint, tmp_path: Path) -
 
 def test_images_without_a_class_folder_are_refused(paint: Paint, tmp_path: Path) -> None:
     paint("birds/stray.png"), paint("birds/bird/a.png")
-    with pytest.raises(DataError, match=r"1 images lie in no class folder: stray\.png"):
+    with pytest.raises(DataError, match=r"1 images are not in a class folder: stray\.png"):
         load("folder", tmp_path / "birds")
 
 

@@ -161,13 +161,13 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "cut.jpg": (good_jpeg.getvalue()[:2000], "corrupt or truncated"),
         "cut.png": (good_png.getvalue()[:2000], "corrupt or truncated"),
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
-        "text.jpg": (b"this is no image at all", "no image, or one in a format that is not read"),
+        "text.jpg": (b"this is not an image at all", "not an image, or its format is not supported"),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|no image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no image, or one in a format"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "no image, or one in a format"),
         "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
-        "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must have at least 8"),
+        "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
         "thin.png": (png_header(500, 7), r"500 × 7 pixels"),
     }
     for name, (data, _) in files.items():

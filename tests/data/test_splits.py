@@ -82,7 +82,7 @@ def test_copies_of_an_image_are_drawn_once(notes: list[str]) -> None:
     drawn = split([*examples, *copies], tuning=4, heldout=4, seed=0)
     assert len({e.sha256 for e in (*drawn.tuning, *drawn.heldout)}) == 8
     assert len(notes) == 1
-    with pytest.raises(DataError, match=r"need 9 different images, and there are 8\."):
+    with pytest.raises(DataError, match=r"need 9 different images, but there are 8\."):
         split([*examples, *copies], tuning=4, heldout=5, seed=0)
 
 
@@ -99,7 +99,7 @@ def test_senseless_sizes_are_refused(tuning: int, heldout: int) -> None:
 
 
 def test_too_few_images_are_counted_and_the_way_out_is_named() -> None:
-    with pytest.raises(DataError, match=r"need 220 different images, and there are 33\..*at most 33 in all.*3 and 30"):
+    with pytest.raises(DataError, match=r"need 220 different images, but there are 33\..*at most 33 in all.*3 and 30"):
         split(made(11, 11, 11), tuning=20, heldout=200, seed=0)
     with pytest.raises(DataError, match="there are 0"):
         split([], tuning=1, heldout=1, seed=0)

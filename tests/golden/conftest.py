@@ -27,7 +27,7 @@ def golden(
     folder = tmp_path / "work"
     shutil.copytree(HERE / "inputs", folder)
     monkeypatch.chdir(folder)
-    # As wide as tables get, so that no terminal's width folds them.
+    # As wide as tables get, so no terminal's width folds them.
     monkeypatch.setenv("COLUMNS", "400")
     update = request.config.getoption("--update-golden", default=False)
     return Golden(HERE / "expected", folder, monkeypatch, capsys, update=bool(update))

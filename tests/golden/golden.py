@@ -22,7 +22,7 @@ __all__ = ["Golden"]
 
 #: The files of a run that are compared. Not pictures, databases and HTML pages; nor Markdown, which repeats the CSV.
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
-#: What MLflow keeps under ids that it draws by lot.
+#: What MLflow keeps under ids that it draws at random.
 NOT_HELD = "mlartifacts"
 #: How long something took, and the versions of what is installed.
 OF_THE_MACHINE = ("seconds", "time", "Software", "transformers")

@@ -156,7 +156,7 @@ def test_numbers_that_are_none_stay_none(bert: Path, tmp_path: Path, capsys: pyt
     scores = measure.scores(["z", "robin"], ["bird", "bird"])
     assert np.isnan(scores[0])
     assert np.isfinite(scores[1])
-    assert "Pairs for which the model gave no number; they are unscored: 3." in measure.notes
+    assert "Pairs left unscored because the model returned no number: 3." in measure.notes
     assert "Empty candidate" not in capsys.readouterr().err
 
 

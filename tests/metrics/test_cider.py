@@ -127,7 +127,7 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     # Three documents have words, all of them "the"; what remains of the first is its first reference.
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
-    assert some.notes[0] == "cider: 2 pairs unscored, since the reference holds no word."
+    assert some.notes[0] == "cider: 2 pairs unscored: the reference contains no words."
     assert some.notes[1].startswith("cider: 2 pairs unscored, since all that the reference says stands in")
     assert np.isnan(some.scores_many(["red", "fox"], [[], ["fox"]])).all()
 
@@ -147,8 +147,9 @@ def test_a_matrix_takes_each_reference_for_a_document(
     monkeypatch.setattr(cider, "_CHUNK", 65)
     again = measure(kind)
     np.testing.assert_array_equal(again.matrix(answers, references), table)
-    assert recorder.of(again.label)[-8:] == [(0, 420), *((done, 420) for done in range(63, 420, 63)), (420, 420)]
-    assert again.notes == (f"{kind}: 20 pairs unscored, since the reference holds no word.",)
+    steps = [(done, 420) for done in (*range(0, 420, 63), 420)]
+    assert recorder.of(again.label)[-len(steps) :] == steps
+    assert again.notes == (f"{kind}: 20 pairs unscored: the reference contains no words.",)
     assert again.matrix([], ["x"]).shape == (0, 1)
     assert again.matrix(["x"], []).shape == (1, 0)
 

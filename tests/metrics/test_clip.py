@@ -129,7 +129,7 @@ def test_rows_without_an_image(model: str, tmp_path: Path, pictures: list[Image.
     scores = measure.scores(["robin", "robin", ""], ["bird"] * 3, [pictures[0], None, pictures[1]])
     np.testing.assert_array_equal(np.isnan(scores), [False, True, False])
     assert scores[2] == 0
-    assert "Rows without an image, which are unscored (row 2): 1." in measure.notes
+    assert "Rows left unscored because they have no image (row 2): 1." in measure.notes
     table = measure.matrix(["a", "b"], ["bird"], [None, pictures[0]])
     np.testing.assert_array_equal(np.isnan(table[:, 0]), [True, False])
     for images in (None, [None, None]):

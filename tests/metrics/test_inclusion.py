@@ -56,7 +56,7 @@ def test_yes_is_one_no_is_zero_and_anything_else_is_unscored(tmp_path: Path) -> 
     np.testing.assert_array_equal(verdicts.values, [1, 0, np.nan, np.nan, np.nan, 1])
     np.testing.assert_array_equal(scores, verdicts.values)
     assert (verdicts.unread, verdicts.failed) == (1, 2)
-    assert "says neither yes nor no" in measure.notes[0]
+    assert "is neither yes nor no" in measure.notes[0]
     assert "call failed" in measure.notes[1]
 
 

@@ -53,12 +53,12 @@ def test_empty_texts_and_missing_numbers_are_counted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(scores, [0, 0, np.nan, np.nan, np.nan, np.nan])
     assert measure.asked == [[("nan", "bird")]]
     assert measure.notes == (
-        "Pairs with an empty answer, which says nothing and scores 0: 2.",
-        "Pairs with an empty reference; they are unscored: 2.",
-        "Pairs for which the model gave no number; they are unscored: 2.",
+        "Pairs with an empty answer, which score 0: 2.",
+        "Pairs left unscored because the reference is empty: 2.",
+        "Pairs left unscored because the model returned no number: 2.",
     )
     measure.scores(["nan"], ["bird"])
-    assert len(measure.asked) == 2  # no number is no result: it is asked for again
+    assert len(measure.asked) == 2  # no number is not a result: it is asked for again
 
 
 def test_half_a_surrogate_pair_reaches_no_model(tmp_path: Path) -> None:

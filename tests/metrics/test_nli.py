@@ -145,4 +145,4 @@ def test_long_and_empty_texts_and_nan(folder: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         measure._network.classifier.bias.fill_(torch.nan)
     assert np.isnan(measure.scores(["new"], ["bird"])).all()
-    assert "Pairs for which the model gave no number; they are unscored: 1." in measure.notes
+    assert "Pairs left unscored because the model returned no number: 1." in measure.notes

@@ -85,8 +85,8 @@ def test_empty_texts_in_a_matrix(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table[:, 1], [np.nan, np.nan])
     assert table[1, 0] == 0
     assert measure.notes == (
-        "Empty answers, which say nothing and score 0: 1.",
-        "Empty references; what is compared with them is unscored: 1.",
+        "Empty answers, which score 0: 1.",
+        "Empty references, whose pairs are left unscored: 1.",
     )
 
 
@@ -123,7 +123,7 @@ def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder)
     assert recorder.of(measure.label) == [(0, 5), (2, 5), (4, 5), (5, 5)]
     table = measure.matrix(["east", "zero"], ["west", "broken"])
     np.testing.assert_array_equal(table, [[-1, np.nan], [np.nan, np.nan]])
-    assert measure.notes == ("Pairs for which the model gave no number; they are unscored: 5.",)
+    assert measure.notes == ("Pairs left unscored because the model returned no number: 5.",)
 
 
 def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,7 @@ def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: s
     ("reply", "reason", "retryable"),
     [
         (servers.status(400, "This image is not supported."), "rejected the request: This image is not", False),
-        (servers.html(), "gave a web page in place of an answer; check `api_base`", True),
+        (servers.html(), "returned a web page instead of an answer; check `api_base`", True),
         (servers.empty_text(), "gave an empty answer", False),
         (servers.text("", finish_reason="length"), "gave an empty answer within max_tokens = 64", False),
         (servers.text("   \n"), "gave an empty answer", False),
@@ -452,7 +452,7 @@ def test_a_prompt_alone_is_sent_as_text() -> None:
 
 def test_a_response_without_choices_may_be_asked_for_again() -> None:
     assert judge("http://127.0.0.1:9/v1")._read(None, 0.0) == Failure(
-        "The model 'openai/gpt-4o-mini' at http://127.0.0.1:9/v1 gave a response without any answer.", retryable=True
+        "The model 'openai/gpt-4o-mini' at http://127.0.0.1:9/v1 returned a response without an answer.", retryable=True
     )
 
 

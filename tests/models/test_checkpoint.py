@@ -101,7 +101,7 @@ def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list
 
 
 def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub: Path) -> None:
-    said = "'org/absent' is not all on this machine, and Hugging Face could not be reached.*hf download org/absent"
+    said = "'org/absent' is not all on this machine, and Hugging Face cannot be reached.*hf download org/absent"
     with pytest.raises(ModelError, match=said):
         check_model(make_model("local:org/absent"))
 

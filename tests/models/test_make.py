@@ -95,14 +95,15 @@ def test_a_model_of_an_installed_package_is_found_by_its_name() -> None:
         "temperature": 0.5,
     }
     (reply,) = make_model("function", ModelSettings(max_tokens=3)).answer([Request("?")])
-    assert reply == Answer("xxx")
+    assert isinstance(reply, Answer)
+    assert reply.text == "xxx"
 
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("broken", {}, r"'broken', which a package adds, cannot be made: OSError: no licence"),
+        ("broken", {}, r"'broken', which a package provides, cannot be created: OSError: no licence"),
         ("function", {"device": "cpu"}, r"'function'.*TypeError: .*device"),
         ("number", {}, r"'number'.*neither a model nor a function.*got 3"),
         ("gone", {}, r"'gone', which birdmodels adds.*cannot be loaded.*gone"),

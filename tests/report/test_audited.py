@@ -72,11 +72,11 @@ def test_an_audit_of_other_placements_does_not_count(tmp_path: Path) -> None:
     other = replace(winner, rows=(replace(winner.rows[0], placed="bird"), *winner.rows[1:]))
     write_audit(tmp_path, other, Finding(Verdict.RIGHT))
     assert audit_sentences(result)[0].startswith("It was audited on other answers or placements than these")
-    # Neither does one without a verdict, nor what is no audit.
+    # Neither does one without a verdict, nor what is not an audit.
     write_audit(tmp_path, winner)
     assert audit_sentences(result)[0].startswith("Not audited")
     (tmp_path / "audit.json").write_text("nonsense")
-    assert audit_sentences(result) == ["audit.json is no audit that can be read."]
+    assert audit_sentences(result) == ["audit.json cannot be read as an audit."]
 
 
 def test_a_report_is_brought_up_to_date_in_its_place(tmp_path: Path) -> None:

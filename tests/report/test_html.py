@@ -13,10 +13,9 @@ from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval
-from taxtune.report import write_report
 from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
-from taxtune.report.html import render_report
+from taxtune.report.html import render_report, write_report
 from taxtune.tuning.records import ComparisonResult, Difference, FullTreeScores, Provenance, TuneResult
 from tests.report import samples
 

@@ -8,7 +8,7 @@ import yaml
 from PIL import Image
 
 from taxtune.recipe import load_recipe
-from taxtune.report import write_report
+from taxtune.report.html import write_report
 from taxtune.tuning.files import describe
 from taxtune.tuning.from_recipe import Parts
 from tests.report import samples

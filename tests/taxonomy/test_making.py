@@ -95,7 +95,11 @@ def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
             {"bird": {"duck": 3}},
             r"from_dict: This is neither a name nor a node .*\$\.bird\.duck: 3",
         ),
-        (Taxonomy.from_dict, {"bird": ["duck", "duck"]}, "states a node with this label under the same parent, 'bird'"),
+        (
+            Taxonomy.from_dict,
+            {"bird": ["duck", "duck"]},
+            "already gives a node with this label under the same parent, 'bird'",
+        ),
     ],
 )
 def test_what_is_no_tree_is_refused_with_its_place(make: Any, given: Any, message: str) -> None:
@@ -108,7 +112,7 @@ def test_names_of_nodes_that_are_not_there_are_refused() -> None:
         Taxonomy.from_edges([("a", "b")], labels={"x": "y"})
     with pytest.raises(TaxonomyError, match=r"'finsh' is not on the taxonomy.*'finch'"):
         Taxonomy.from_paths(["bird/finch"], aliases={"finsh": ["f"]})
-    with pytest.raises(TaxonomyError, match=r"Aliases are a list of names.*Write \['birds'\]"):
+    with pytest.raises(TaxonomyError, match=r"Aliases must be a list of names.*Write \['birds'\]"):
         Taxonomy.from_paths(["bird/finch"], aliases={"bird": "birds"})
 
 

@@ -109,7 +109,7 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
-        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: 'name' of a category is no text"),
+        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: 'name' of a category is not text"),
         ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "half a character"),
         ('{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}', r"val\.json:2: The row has no"),
     ],
@@ -167,7 +167,11 @@ def test_edges_that_are_no_tree_are_refused(tmp_path: Path, rows: str, message: 
 
 
 def test_siblings_with_one_label_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match=r"csv:4: Row 3 states a node with this label under the same parent, 'top'"):
+    with pytest.raises(
+        TaxonomyError,
+        match=r"csv:4: Row 3 already gives a node with this label under the same "
+        r"parent, 'top'",
+    ):
         read_taxonomy(write(tmp_path, "child,parent,label\n1,,top\n2,1,duck\n3,1,duck\n"))
 
 
@@ -350,7 +354,7 @@ def test_authorship_behind_a_binomial_is_no_part_of_a_label(tmp_path: Path) -> N
     labels = {report.taxonomy.labels[v] for v in report.taxonomy.leaves}
     assert labels == {"Quercus alba", "Passer domesticus", "Felis catus Siamese"}
     assert [(d.kind, d.row, d.message) for d in report.defects if d.kind == "authorship"] == [
-        ("authorship", 2, "Authorship taken off names: 2 (first: row 2).")
+        ("authorship", 2, "Removed authorship from names: 2 (first: row 2).")
     ]
 
 

@@ -96,7 +96,7 @@ def test_inaturalists_archive_is_read_as_folder_zip_or_core_file(tmp_path: Path)
         assert nodes(tree) == INAT
         assert tree.ids[tree.resolve("Turdus merula")] == "12"
         assert len(notes) == 1
-        assert "Left out: 1 common names of taxa that are in no row." in notes[0]
+        assert "Left out: 1 common names of taxa without a row." in notes[0]
     tree, notes = read(bom)
     assert set(nodes(tree)) == set(INAT)
     assert not notes
@@ -120,7 +120,7 @@ def test_taxa_whose_parent_is_in_no_row_are_left_out_with_what_is_below_and_coun
     files = inat() | {"taxa.csv": inat()["taxa.csv"] + "\n".join(extra)}
     tree, notes = read(folder(tmp_path / "x", files))
     assert nodes(tree) == INAT
-    assert "Left out: 2 taxa, 1 whose parent is in no row (first: 'Orphanus', row 8" in notes[0]
+    assert "Left out: 2 taxa, 1 whose parent has no row (first: 'Orphanus', row 8" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_rows_that_are_longer_by_empty_cells_are_used_and_told_of(tmp_path: Path
     row = inat_row(30, 11, "Turdus major, L.", "species")
     tree, notes = read(folder(tmp_path / "x", {"taxa.csv": inat()["taxa.csv"] + row + "\n"}))
     assert tree.find("Turdus major")
-    assert "Longer than the header by empty cells: 1 row (first: row 8)" in notes[0]
+    assert "Rows with extra empty cells: 1 row (first: row 8)" in notes[0]
 
 
 def test_a_file_that_unpacks_to_far_more_than_a_table_of_names_is_refused(
@@ -174,7 +174,7 @@ def test_bad_bytes_and_broken_zips_are_refused(tmp_path: Path) -> None:
     damaged = bytearray(whole)
     damaged[200:260] = b"\0" * 60
     (tmp_path / "damaged.zip").write_bytes(damaged)
-    with pytest.raises(TaxonomyError, match=r"damaged.zip/taxa.csv.*fetch it again"):
+    with pytest.raises(TaxonomyError, match=r"damaged.zip/taxa.csv.*download it again"):
         read(tmp_path / "damaged.zip")
 
 
@@ -251,10 +251,10 @@ def test_meta_xml_says_where_things_are_and_synonyms_become_aliases(tmp_path: Pa
         told = {d.message for d in report.defects if d.kind != "shared alias"}
         assert told == {
             "Made aliases of their accepted names: 2 synonyms.",
-            "Accepted provisionally: 1 taxon.",
+            "Provisionally accepted: 1 taxon.",
             "Left out: 1 misapplied names (first: row 8).",
-            "Left out: 1 synonyms whose accepted name is in no row (first: row 7).",
-            "Named like a sibling, and told apart by rank, authorship or id: 1 taxon.",
+            "Left out: 1 synonyms whose accepted name has no row (first: row 7).",
+            "Named like a sibling, and distinguished by rank, authorship or id: 1 taxon.",
         }
         assert len(notes) == 3  # what became an alias or is provisional is no loss
     latin = gbif(
@@ -376,7 +376,7 @@ def test_coldp_name_usages(tmp_path: Path) -> None:
         ]
     report = check_taxonomy(at)
     assert report.format == "coldp"
-    assert {"Accepted provisionally: 1 taxon.", "Made aliases of their accepted names: 2 synonyms."} <= {
+    assert {"Provisionally accepted: 1 taxon.", "Made aliases of their accepted names: 2 synonyms."} <= {
         d.message for d in report.defects
     }
 
@@ -395,7 +395,7 @@ def test_coldp_taxa_names_and_synonyms(tmp_path: Path) -> None:
         tree, notes = read(path)
         assert nodes(tree) == COLDP
         assert len(notes) == 2
-        assert "1 synonyms whose accepted name is in no row" in notes[1]
+        assert "1 synonyms whose accepted name has no row" in notes[1]
     del files["Name.csv"]
     with pytest.raises(TaxonomyError, match="no Name file"):
         read(folder(tmp_path / "y", files), format="coldp")
@@ -510,4 +510,4 @@ def test_authorship_is_no_part_of_a_label_whether_stated_or_not(tmp_path: Path) 
     tree, _ = read(at)
     assert set(tree.labels) == {"Plantae", "Quercus", "Quercus alba", "Quercus robur", "Passer domesticus", "Pica pica"}
     notes = [d.message for d in check_taxonomy(at).defects if d.kind == "authorship"]
-    assert notes == ["Authorship taken off names: 3 (first: row 3)."]
+    assert notes == ["Removed authorship from names: 3 (first: row 3)."]

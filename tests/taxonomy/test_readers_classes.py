@@ -42,7 +42,7 @@ def test_nabirds_states_child_and_parent_and_a_child_may_have_its_parents_name(t
         tree = read_taxonomy(given, format=format, names=False)
         assert paths(tree) == BIRDS
         assert tree.labels[0] == "Birds"
-    # Two nodes, told apart by path and id; a label of data is the class.
+    # Two nodes, distinguished by path and id; a label of data is the class.
     with pytest.raises(TaxonomyError, match="2 nodes are called 'Gadwall'"):
         tree.resolve("Gadwall")
     assert tree.resolve("3") == tree.resolve("Birds/Ducks, Geese, and Swans/Gadwall/Gadwall")
@@ -53,7 +53,7 @@ def test_names_of_ids_that_are_in_no_pair_are_counted(tmp_path: Path, notes: lis
     write(tmp_path / "classes.txt", CLASSES + "7 Wood Duck\n8 Smew\n")
     file = write(tmp_path / "hierarchy.txt", "1 0\n2 1\n3 2\n4 2\n")
     assert paths(read_taxonomy(file, names=False)) == BIRDS
-    assert notes == [f"{file}: Left out: 2 names in classes.txt of ids that are in no pair (first: 7)."]
+    assert notes == [f"{file}: Left out: 2 names in classes.txt for ids that are not in any pair (first: 7)."]
 
 
 def test_the_direction_is_found_from_the_pairs(tmp_path: Path) -> None:
@@ -87,7 +87,10 @@ def test_a_graph_is_sent_to_the_builder(tmp_path: Path) -> None:
         ("0 Birds\n1 a\n2 b\n3 c\n", r"hierarchy.txt:4: The id has no name in classes.txt.*'4'"),
         (CLASSES + "3 Another\n", "classes.txt:6: The id is named twice"),
         (CLASSES + "9\n", "classes.txt:6: The line has an id and no name"),
-        (CLASSES.replace("Gadwall (Female)", "Gadwall"), "Row 3 states a node with this label under the same parent"),
+        (
+            CLASSES.replace("Gadwall (Female)", "Gadwall"),
+            "Row 3 already gives a node with this label under the same parent",
+        ),
     ],
 )
 def test_bad_names_are_refused_with_their_row(tmp_path: Path, classes: str | None, message: str) -> None:
@@ -209,7 +212,7 @@ def test_indented_by_dashes_tabs_or_spaces(tmp_path: Path, step: str) -> None:
     [
         ("a\n    b\n  c\n", r"t.txt:3: The line is further in than one level and less than the next"),
         ("a\n  b\nc\n", r"t.txt:3: This is a second root beside"),
-        ("a\n  b\n  b\n", r"t.txt:3: Row 2 states a node with this label under the same parent"),
+        ("a\n  b\n  b\n", r"t.txt:3: Row 2 already gives a node with this label under the same parent"),
     ],
 )
 def test_bad_indentation_is_refused_with_its_row(tmp_path: Path, text: str, message: str) -> None:
@@ -244,7 +247,7 @@ def test_imagenet_is_a_strict_tree(shared_data: Path) -> None:
     assert (report.format, report.nodes, report.leaves, report.ok) == ("imagenet-json", 1393, 1000, True)
 
 
-# -- what is none of them ----------------------------------------------------------------------------------------------
+# -- what is not one of them -------------------------------------------------------------------------------------------
 
 
 def test_a_root_label_is_for_roots_that_are_added(tmp_path: Path) -> None:
@@ -302,7 +305,7 @@ def test_a_text_tree_has_ranks_synonyms_ids_and_perhaps_several_roots(tmp_path: 
     assert read_taxonomy(file, root_label="Biota", names=False).labels[0] == "Biota"
     one = write(tmp_path / "one.txt", TEXT_TREE.split("Passeriformes")[0])
     assert read_taxonomy(one, names=False).labels[0] == "Pinales"
-    with pytest.raises(TaxonomyError, match=r":2: The synonym stands below no name.*'=B'"):
+    with pytest.raises(TaxonomyError, match=r":2: The synonym is not below a name.*'=B'"):
         read_taxonomy(write(tmp_path / "bad.txt", "A [order]\n=B\n  C [family]\n"))
 
 

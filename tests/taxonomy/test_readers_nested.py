@@ -66,7 +66,7 @@ ANIMALS = ["animal", "animal/bird", "animal/bird/duck", "animal/bird/gull", "ani
 )
 def test_nested_json_in_its_usual_spellings(data: object, tmp_path: Path) -> None:
     file = write(tmp_path / "tree.json", data)
-    if isinstance(data, dict) and "id" in data:  # an id without children and name is no node
+    if isinstance(data, dict) and "id" in data:  # an id without children and name is not a node
         file = write(file, json.dumps(data).replace('"id": "duck"', '"id": "duck", "children": []')
                      .replace('"id": "gull"', '"id": "gull", "children": null')
                      .replace('"id": "fish"', '"id": "fish", "children": []'))  # fmt: skip
@@ -116,7 +116,7 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
         ({"name": "a", "children": [{"name": " "}]}, r"has no name.*\$\.children\[0\]"),
         (
             {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},
-            r"\$\.children\[0\] states a node with this label under the same parent, 'a'",
+            r"\$\.children\[0\] already gives a node with this label under the same parent, 'a'",
         ),
         ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a character.*children\[0\]"),
         ('{"name": "a",\n "children": [', r":2: The file is not valid JSON"),
@@ -356,7 +356,7 @@ def test_owl_classes(tmp_path: Path) -> None:
     assert (tree.aliases[1], tree.leads[1]) == (("lump",), ("spot",))
     assert [note.split(": ", 1)[1] for note in notes] == [
         "Left out: 1 deprecated classes or concepts.",
-        "Without a label, and called by the ends of their IRIs: 1.",
+        "Without a label, so labelled by the ends of their IRIs: 1.",
     ]
 
 
@@ -456,7 +456,7 @@ def test_obo_is_read_as_pronto_reads_it(tmp_path: Path) -> None:
     [
         (OBO + "is_a: X:1\n", r"x\.obo:28: The node is under 'X:1' here and under 'X:2' in row 27.*taxonomy build"),
         (OBO + "is_a: X:9\n", r"x\.obo:28: .*'X:9'"),
-        (OBO + "nonsense\n", r"x\.obo:28: The line is no tag with a value.*'nonsense'"),
+        (OBO + "nonsense\n", r"x\.obo:28: The line is not a tag with a value.*'nonsense'"),
         (OBO + "synonym: arm\n", r"x\.obo:28: The synonym is not in quotes"),
         ("format-version: 1.2\n[Term]\nname: a\n", r"x\.obo:2: The term has no id"),
         ("format-version: 1.2\n", "holds no term"),

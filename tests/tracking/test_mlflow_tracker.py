@@ -384,7 +384,7 @@ def test_a_server_that_answers_nonsense(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
-    (tmp_path / "mlflow.db").write_text("this is no database, whatever its name says " * 50)
+    (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says " * 50)
     begin = time.monotonic()
     with pytest.raises(TaxtuneError, match=r"mlflow\.db: MLflow's database cannot be written: file is not a database"):
         MLflowTracker("x", tmp_path).start("birds", {}, {})

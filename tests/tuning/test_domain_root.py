@@ -57,7 +57,7 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
     assert len(session.examples) == 20
     said = [note for note in notes if "outside" in note]
     assert len(said) == 1
-    assert "1 of 21 images lie outside 'colour' and cannot be scored on it; they are left out: round." in said[0]
+    assert "1 of 21 images are outside 'colour' and cannot be scored on it; they are left out: round." in said[0]
     # The trivial answer is the domain's root, and so is the tuning's.
     assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
 
@@ -155,7 +155,7 @@ def test_a_root_that_does_not_fit_is_told(
     session = restricted(tmp_path / "in", tmp_path / "out", root)
     if error is None:
         assert len(session.examples) == 1
-        assert "20 of 21 images lie outside 'shape'" in notes[0]
+        assert "20 of 21 images are outside 'shape'" in notes[0]
         return
     with pytest.raises(error, match=message):
         _ = session.examples
@@ -177,5 +177,5 @@ def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path
 def test_a_recipe_knows_every_format() -> None:
     for name in FORMATS:
         assert TaxonomySettings(path="tree.csv", format=name).format == name
-    with pytest.raises(ValueError, match=r"is no format\. Did you mean 'edges'"):
+    with pytest.raises(ValueError, match=r"is not a format\. Did you mean 'edges'"):
         TaxonomySettings(path="tree.csv", format="edgse")

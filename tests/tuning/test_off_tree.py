@@ -91,7 +91,7 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Parts,
     assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
     assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
     identities = [session.experiment().identity() for session, _ in runs.values()]
-    assert [identity["recipe.mapper.off_tree"] for identity in identities] == ["child", "root"]
+    assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
 def test_the_papers_listing_scores_as_the_paper_does(tmp_path: Path) -> None:

@@ -36,33 +36,39 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         ),
     ] = None
     measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    pairs: Annotated[int, typer.Option("-n", "--pairs", min=2, help="Pairs drawn for each of hP and hR.")] = 100_000
+    pairs: Annotated[
+        int, typer.Option("-n", "--pairs", min=2, help="Number of pairs to draw for each of hP and hR.")
+    ] = 100_000
     labels: Annotated[
         Literal["common", "canonical"],
-        typer.Option(help="A node's label: its first common name where it has one (common), or canonical."),
+        typer.Option(help="Which name of a node to use: common (the first common name, if there is one) or canonical."),
     ] = "common"
     nearest: Annotated[
-        int, typer.Option(min=0, help="Least distance of a pair in edges; 0 pairs leaves with themselves.")
+        int, typer.Option(min=0, help="Smallest distance of a pair, in edges; 0 pairs leaves with themselves.")
     ] = 1
-    farthest: Annotated[int, typer.Option(min=1, help="Greatest distance of a pair in edges.")] = 7
+    farthest: Annotated[int, typer.Option(min=1, help="Largest distance of a pair, in edges.")] = 7
     draw: Annotated[
         Literal["nodes", "steps"],
-        typer.Option(help="A node for hP: uniform among the nodes at the distance, or among the steps up first."),
+        typer.Option(
+            help="How to draw a node for hP: uniformly among the nodes at the distance, or first uniformly "
+            "among the steps up."
+        ),
     ] = "nodes"
     names: EnglishNamesOption = True
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Images of the nodes, for clip-i2t: a manifest (image, label), a folder a class, or iNat21's JSON.",
+            help="Images of the nodes, for clip-i2t: a manifest (image, label), one folder for each class, or "
+            "iNat21's JSON.",
         ),
     ] = None
     image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the pairs and of the images.")] = 0
+    seed: Annotated[int, typer.Option(min=0, help="Seed for drawing pairs and images.")] = 0
     batch_size: BatchSize = 64
     save_pairs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs drawn there, with their scores."),
+        typer.Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs with their scores to this file."),
         NOT_RECORDED,
     ] = None
 
@@ -70,7 +76,8 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         super().__post_init__()
         if self.farthest < self.nearest:
             raise DataError(
-                "The distances must run from 0 or more up to at least 1.", value=(self.nearest, self.farthest)
+                "The smallest distance must be at least 0, and the largest at least 1 and not below it.",
+                value=(self.nearest, self.farthest),
             )
 
     def works(self) -> Sequence[str]:

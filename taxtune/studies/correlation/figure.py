@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 # Error bars are the standard deviation divided by this, as in the paper.
 _SCALE = 5
-# Metrics have more values than can be told apart; above this many, neighbours share a point.
+# Metrics have more values than can be distinguished; above this many, neighbours share a point.
 _MOST_POINTS = 10
 
 

@@ -52,9 +52,9 @@ def kendall(x: ArrayLike, y: ArrayLike) -> Correlation:
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"x and y must have one and the same length, not shapes {x.shape} and {y.shape}")
+        raise ValueError(f"x and y must have the same length, not shapes {x.shape} and {y.shape}")
     if np.isnan(x).any() or np.isnan(y).any():
-        raise ValueError("x or y holds NaN; leave out what is unscored")
+        raise ValueError("x or y contains NaN; remove unscored pairs")
     n, nan = len(x), float("nan")
     if n < 2 or (x == x[0]).all() or (y == y[0]).all():
         return Correlation(nan, nan, nan, nan, n)

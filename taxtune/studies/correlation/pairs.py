@@ -138,11 +138,11 @@ class PairSampler:
         lonely = kinds[~there.any(axis=1)]
         if len(lonely):
             raise TaxonomyError(
-                f"Of the leaves drawn {len(lonely):,}, such as {self.taxonomy.labels[lonely[0]]!r}, "
+                f"Of the leaves drawn, {len(lonely):,}, such as {self.taxonomy.labels[lonely[0]]!r}, "
                 f"ha{'s' if len(lonely) == 1 else 've'} no {'ancestor' if ancestors else 'node'} at a distance of "
                 f"{nearest} to {farthest}.",
                 file=self.taxonomy.source,
-                remedy="Widen the range of distances, or take a tree with more than its root.",
+                remedy="Use a wider range of distances, or a larger tree.",
             )
         choices = there.sum(axis=1)[kind]
         # The j-th distance that there is: the first column where that many have been counted.
@@ -187,4 +187,7 @@ def check_range(n: int, nearest: int, farthest: int) -> None:
     if n < 1:
         raise DataError("At least one pair is needed.", value=n)
     if not 0 <= nearest <= farthest or farthest < 1:
-        raise DataError("The distances must run from 0 or more up to at least 1.", value=(nearest, farthest))
+        raise DataError(
+            "The smallest distance must be at least 0, and the largest at least 1 and not below it.",
+            value=(nearest, farthest),
+        )

@@ -1,6 +1,6 @@
 """Do text measures tell how near two labels are on the tree? Kendall's τ with hP and hR (paper 1, §5, Table 1).
 
-The reference is a leaf's label and the answer that of another node, so that nothing need be placed. For hP the other
+The reference is a leaf's label and the answer that of another node, so nothing need be placed. For hP the other
 node lies at a distance of 1 to 7 edges; for hR it is an ancestor of the leaf, so that hP = 1 and hR alone varies.
 """
 
@@ -56,7 +56,7 @@ _DECIMALS = 6
 _IMAGES = 256
 
 _SHOWN = {"hp": "hP", "hr": "hR"}
-_CONSTANT = "Where a measure or the metric itself has one value for all pairs there is no correlation (–)."
+_CONSTANT = "A measure or metric with the same value for all pairs has no correlation (–)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
         figures["correlation"] = partial(draw_correlation, _names(drawn), found)
     return StudyReport(
         study="correlation",
-        title="Do text measures tell how near two labels are on the tree? (paper 1, §5)",
+        title="Do text measures reflect how close two labels are on the tree? (paper 1, §5)",
         settings={
             **settings.record(),
             "root": None if part is None else "/".join(part.full.path(part.root)),
@@ -156,9 +156,9 @@ def _check(measure: str | Measure, *, images: bool) -> None:
     needs = needs_of(measure)
     name = measure if isinstance(measure, str) else measure.name
     if "question" in needs:
-        raise DataError("This measure judges answers to a question, and labels answer none.", value=name)
+        raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
     if "image" in needs and not images:
-        raise DataError("This measure compares with images.", value=name, remedy="Name them with --images.")
+        raise DataError("This measure needs images.", value=name, remedy="Give them with --images.")
 
 
 def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> tuple[PairSet, ...]:
@@ -231,7 +231,7 @@ def write_pairs(
     """Writes every pair that was drawn, with its scores, as CSV: what τ is computed from.
 
     The columns are the metric that the pair is for, the paths of the leaf and of the other node, their labels as
-    reference and answer, the distance, the metric's value, and a column a measure; an empty cell is unscored.
+    reference and answer, the distance, the metric's value, and one column for each measure; an empty cell is unscored.
 
     Args:
         file: The file.
@@ -377,7 +377,7 @@ def _details(measures: Sequence[Measure], found: Mapping[tuple[str, str], Measur
         "The same with 95 % intervals of the sampling and p-values",
         ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
         tuple(rows),
-        notes=("The intervals tell what other pairs of the same tree would give, not what another tree would.",),
+        notes=("The intervals cover other draws of pairs from the same tree, not other trees.",),
     )
 
 
@@ -420,13 +420,13 @@ def _notes(
         without = [one for one in found if one.metric == part.metric and math.isnan(one.correlation.tau)]
         if (part.values == part.values[0]).all():
             notes[
-                f"{shown} is {part.values[0]:.3f} for all pairs drawn, so that nothing can correlate with it: the tree "
-                "is too small, or has no branches."
+                f"{shown} is {part.values[0]:.3f} for all pairs drawn, so nothing can correlate with it: the tree "
+                "is too small or has no branches."
             ] = None
             continue
         for said, names in (
-            ("gives all pairs one score", [one.measure for one in without if len(one.curve) > 1]),
-            ("scores pairs of one value, or none", [one.measure for one in without if len(one.curve) < 2]),
+            ("gives all pairs the same score", [one.measure for one in without if len(one.curve) > 1]),
+            ("scores pairs of a single value only, or none", [one.measure for one in without if len(one.curve) < 2]),
         ):
             if names:
                 notes[f"No correlation with {shown} where a measure {said}: {', '.join(names)}."] = None
@@ -434,5 +434,5 @@ def _notes(
     for measure in measures:
         kind, model = split_spec(measure.name)
         if measure.label in printed and kind.default_model is not None and model != kind.default_model:
-            notes[f"{measure.label}: the paper's is of {kind.default_model}, ours of {model}."] = None
+            notes[f"{measure.label}: the paper used {kind.default_model}; this table uses {model}."] = None
     return tuple(notes)

@@ -51,33 +51,32 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
     smoothing: SmoothingOption = 0.0
     inclusion: Annotated[
         Any | None,
-        typer.Option(
-            metavar="SPEC", help="A measure whose verdict paper 2's error types rest on, such as text-inclusion."
-        ),
+        typer.Option(metavar="SPEC", help="The inclusion measure for paper 2's error types, such as text-inclusion."),
         NOT_RECORDED,
     ] = None
     concept: Annotated[
         Any | None,
         typer.Option(
-            metavar="SPEC", help="The similarity that stands beside it, such as concept:MODEL or sentence:MODEL."
+            metavar="SPEC", help="The similarity for paper 2's error types, such as concept:MODEL or sentence:MODEL."
         ),
         NOT_RECORDED,
     ] = None
     question: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="The prompt that was asked about all images, for an inclusion judge."),
+        typer.Option(metavar="TEXT", help="The prompt asked about every image, for an inclusion judge."),
     ] = None
     question_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Or the column of the prompt that was asked about each.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the prompt asked about each image, if they differ."),
     ] = None
     high: Annotated[
-        float, typer.Option(min=-1, max=1, help="From which similarity on two texts speak of one thing.")
+        float, typer.Option(min=-1, max=1, help="Similarity from which two texts count as naming the same thing.")
     ] = 0.7
-    near: Annotated[float, typer.Option(min=-1, max=1, help="From which similarity on a mistake is near.")] = 0.4
+    near: Annotated[float, typer.Option(min=-1, max=1, help="Similarity from which a mistake counts as near.")] = 0.4
     chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
-    least: Annotated[int, typer.Option(min=1, help="Fewest answers of a clade that is listed.")] = 5
-    clades: Annotated[int, typer.Option(min=0, help="Clades to list.")] = 10
-    examples: Annotated[int, typer.Option(min=0, help="Examples to show of each type.")] = 3
+    least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
+    clades: Annotated[int, typer.Option(min=0, help="Number of clades to list.")] = 10
+    examples: Annotated[int, typer.Option(min=0, help="Number of examples to show for each type.")] = 3
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
     batch_size: BatchSize = 64
@@ -91,14 +90,14 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
                 remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
             )
         if not self.near <= self.high:  # NaN is no threshold either
-            raise DataError("--near must be a number not above --high.", value=self.near)
+            raise DataError("--near must be a number no larger than --high.", value=self.near)
         if self.question is not None and self.question_column is not None:
-            raise DataError("--question and --question-column both say what was asked.", remedy="Give one of them.")
+            raise DataError("--question and --question-column exclude each other.", remedy="Give one of them.")
         for measure in self.asked:
             if "image" in needs_of(measure):
                 raise DataError(
-                    f"The measure {measure} needs images, which a file of answers does not hold.",
-                    remedy="Give one that compares texts.",
+                    f"The measure {measure} needs images, which a file of answers does not contain.",
+                    remedy="Use one that compares texts.",
                 )
 
     @property

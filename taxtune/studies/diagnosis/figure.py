@@ -64,8 +64,8 @@ def draw_ranks(found: Sequence[RankIntervals]) -> Figure:
     figure = Figure(figsize=(6.8, 0.42 * len(found) + 1.4), layout="constrained")
     axes = figure.subplots()
     for offset, what, shown, key, marker in (
-        (-0.15, "precision", "precision: of what is said, right", "hp", "o"),
-        (0.15, "recall", "recall: of what should be said, said", "hr", "v"),
+        (-0.15, "precision", "precision: share of what is said that is right", "hp", "o"),
+        (0.15, "recall", "recall: share of what should be said that is said", "hr", "v"),
     ):
         look: dict[str, Any] = {"fmt": marker, "color": COLOURS[key], "elinewidth": 1.4, "markersize": 5}
         draw_intervals(axes, rows + offset, [getattr(rank, what) for rank in found], label=shown, **look)

@@ -238,7 +238,7 @@ def _questions(answers: AnswerTable, measure: str, settings: DiagnosisSettings) 
         if settings.question is None or not settings.question.strip():
             raise DataError(
                 f"The measure {measure} judges answers to a question.",
-                remedy="Give the prompt that was asked with --question, or its column with --question-column.",
+                remedy="Give the prompt with --question, or the column with the prompts with --question-column.",
             )
         return [settings.question] * len(answers.rows)
     for row in answers.rows:
@@ -274,11 +274,11 @@ def _types_table(found: Diagnosis) -> Table:
         (*rows, ("all", found.scores.n, 100.0, hp, hr, 1 - hp, "", 1 - hr, "")),
         digits={"%": 1},
         notes=(
-            "A type's cost is what its answers take from the mean over all answers, with 95 % bootstrap intervals; the "
+            "A type's cost is how much its answers lower the mean over all answers, with 95 % bootstrap intervals; the "
             "costs add up to 1 − hP and 1 − hR.",
-            "Wrong branch at a rank: that of the target's first ancestor that the placement does not share.",
+            "Wrong branch at a rank: the rank of the target's highest ancestor that the placement does not share.",
             f"Mapper doubtful: not correct, and placed by a guess ({', '.join(DOUBTFUL_STAGES)}).",
-            "Off the tree: asserts something that the tree lacks; abstained: declines, denies or says nothing.",
+            "Off the tree: asserts something that the tree lacks. Abstained: declines, denies or says nothing.",
         ),
     )
 
@@ -295,8 +295,8 @@ def _scores_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
         notes=(
             f"The targets are at depth {taxonomy.depth[targets].mean():.2f} and hold "
             f"{found.information.content[targets].mean():.2f} bits on average ({found.information.counted}).",
-            "ihP and ihR: hP and hR with nodes that weigh what they add in information. Remaining uncertainty: bits of "
-            "the truth that are not said; misinformation: bits said that are wrong.",
+            "ihP and ihR: hP and hR with each node weighted by the information it adds. Remaining uncertainty: bits of "
+            "the truth that are not said. Misinformation: wrong bits that are said.",
         ),
     )
 
@@ -316,8 +316,8 @@ def _ranks_table(found: Diagnosis) -> Table:
             for row in found.ranks
         ),
         notes=(
-            "Precision: how often what is said at a rank is right. Recall: how often what should be said there is. An "
-            "answer says its node and all above it.",
+            "Precision: how often what is said at a rank is right. Recall: how often what should be said at a rank is "
+            "said. An answer says its node and all ancestors.",
         ),
     )
 
@@ -341,9 +341,9 @@ def _clades_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
         ("clade", "rank", "answers", "hP", "hR", "cost in hP", "most often"),
         rows,
         notes=(
-            "By target. A clade is listed unless one clade below it explains 90 % of its loss."
+            "By target. A clade is listed unless a single clade below it explains 90 % of its loss."
             if rows
-            else "None: no clade with as many answers as --least asks for takes anything from hP.",
+            else "None: no clade with at least --least answers lowers hP.",
         ),
     )
 

@@ -40,31 +40,30 @@ class EncoderSettings(ModelSettings, TreeSettings):
             "--encoder",
             "-e",
             metavar="[NAME=]SPEC",
-            help="What a recipe's mapper.similarity may be: lexical, sentence:MODEL or clip:MODEL. Repeatable.",
+            help="An encoder, as in a recipe's mapper.similarity: lexical, sentence:MODEL or clip:MODEL. Repeatable.",
         ),
         Recorded("encoders"),
     ] = ("lexical",)
-    answers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Answers that people have placed, CSV or JSONL.")
-    ] = None
+    answers: Annotated[Path | None, typer.Option(metavar="FILE", help="Answers placed by people, CSV or JSONL.")] = None
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
     no_node: Annotated[str, NoNodeOption, NOT_RECORDED] = "root"
     missing: Annotated[str, MissingOption, NOT_RECORDED] = "error"
     by: Annotated[
-        Literal["auto", "rank", "depth"], typer.Option(metavar="WHAT", help="What a level is: rank, depth, or auto.")
+        Literal["auto", "rank", "depth"],
+        typer.Option(metavar="WHAT", help="How to define levels: rank, depth or auto."),
     ] = "auto"
-    per_level: Annotated[int, typer.Option(min=1, help="Nodes drawn at each level.")] = 200
+    per_level: Annotated[int, typer.Option(min=1, help="Number of nodes to draw at each level.")] = 200
     template: Annotated[
         tuple[str, ...],
         typer.Option(
-            metavar="TEXT", help="How answers hold names: a text with {name} or {plural}, repeatable. Default: three."
+            metavar="TEXT", help="Template of an answer, with {name} or {plural}; repeatable. Default: three templates."
         ),
         Recorded("templates"),
     ] = ("A: {name}.", "a photo of a {name}", "{plural}")
     metric: Annotated[
         Literal["hf", "hp", "hr", "accuracy"],
-        typer.Option(metavar="METRIC", help="What an encoder must be better in: hf, hp, hr or accuracy."),
+        typer.Option(metavar="METRIC", help="Metric to compare encoders by: hf, hp, hr or accuracy."),
     ] = "hf"
     resamples: Annotated[int, ResamplesOption] = 10_000
     seed: Annotated[int, SeedOption] = 0
@@ -72,7 +71,7 @@ class EncoderSettings(ModelSettings, TreeSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.encoder:
-            raise DataError("There is no encoder to study.", remedy="Name one with --encoder.")
+            raise DataError("No encoder was given.", remedy="Give one with --encoder.")
         if len(set(self.template)) < len(self.template):
             raise DataError("A template is given twice.", value=list(self.template))
 

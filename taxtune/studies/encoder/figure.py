@@ -89,7 +89,7 @@ def _panel(axes: Axes, scores: Sequence[LevelScores], order: Sequence[str], metr
             mine = {s.level: s.scores[encoder][metric] for s in scores if s.way == way}
             at = [k for k, level in enumerate(levels) if level in mine]
             values = [mine[levels[k]] for k in at]
-            # Side by side, so that bars of equal scores can be told apart.
+            # Side by side, so that bars of equal scores can be distinguished.
             shift = (2 * i + (way != solid) - len(encoders) + 0.5) * 0.09
             axes.errorbar(
                 [k + shift for k in at],

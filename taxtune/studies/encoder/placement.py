@@ -102,7 +102,7 @@ def place_texts_by_encoder(
         ModelError: If a model cannot be loaded.
     """
     if len(taxonomy) == 1:
-        raise DataError("The taxonomy has nothing but a root.", file=taxonomy.source)
+        raise DataError("The taxonomy has only a root.", file=taxonomy.source)
     levels = tree_levels(taxonomy, settings.by)
     drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
     held_out = held_out_set(taxonomy, levels, settings.per_level, drawing)
@@ -116,7 +116,7 @@ def place_texts_by_encoder(
     placed = [(PlacedTexts(texts, NEAREST, {}), PlacedTexts(texts, MAPPER, {})) for texts in sets]
     for spec in settings.encoder:
         if split_name(spec)[1].startswith("clip-i2t:"):
-            raise DataError("The encoder looks at images, and the texts have none.", value=spec)
+            raise DataError("The encoder needs images, but the texts have none.", value=spec)
     # All of them before the first has worked for minutes: one may not be there.
     scorers = [
         similarity_scorer(spec, names.vocabulary, device=settings.device, cache_dir=settings.cache_dir)

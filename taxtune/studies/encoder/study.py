@@ -103,7 +103,7 @@ def compare_encoders(
         figures["encoder-language"] = partial(draw_language, language, order)
     return StudyReport(
         study="encoder",
-        title="Which encoder places text best at which level of the taxonomy",
+        title="Which encoder places text best at each level of the taxonomy",
         settings={
             **settings.record(),
             "taxonomy": taxonomy.source,
@@ -242,7 +242,7 @@ def _recommendation(
 ) -> tuple[str | None, list[str]]:
     """Returns the similarity that a recipe should take, or None, and the sentences that say why."""
     if len(encoders) < 2:
-        return None, ["One encoder alone can be compared with nothing; name another with --encoder."]
+        return None, ["There is only one encoder; add another with --encoder to compare."]
     evidence = []
     for kind, way in dict.fromkeys((scores.kind, scores.way) for scores in found):
         rows = [(s.level, s.best) for s in found if (s.kind, s.way) == (kind, way)]
@@ -256,12 +256,14 @@ def _recommendation(
         silent = [s.kind for s in overall if s.kind not in winners]
         rest = f"; no evidence on {', '.join(map(repr, silent))}" if silent else ""
         evidence.append(
-            f"For a recipe: {distinct[0]} has the better {_NAMES[metric]} over all levels on {better}{rest}."
+            f"For a recipe: {distinct[0]} has the higher {_NAMES[metric]} over all levels on {better}{rest}."
         )
         return encoders[distinct[0]], evidence
     if distinct:
         split = "; ".join(f"{scores.best} on {kind}" for kind, scores in winners.items())
-        evidence.append(f"For a recipe: the texts disagree ({split}); choose by the kind that your answers are like.")
+        evidence.append(
+            f"For a recipe: the kinds of text disagree ({split}); choose by the kind that is most like your answers."
+        )
         return None, evidence
     cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
     evidence.append(f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}")
@@ -287,9 +289,9 @@ def _verdicts(found: Sequence[LevelScores], order: Sequence[str], settings: Enco
         ("text", "placed by", *levels),
         tuple((kind, way, *(best.get((kind, way, level)) for level in levels)) for kind, way in heads),
         notes=(
-            f"An encoder is named where its {_NAMES[settings.metric]} (language only: accuracy) exceeds that of every "
-            f"other one and the interval of the paired difference excludes 0; the intervals of a row hold together "
-            f"with {_CONFIDENCE:.0%} confidence.".replace("%", " %"),
+            f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
+            f"every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
+            f"jointly with {_CONFIDENCE:.0%} confidence.".replace("%", " %"),
         ),
     )
 
@@ -319,7 +321,7 @@ def _language_table(found: Sequence[LevelScores]) -> Table:
             for encoder, scores in one.scores.items()
             for top in (scores["accuracy"],)
         ),
-        notes=("largest: the accuracy of always naming the most frequent class.",),
+        notes=("largest: the accuracy of always answering the most frequent class.",),
     )
 
 

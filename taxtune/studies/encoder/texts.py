@@ -161,12 +161,12 @@ def template_sets(
         wants_plural = "{plural}" in template
         used = [(v, n) for v, n in drawn if not wants_plural or not aliased or n in taxonomy.names(v)[1:]]
         notes = (
-            [f"{template!r}: {shared:,} nodes share all their names with others and are not drawn"] if shared else []
+            [f"{template!r}: {shared:,} nodes are not drawn because they share all their names with others"]
+            if shared
+            else []
         )
         if len(used) < len(drawn):
-            notes.append(
-                f"{template!r}: {len(drawn) - len(used):,} nodes have a label only, which is not put in the plural"
-            )
+            notes.append(f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised")
         sets.append(
             TextSet(
                 template,
@@ -223,5 +223,7 @@ def _check_template(template: str) -> None:
         raise DataError(f"The template cannot be read: {error}.", value=template) from None
     if not fields or not _FIELDS.issuperset(fields):
         raise DataError(
-            "A template has {name} or {plural}, and no other field.", value=template, remedy="Write 'A: {name}.'"
+            "A template must contain {name} or {plural} and no other field.",
+            value=template,
+            remedy="Write 'A: {name}.'",
         )

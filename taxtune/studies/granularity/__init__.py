@@ -63,24 +63,25 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         Recorded("models"),
     ] = ()
     data: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Images: a manifest, a folder a class, or inat21's JSON.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Images: a manifest, one folder for each class, or inat21's JSON."),
     ] = None
     images: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The folder that the manifest's image names are relative to.")
     ] = None
     answers: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Score these texts in the place of images: a file of answers, or a run."),
+        typer.Option(metavar="FILE", help="Score these texts instead of images: a file of answers, or a run."),
     ] = None
     captions: Annotated[
         tuple[Path, ...],
         typer.Option(
             metavar="FILE",
-            help="Count how many of these captions name each label: .txt (one a line), CSV, JSONL, also packed, or "
-            "COCO's JSON. May be repeated.",
+            help="Count how many of these captions name each label: .txt (one per line), CSV, JSONL, also compressed, "
+            "or COCO's JSON. May be repeated.",
         ),
     ] = ()
-    caption_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the captions.")] = "caption"
+    caption_column: Annotated[str, typer.Option(metavar="NAME", help="Column with the captions.")] = "caption"
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
     root: Annotated[
         str | None,
@@ -88,26 +89,31 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
     ] = None
     templates: Annotated[
         str | None,
-        typer.Option(metavar="SET|FILE", help="Prompt templates of labels: label, photo, photos, or a file of yours."),
+        typer.Option(metavar="SET|FILE", help="Prompt templates for labels: label, photo, photos, or your own file."),
     ] = None
     label_names: Annotated[
         Literal["common", "label"],
-        typer.Option(metavar="NAMES", help="Names in the prompts: common (where there is one) or label."),
+        typer.Option(metavar="NAMES", help="Names in the prompts: common (if there is one) or label."),
     ] = "common"
     trivial: Annotated[
         Literal["keep", "leave-out"],
-        typer.Option(metavar="WHAT", help="Ancestors that every image shows, AP 1: keep or leave-out."),
+        typer.Option(
+            metavar="WHAT",
+            help="Ancestors that every image shows, whose average precision is always 1: keep or leave-out.",
+        ),
     ] = "keep"
     coarse_level: Annotated[
-        int | None, typer.Option(metavar="N", help="The coarse classes are the inner nodes of this level.")
+        int | None, typer.Option(metavar="N", help="Level whose inner nodes are the coarse classes.")
     ] = None
     coarse: Annotated[tuple[str, ...], typer.Option(metavar="NODE", help="A coarse class. May be repeated.")] = ()
     names: Annotated[EnglishNamesOption, Recorded("english_names")] = True
-    resamples: Annotated[int, typer.Option(min=0, max=10_000, help="Bootstrap resamples; 0 for no intervals.")] = 500
+    resamples: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Number of bootstrap resamples; 0 for no intervals.")
+    ] = 500
     seed: SeedOption = 0
     save_scores: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="Keep the score matrix that the model made."),
+        typer.Option(metavar="FILE.npz", help="Write the model's score matrix to this file."),
         NOT_RECORDED,
     ] = None
     batch_size: BatchSizeOption = 64
@@ -119,12 +125,12 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         super().__post_init__()
         for spec in self.model:
             if not spec.strip() or spec in ("sentence:", "clip:", "llm:"):
-                raise DataError("--model names no model.", value=spec, remedy="Give one as `--help` describes it.")
+                raise DataError("--model is empty.", value=spec, remedy="Use one of the forms listed by `--help`.")
         for name, forms in _SCOPES.items():
             if getattr(self, name) not in (None, ()) and self.form not in forms:
                 raise DataError(
-                    f"The form `{self.form}` has no use for --{name.replace('_', '-')}.",
-                    remedy=f"It belongs to --form {' and '.join(forms)}.",
+                    f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
+                    remedy=f"Use it with --form {' or '.join(forms)}.",
                 )
         if self.images is not None and self.data is None:
             raise DataError("--images is the folder of a manifest's images.", remedy="Give the manifest with --data.")
@@ -134,16 +140,18 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         if self.form == "frequency":
             if self.model or scored:
                 raise DataError(
-                    "The form `frequency` takes no images, answers, scores or models: it counts names in captions.",
-                    remedy="With --form hierarchy, captions and scores are compared.",
+                    "The form `frequency` counts names in captions; it takes no images, answers, scores or models.",
+                    remedy="To compare captions with scores, use --form hierarchy.",
                 )
             if not self.captions:
-                raise DataError("There is nothing to count in.", remedy="Give --captions FILE.")
+                raise DataError("No captions were given.", remedy="Give --captions FILE.")
         elif self.form == "language":
             if not self.model:
                 raise DataError("The form `language` needs a --model.", remedy="Give sentence:, clip: or llm:MODEL.")
             if scored:
-                raise DataError("The form `language` takes no images, answers or scores: it compares label with label.")
+                raise DataError(
+                    "The form `language` compares labels with labels; it takes no images, answers or scores."
+                )
         else:
             self._check_sources()
 
@@ -151,19 +159,19 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         """Checks where the scores of labels come from."""
         for spec in self.model:
             if spec.startswith("llm:"):
-                raise DataError("A chat model gives no scores.", value=spec, remedy="Take it with --form language.")
+                raise DataError("A chat model does not give scores.", value=spec, remedy="Use it with --form language.")
             if spec.startswith("sentence:") and self.data is not None:
                 raise DataError(
-                    "This encoder reads no images.", value=spec, remedy="Take a CLIP model, or give --answers."
+                    "This encoder does not take images.", value=spec, remedy="Use a CLIP model, or give --answers."
                 )
         if bool(self.model) != ((self.data is None) != (self.answers is None)) or (self.data and self.answers):
-            raise DataError(
-                "A --model needs something to score, --data (images) or --answers (texts), and these need a --model."
-            )
+            raise DataError("--model needs --data (images) or --answers (texts) to score, and these need a --model.")
         if not self.scores and not self.model:
-            raise DataError("There are no scores.", remedy="Give --scores FILE, or a --model with --data or --answers.")
+            raise DataError(
+                "No scores were given.", remedy="Give --scores FILE, or a --model with --data or --answers."
+            )
         if self.save_scores is not None and len(self.model) != 1:
-            raise DataError("--save-scores keeps the scores of one --model.", value=list(self.model))
+            raise DataError("--save-scores works with one --model only.", value=list(self.model))
         read = (self.taxonomy, self.data, self.answers, *self.scores, *self.captions)
         check_written(self.save_scores, "--save-scores", ".npz", read)
 

@@ -38,7 +38,9 @@ _GAP = " | "
 _PACKED = (".gz", ".bz2", ".xz")
 # A quote that is never closed makes one cell of all that follows: beyond this it is an error and not a caption.
 _LONGEST_CELL = 1 << 24
-_ENDINGS = "Captions are read from .txt (one a line), .csv, .tsv, .jsonl, all these also packed, and COCO's .json."
+_ENDINGS = (
+    "Captions are read from .txt (one per line), .csv, .tsv, .jsonl, all of these also compressed, and COCO's .json."
+)
 
 # -- counting ---------------------------------------------------------------------------------------------------------
 
@@ -57,7 +59,7 @@ class CaptionCounts:
         shared_names: Those of them that several nodes bear, on the tree or on the whole that it is a part of.
         shared_labels: Nodes that bear such a name.
         captions_with_shared_names: Captions in which such a name was found and counted for all its nodes.
-        labels_without_words: Nodes none of whose names holds a letter or digit, so that no caption can name them.
+        labels_without_words: Nodes none of whose names holds a letter or digit, so no caption can name them.
     """
 
     captions: int
@@ -122,9 +124,10 @@ def count_captions(
         raise DataError("All captions are empty.", file=source, value=f"{empty:,} captions")
     if not naming:
         raise DataError(
-            f"None of {total:,} captions names a label of the taxonomy, so that there is nothing to compare.",
+            f"None of {total:,} captions names a label of the taxonomy, so there is nothing to compare.",
             file=source,
-            remedy="Are they in the language of its names, with words between spaces, and of the things it is about?",
+            remedy="Check that they are in the language of its names, separate words by spaces and are about the "
+            "same subject.",
         )
     here = [name for name in by_name.values() if name.nodes]
     return CaptionCounts(
@@ -225,7 +228,7 @@ def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
     readers = {".txt": _plain, ".csv": _table, ".tsv": _table, ".jsonl": _json_lines, ".ndjson": _json_lines}
     readers[".json"] = _coco
     if ending not in readers or (packed and ending == ".json"):
-        raise DataError("The captions file has an unknown ending.", file=path, value=path.name, remedy=_ENDINGS)
+        raise DataError("The captions file has an unknown suffix.", file=path, value=path.name, remedy=_ENDINGS)
     rows = 0
     try:
         for caption in readers[ending](path, column):
@@ -240,7 +243,7 @@ def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in lines(path):
         if "\0" in line:
-            raise DataError("The captions file holds a NUL character: it is no text file.", file=path, row=number)
+            raise DataError("The captions file contains a NUL character: it is not a text file.", file=path, row=number)
         yield number, line
 
 
@@ -262,7 +265,7 @@ def _table(path: Path, column: str) -> Iterator[str]:
         raise DataError(f"The header cannot be read as CSV: {problem}.", file=path, row=start) from None
     keys = [column_key(cell) for cell in header]
     if column_key(column) not in keys:
-        raise _no_column(path, start, column, header, "The first line names the columns. ")
+        raise _no_column(path, start, column, header, "The first line must name the columns. ")
     if keys.count(column_key(column)) > 1:
         raise DataError("Two columns have the same name.", file=path, row=start, value=column, remedy="Rename one.")
     place = keys.index(column_key(column))
@@ -279,7 +282,8 @@ def _table(path: Path, column: str) -> Iterator[str]:
                     file=path,
                     row=row,
                     value=delimiter.join(cells),
-                    remedy="Put captions that hold the delimiter in double quotes, or give a .txt with one a line.",
+                    remedy="Put captions that contain the delimiter in double quotes, or give a .txt with one per "
+                    "line.",
                 )
             if cells:  # a blank line is no row
                 yield cells[place] if place < len(cells) else ""
@@ -289,7 +293,7 @@ def _table(path: Path, column: str) -> Iterator[str]:
             f"The row cannot be read as CSV: {problem}.",
             file=path,
             row=row,
-            remedy="Close its quotes, and double a quote that is part of a caption.",
+            remedy="Close its quotes, and double any quote inside a caption.",
         ) from None
     finally:
         csv.field_size_limit(limit)
@@ -306,7 +310,7 @@ def _json_lines(path: Path, column: str) -> Iterator[str]:
         texts = value if isinstance(value, list) else [value]
         for text in texts or [None]:
             if text is not None and not isinstance(text, str):
-                raise DataError("The caption is no text.", file=path, row=number, value=text)
+                raise DataError("The caption is not text.", file=path, row=number, value=text)
             yield text or ""
 
 
@@ -322,6 +326,6 @@ def _no_column(path: Path, row: int, column: str, names: list[str], before: str 
         f"There is no column {column!r}.",
         file=path,
         row=row,
-        remedy=f"{before}There {'is' if len(names) == 1 else 'are'} {listed or 'none'}; name one with --caption-column."
-        + (f" Did you mean {near[0]!r}?" if near else ""),
+        remedy=f"{before}There {'is' if len(names) == 1 else 'are'} {listed or 'none'}; choose one with "
+        f"--caption-column." + (f" Did you mean {near[0]!r}?" if near else ""),
     )

@@ -89,7 +89,7 @@ def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence
         TaxonomyError: If a label is not on the tree.
     """
     if (level is None) == (not labels):
-        raise DataError("Coarse classes are given by a level or by their labels, one of the two.")
+        raise DataError("Give coarse classes either by a level or by their labels, not both.")
     if level is None:
         coarse = np.array(sorted({taxonomy.resolve(label) for label in labels}), dtype=np.int64)
     else:
@@ -97,7 +97,7 @@ def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence
             raise DataError("The taxonomy has no level between its root and its leaves.", value=level)
         if not 1 <= level < taxonomy.height:
             raise DataError(
-                "The coarse level must lie below the root and above the lowest leaves.",
+                "The coarse level must be below the root and above the lowest leaves.",
                 value=level,
                 remedy=f"Take 1 to {taxonomy.height - 1}.",
             )
@@ -109,8 +109,8 @@ def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence
         above = np.intersect1d(taxonomy.ancestors(node)[:-1], coarse)
         if above.size:
             raise DataError(
-                f"The coarse class {names[node]!r} lies below another, {names[int(above[0])]!r}.",
-                remedy="Leave one of them out: a fine class belongs to one coarse class.",
+                f"The coarse class {names[node]!r} is below another, {names[int(above[0])]!r}.",
+                remedy="Remove one of them: a fine class belongs to only one coarse class.",
             )
     if len(coarse) < 2:
         raise DataError("There must be at least two coarse classes.", value=[names[i] for i in coarse])
@@ -121,7 +121,7 @@ def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence
     )
     kept = parents >= 0
     lost = int((~kept).sum())
-    notes = (f"{lost:,} of {len(leaves):,} fine classes left out: they are below no coarse class.",) if lost else ()
+    notes = (f"{lost:,} of {len(leaves):,} fine classes left out: they are not below a coarse class.",) if lost else ()
     return Grouping(leaves[kept], coarse, parents[kept], notes)
 
 
@@ -203,12 +203,15 @@ def two_level(
         averages = unit(total / grouping.sizes[:, np.newaxis].clip(1))
         credits["CG FG-emb"] = top_one(matrix.image_embeddings @ averages.T, coarse)
     else:
-        notes.append("No CG FG-emb: averaging the fine classes' embeddings needs a model, or embeddings in the file.")
+        notes.append("No CG FG-emb: averaging the fine classes' embeddings needs a model or embeddings in the file.")
     for name in ("label", "emb"):
         credits[f"Δ {name}"] = credits[f"CG FG-{name}"] - credits["CG direct"]
     tied = int(((of_fine == of_fine.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
     if tied:
-        notes.append(f"{tied:,} images whose highest fine score is shared: each counts by the share that is right.")
+        notes.append(
+            f"{tied:,} images have several fine classes with the highest score; each counts by the share of them "
+            "that is right."
+        )
     sample = Sample({name: credits[name] for name in _COLUMNS})
     return TwoLevel(matrix.name, len(fine), bootstrap(sample, resamples=resamples, seed=seed), tuple(notes))
 
@@ -224,7 +227,7 @@ def two_level_report(
     }
     return StudyReport(
         study="granularity",
-        title="Are coarse classes recognised as well directly as by way of their fine classes?",
+        title="Are coarse classes recognised as well directly as through their fine classes?",
         settings=settings,
         tables=(
             Table(
@@ -393,7 +396,7 @@ def language_report(
         for r in results
     )
     shared = [f"{name!r} ({count})" for name, count in Counter(coarse).items() if count > 1]
-    alike = f"Coarse classes that share a name cannot be told apart, and share the credit: {', '.join(shared)}."
+    alike = f"Coarse classes that share a name cannot be distinguished and share the credit: {', '.join(shared)}."
     sorted_names = {
         r.name: [
             {"fine": name, "coarse": coarse[parent], "chosen": None if best < 0 else coarse[best], "credit": credit}
@@ -406,18 +409,18 @@ def language_report(
     columns = ("encoder", "accuracy", "low", "high", "scored", "unscored")
     return StudyReport(
         study="granularity",
-        title="Does the text of a fine class tell its coarse class?",
+        title="Does the text of a fine class reveal its coarse class?",
         settings=settings,
         tables=(
             Table(
                 "language",
-                "Fine names sorted into coarse classes by their text: accuracy in % (paper 3, Table 6)",
+                "Fine names assigned to coarse classes by their text: accuracy in % (paper 3, Table 6)",
                 columns,
                 rows,
                 digits=dict.fromkeys(columns[1:4], 2),
                 notes=(
-                    f"{len(fine):,} fine and {len(coarse):,} coarse classes. A guess at random is right in "
-                    f"{100 * random:.2f} %, always {coarse[largest]!r} in {100 * always:.2f} %.",
+                    f"{len(fine):,} fine and {len(coarse):,} coarse classes. A random guess is right in "
+                    f"{100 * random:.2f} %; always answering {coarse[largest]!r}, in {100 * always:.2f} %.",
                     f"95 % percentile bootstrap over the fine classes, {settings.get('resamples', 0):,} resamples.",
                 ),
             ),

@@ -145,8 +145,8 @@ def frequency_report(
         left_out = int((result.ancestors & ~compared(result)).sum())
         if left_out:
             notes.append(
-                f"{prefix}{left_out:,} ancestor{'' if left_out == 1 else 's'} left out of the correlation: what every "
-                "image shows can gain nothing."
+                f"{prefix}{left_out:,} ancestor{'' if left_out == 1 else 's'} left out of the correlation: an ancestor "
+                "that every image shows cannot gain anything."
             )
         if correlation.undefined is not None:
             notes.append(f"{prefix}No correlation: {correlation.undefined}.")
@@ -154,7 +154,7 @@ def frequency_report(
     record = {key: value for key, value in asdict(counts).items() if key not in ("counts", "inside")}
     return StudyReport(
         study="granularity",
-        title="How often do captions name coarse labels, and how often the fine ones below them?",
+        title="How often do captions name coarse labels compared with the fine labels below them?",
         settings=settings,
         tables=(
             _levels(counts, taxonomy),
@@ -200,10 +200,10 @@ def _levels(counts: CaptionCounts, taxonomy: Taxonomy) -> Table:
         tuple(rows),
         digits=dict.fromkeys(columns[3:], 1),
         notes=(
-            "A caption counts once for a label when one of its names stands in it as whole words, plural or singular; "
-            "names are not told apart by what they mean.",
-            "Inside longer names: the mean number of captions that have a label's name only inside a longer name on "
-            "the tree (tiger in tiger shark); these do not count.",
+            "A caption counts once for a label if it contains one of the label's names as whole words, singular or "
+            "plural; the senses of a name are not distinguished.",
+            "Inside longer names: the mean number of captions in which a label's name occurs only inside a longer "
+            "name on the tree (tiger in tiger shark); these do not count.",
         ),
     )
 
@@ -221,9 +221,9 @@ def _correlations(found: Sequence[Correlation]) -> Table:
             for one in found
         ),
         notes=(
-            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our choice: the paper "
-            "gives no formula. Gain: Δ leaf.",
-            "The p-values take the ancestors for independent; nested ones share leaves, so that they are too small.",
+            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
+            "the paper gives no formula. Gain: Δ leaf.",
+            "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
         ),
     )
 
@@ -266,12 +266,12 @@ def _notes(counts: CaptionCounts, taxonomy: Taxonomy) -> list[str]:
         notes.append(f"{counts.empty:,} caption{'' if one else 's'} left out: {'it is' if one else 'they are'} empty.")
     if counts.shared_names:
         notes.append(
-            f"{counts.shared_names:,} of {counts.names:,} names are borne by several labels and count for each: "
-            f"{counts.shared_labels:,} labels and {counts.captions_with_shared_names:,} captions are concerned."
+            f"{counts.shared_names:,} of {counts.names:,} names belong to several labels and count for each of them: "
+            f"{counts.shared_labels:,} labels and {counts.captions_with_shared_names:,} captions are affected."
         )
     if counts.labels_without_words:
         notes.append(
-            f"{counts.labels_without_words:,} labels have no name with a letter or digit: no caption can name them, "
+            f"{counts.labels_without_words:,} labels have no name with a letter or digit, so no caption can name them "
             "and their count is 0."
         )
     return notes

@@ -32,8 +32,8 @@ Arrays = dict[str, NDArray[Any]]
 _NEEDED = ("scores", "labels", "targets")
 _KNOWN = (*_NEEDED, "images", "image_embeddings", "label_embeddings")
 _FORM = (
-    "A score file is an .npz with the arrays `scores` (images × labels), `labels` and `targets`, or a CSV with the "
-    "columns image, label and one a label."
+    "A score file is an .npz file with the arrays `scores` (images × labels), `labels` and `targets`, or a CSV with "
+    "the columns image, label and one for each label."
 )
 
 
@@ -109,12 +109,12 @@ def check_targets(targets: IntArray, taxonomy: Taxonomy, source: str) -> NDArray
             "No image is labelled with a leaf of the taxonomy.",
             file=source,
             value=f"{len(keep)} images",
-            remedy="Label the images with the most specific classes, or cut the taxonomy below their labels.",
+            remedy="Label the images with the most specific classes, or prune the taxonomy below their labels.",
         )
     shown = np.unique(targets[keep])
     if len(shown) == 1:
         raise DataError(
-            "All images show one class: a ranking of the images of one class says nothing.",
+            "All images show the same class, so ranking them says nothing.",
             file=source,
             value=taxonomy.labels[int(shown[0])],
             remedy="Give images of at least two classes.",
@@ -126,12 +126,12 @@ def at_leaves(matrix: ScoreMatrix, taxonomy: Taxonomy) -> ScoreMatrix:
     """Returns the images whose label is a leaf; of the others it is unknown which leaves they do not show.
 
     Raises:
-        DataError: If no image is left, or all that are left show one leaf, so that nothing can be told apart.
+        DataError: If no image is left, or all that are left show one leaf, so nothing can be distinguished.
     """
     keep = check_targets(matrix.targets, taxonomy, matrix.name)
     if keep.all():
         return matrix
-    note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is no leaf of the taxonomy."
+    note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is not a leaf of the taxonomy."
     return replace(matrix.of(keep), notes=(*matrix.notes, note))
 
 
@@ -143,7 +143,7 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
 
     An `.npz` file holds `scores` (images × labels), `labels` (the name of each column) and `targets` (the label of each
     image); if it likes, `images` (names) and, for averaged embeddings, `image_embeddings` (images × dimensions) and
-    `label_embeddings` (labels × dimensions). A CSV file has the columns `image` and `label` and one a label.
+    `label_embeddings` (labels × dimensions). A CSV file has the columns `image` and `label` and one for each label.
 
     Labels are nodes' labels, aliases or paths. Every node needs a column; the root alone may have none.
 
@@ -155,12 +155,12 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
 
     Raises:
         DataError: If the file is not of that form, a label is not on the taxonomy or stands twice, nodes have no
-            column, or a score is no finite number; it names the image and the label.
+            column, or a score is not a finite number; it names the image and the label.
     """
     path = Path(path)
     reader = {".npz": _read_npz, ".csv": _read_csv, ".tsv": _read_csv}.get(path.suffix.lower())
     if reader is None:
-        raise DataError("The score file has an unknown ending.", file=path, value=path.suffix.lower(), remedy=_FORM)
+        raise DataError("The score file has an unknown suffix.", file=path, value=path.suffix.lower(), remedy=_FORM)
     arrays = reader(path)
     scores = arrays["scores"]
     arrays.setdefault("images", np.array([f"image {i + 1}" for i in range(len(scores))]))
@@ -179,7 +179,7 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
     shown = _nodes(targets, taxonomy, part, path, "label of an image")
     kept, here = shown >= 0, columns >= 0
     if not kept.any():
-        raise DataError("No image shows a node of the part.", file=path, value=taxonomy.labels[0])
+        raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
     spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
     spread[:, columns[here]] = scores[:, here]
     of_images, of_labels = _embeddings(arrays, len(scores), len(columns), path)
@@ -223,7 +223,9 @@ def _read_npz(path: Path) -> Arrays:
     try:
         if not zipfile.is_zipfile(path):
             raise DataError(
-                "The score file cannot be read: it is no .npz archive, or only a part of one.", file=path, remedy=_FORM
+                "The score file cannot be read: it is not an .npz archive, or it is incomplete.",
+                file=path,
+                remedy=_FORM,
             )
         with np.load(path, allow_pickle=False) as file:
             missing = [name for name in _NEEDED if name not in file.files]
@@ -253,12 +255,12 @@ def _decoded(name: str, file: Any, path: Path) -> NDArray[Any]:
         array: NDArray[Any] = file[name]
         return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except UnicodeDecodeError:
-        raise DataError(f"`{name}` holds bytes that are no UTF-8 text.", file=path) from None
+        raise DataError(f"`{name}` contains bytes that are not UTF-8 text.", file=path) from None
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
         raise DataError(
-            f"`{name}` is an array of Python objects, which are not read from files of others.",
+            f"`{name}` is an array of Python objects, which are not read for safety.",
             file=path,
             remedy=f"Save it as np.asarray({name}, dtype={'float' if name == 'scores' else 'str'}).",
         ) from None
@@ -275,7 +277,7 @@ def _read_csv(path: Path) -> Arrays:
         raise fail("The score file needs the columns `image` and `label`.", remedy=_FORM)
     if not all(header):
         place = header.index("") + 1
-        raise fail(f"Column {place} has no name.", row=table.header_line, remedy="Name it or remove it.")
+        raise fail(f"Column {place} has no name.", row=table.header_line, remedy="Give it a name or remove it.")
     image, label = table.header.index("image"), table.header.index("label")
     columns = [i for i in range(len(header)) if i not in (image, label)]
     scores = np.empty((len(table.rows), len(columns)))
@@ -287,7 +289,7 @@ def _read_csv(path: Path) -> Arrays:
             try:
                 scores[i, j] = float(row.cell(column) or "nan")
             except ValueError:
-                said = f"The score under {header[column]!r} is no number."
+                said = f"The score under {header[column]!r} is not a number."
                 raise fail(said, row=row.line, value=row.cell(column)) from None
     return {
         "scores": scores,
@@ -317,12 +319,12 @@ def _check_cells(
     if len(wrong):
         image, label = wrong[0].tolist()
         raise DataError(
-            f"{len(wrong):,} {'score is' if len(wrong) == 1 else 'scores are'} missing or no finite number, the first "
+            f"{len(wrong):,} {'score is' if len(wrong) == 1 else 'scores are'} missing or not finite; the first is "
             f"that of image {images[image]!r} under {labels[label]!r}.",
             file=path,
             row=None if rows is None else int(rows[image]),
             value=float(scores[image, label]),
-            remedy="An image that could not be scored cannot be ranked: take it out of the file or score it again.",
+            remedy="An image that could not be scored cannot be ranked: remove it from the file or score it again.",
         )
 
 
@@ -331,7 +333,7 @@ def _columns(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, pat
     seen: dict[int, str] = {}
     for label, node in zip(labels, nodes.tolist(), strict=True):
         if node >= 0 and node in seen:
-            said = f"The columns {seen[node]!r} and {label!r} are one node."
+            said = f"The columns {seen[node]!r} and {label!r} are the same node."
             raise DataError(said, file=path, remedy="Keep one of them.")
         seen[node] = label
     missing = ["/".join(taxonomy.path(i)) for i in range(1, len(taxonomy)) if i not in seen]
@@ -340,7 +342,7 @@ def _columns(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, pat
             f"{len(missing):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as "
             f"{', '.join(map(repr, missing[:3]))}.",
             file=path,
-            remedy="Score every label of the tree, or give the tree that was scored (--root takes a part of one).",
+            remedy="Score every label of the tree, or give the tree that was scored (use --root for a part of it).",
         )
     return nodes
 
@@ -370,18 +372,19 @@ def _embeddings(arrays: Arrays, images: int, labels: int, path: Path) -> tuple[F
     if of_images is None and of_labels is None:
         return None, None
     if of_images is None or of_labels is None:
-        raise fail("Embeddings are needed of the images and of the labels, or of neither.")
+        raise fail("Give embeddings for both images and labels, or for neither.")
     shapes = of_images.ndim == of_labels.ndim == 2 and of_images.shape[1] == of_labels.shape[1]
     if not shapes or (len(of_images), len(of_labels)) != (images, labels):
         raise fail(
-            f"`image_embeddings` must have {images} rows, `label_embeddings` {labels}, both as many columns.",
+            f"`image_embeddings` must have {images} rows, `label_embeddings` {labels}, and both the same number of "
+            f"columns.",
             value=f"{of_images.shape}, {of_labels.shape}",
         )
     for name, array in (("image_embeddings", of_images), ("label_embeddings", of_labels)):
         if array.dtype.kind not in "fiu":
             raise fail(f"`{name}` must be numbers.", value=str(array.dtype))
         if not np.isfinite(array).all():
-            raise fail(f"`{name}` holds a value that is no finite number.")
+            raise fail(f"`{name}` contains a value that is not a finite number.")
         empty = np.flatnonzero(~np.any(array, axis=1))
         if empty.size:
             # A vector of zeros has no direction: its cosines would be zeros that nobody measured.

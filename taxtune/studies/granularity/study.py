@@ -1,4 +1,4 @@
-"""Does a model know coarse labels as well as the fine ones below them? Paper 3, §4, Table 2, Figures 2 and 3.
+"""Does a model know coarse labels as well as the fine labels below them? Paper 3, §4, Table 2, Figures 2 and 3.
 
 Every image is positive for its leaf and for all ancestors of it; every label is a binary task of its own, scored by
 average precision. An ancestor's scores are those of its own name (raw), the largest raw score of its direct children
@@ -137,7 +137,7 @@ def _read_answers(settings: GranularitySettings, taxonomy: Taxonomy, part: Domai
     if len(empty) == len(answers.rows):
         raise DataError("All answers are empty.", file=answers.file)
     if empty:
-        note = f"{len(empty):,} of {len(answers.rows):,} rows are left out: an empty text is not embedded"
+        note = f"{len(empty):,} of {len(answers.rows):,} rows are left out: their text is empty"
         answers = replace(
             answers,
             rows=tuple(row for row in answers.rows if (row.answer or "").strip()),
@@ -271,7 +271,7 @@ def hierarchy(
     """Returns the average precisions of all labels, and their means over leaves and ancestors.
 
     Args:
-        matrix: The scores; images whose label is no leaf are left out and counted.
+        matrix: The scores; images whose label is not a leaf are left out and counted.
         taxonomy: The tree.
         trivial: "keep" or "leave-out": what becomes of ancestors that every image shows, such as the root, whose
             average precision is 1 whatever the scores. The paper keeps its level 0.
@@ -351,19 +351,20 @@ def _notes(matrix: ScoreMatrix, taxonomy: Taxonomy, shown: NDArray[np.int64], tr
     if not defined.all():
         yield (
             f"{int((~defined).sum()):,} of {len(taxonomy):,} labels left out of the means: no image shows them, so "
-            "that their average precision is undefined. Their scores still take part in the propagation."
+            "their average precision is undefined. Their scores are still propagated."
         )
     if level.any():
         yield (
-            f"{int(level.sum()):,} of {int(defined.sum()):,} labels have one score for all images ({named(level)}): no "
-            "ranking, and their average precision is the share of images that show them."
+            f"{int(level.sum()):,} of {int(defined.sum()):,} labels have the same score for all images "
+            f"({named(level)}): this gives no ranking, and their average precision is the share of images that show "
+            f"them."
         )
     if everywhere.any():
         n = int(everywhere.sum())
         kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
         yield (
-            f"{n} ancestor{'s' if n > 1 else ''} that every image shows ({named(everywhere)}): average precision 1 "
-            f"whatever the scores; {kept}."
+            f"{n} ancestor{'s' if n > 1 else ''} that every image shows ({named(everywhere)}): average precision is "
+            f"1 for any scores; {kept}."
         )
 
 
@@ -446,7 +447,7 @@ def hierarchy_report(results: Sequence[Granularity], taxonomy: Taxonomy, setting
     )
     return StudyReport(
         study="granularity",
-        title="Does a model know coarse labels as well as the fine ones below them?",
+        title="Does a model know coarse labels as well as the fine labels below them?",
         settings=settings,
         tables=(_summary(results), _intervals(results, settings), _levels(results, taxonomy)),
         figures={stem: partial(draw_levels, result, taxonomy) for stem, result in zip(stems, results, strict=True)},
@@ -478,7 +479,7 @@ def _summary(results: Sequence[Granularity]) -> Table:
         digits=dict.fromkeys(QUANTITIES, 2),
         notes=(
             "Anc raw: an ancestor scored by its own name; Anc child: by its best direct child (eq. 2); Anc leaf: by "
-            "the best leaf below it (eq. 3); Δ: the gain over raw.",
+            "the best leaf below it (eq. 3); Δ: gain over raw.",
             "Improved: ancestors whose average precision rises when they are scored by the leaves.",
         ),
     )
@@ -488,8 +489,8 @@ def _intervals(results: Sequence[Granularity], settings: dict[str, Any]) -> Tabl
     return intervals_table(
         ("scores", "quantity"),
         (((result.name, name), found) for result in results for name, found in result.intervals.items()),
-        f"Bootstrap over the images, {settings.get('resamples', 0):,} resamples, the percentiles moved so that the "
-        "resamples' mean is the estimate; the gaps are paired. A label that a resample does not show is left out of "
+        f"Bootstrap over the images, {settings.get('resamples', 0):,} resamples, percentiles shifted so that the "
+        "mean of the resamples equals the estimate; gaps are paired. A label absent from a resample is left out of "
         "that resample's mean.",
     )
 

@@ -35,7 +35,7 @@ class JudgeSettings(ApiSettings):
         Path, typer.Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")
     ]
     measure: Annotated[
-        tuple[Any, ...], measure_option("VQA accuracy and its soft form are always there."), NOT_RECORDED
+        tuple[Any, ...], measure_option("VQA accuracy and its soft form are always included."), NOT_RECORDED
     ] = ()
     judge: Annotated[
         tuple[str, ...],
@@ -49,53 +49,58 @@ class JudgeSettings(ApiSettings):
     ] = False
     demonstrations: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Your own demonstrations for LAVE, in place of ours (YAML)."),
+        typer.Option(metavar="FILE", help="Your own demonstrations for LAVE, instead of taxtune's (YAML)."),
         NOT_RECORDED,
     ] = None
     yes_no_demonstrations: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The same for questions whose references are yes or no."),
+        typer.Option(metavar="FILE", help="The same for yes/no questions."),
         NOT_RECORDED,
     ] = None
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     references_column: Annotated[
         str,
-        typer.Option(metavar="COLUMN", help="Column of the references: a list, in CSV a JSON list, or one text."),
+        typer.Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text."),
         Recorded("columns.references"),
     ] = "references"
     human_column: Annotated[
         str,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the rating: a number or five binary ratings; or five columns, with commas.",
+            help="Column with the rating (a number or five binary ratings), or five columns separated by commas.",
         ),
         Recorded("columns.human"),
     ] = "human"
     question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
     caption_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of a description of the image, which LAVE is shown."),
+        typer.Option(metavar="COLUMN", help="Column with a description of the image for LAVE."),
         NOT_RECORDED,
     ] = None
     id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
     by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column that groups the answers, such as the model."),
+        typer.Option(metavar="COLUMN", help="Column to group the answers by, such as the model."),
         Recorded("columns.by"),
     ] = None
     category: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of the kind of answer, for the table of what VQA accuracy misses."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with the kind of answer, for the table of correct answers that VQA accuracy misses.",
+        ),
         Recorded("columns.category"),
     ] = None
-    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000
+    resamples: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Number of bootstrap resamples of the answers.")
+    ] = 5000
     seed: Annotated[int, SeedOption] = 0
     batch_size: BatchSize = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ablations and not self.judge:
-            raise DataError("--ablations varies LAVE's prompt.", remedy="Name its language model with --judge.")
+            raise DataError("--ablations varies LAVE's prompt.", remedy="Give the language model with --judge.")
 
     def works(self) -> Sequence[str]:
         """Returns the measures and LAVE with each judge, whose scores and replies are kept."""

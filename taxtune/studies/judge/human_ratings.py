@@ -162,10 +162,10 @@ def read_rated_answers(settings: JudgeSettings) -> RatedAnswers:
             )
         )
     if not rows:
-        raise DataError("No answer is left that people have rated.", file=path, value=dict(left_out))
+        raise DataError("No answers with human ratings are left.", file=path, value=dict(left_out))
     if binary and len(binary) < len(rows):
         raise DataError(
-            f"{len(binary):,} answers have five ratings and {len(rows) - len(binary):,} one number.",
+            f"{len(binary):,} answers have five ratings and {len(rows) - len(binary):,} have one number.",
             file=path,
             remedy="Give every answer the same kind of rating.",
         )
@@ -175,12 +175,13 @@ def read_rated_answers(settings: JudgeSettings) -> RatedAnswers:
     joined = [row for row in rows if len(row.references) == 1 and re.search(r"\S\s*[|;]\s*\S", row.references[0])]
     if joined:
         notes.append(
-            f"{len(joined):,} of {len(rows):,} answers have one reference with | or ; in it, which is taken for one "
-            f'text; first, in row {joined[0].row}: {joined[0].references[0][:80]!r}. Several are a list: ["a", "b"].'
+            f"{len(joined):,} of {len(rows):,} answers have one reference with | or ; in it, which is read as one "
+            f"text; the first is in row {joined[0].row}: {joined[0].references[0][:80]!r}. "
+            'Write several references as a list: ["a", "b"].'
         )
     alpha = krippendorff_alpha(np.array(binary, dtype=np.int64)) if binary else None
     if binary:
-        shown = "undefined, since all ratings are the same" if alpha is None else f"{alpha:.3f}"
+        shown = "undefined because all ratings are the same" if alpha is None else f"{alpha:.3f}"
         notes.append(f"Krippendorff's alpha of the five ratings: {shown} (paper 4: 0.620).")
     return RatedAnswers(str(path), tuple(rows), tuple(notes), alpha)
 
@@ -201,7 +202,7 @@ def _rating(cells: Sequence[Any], path: Path, line: int) -> float | list[int] | 
             file=path,
             row=line,
             value=cells,
-            remedy="Paper 4's rule is for five; make one number of yours and give that.",
+            remedy="Paper 4's rule is for five ratings; combine yours into one number.",
         )
     missing = sum(cell is None or not str(cell).strip() for cell in cells)
     if missing:
@@ -210,7 +211,7 @@ def _rating(cells: Sequence[Any], path: Path, line: int) -> float | list[int] | 
             file=path,
             row=line,
             value=cells,
-            remedy="Leave all five out, which leaves the answer out, or make one number of those that there are.",
+            remedy="Leave all five empty to exclude the answer, or combine those you have into one number.",
         )
     ratings = []
     for cell in cells:
@@ -227,7 +228,7 @@ def _number(cell: Any, path: Path, line: int) -> float | None:
     try:
         number = float(cell)
     except (TypeError, ValueError):
-        raise DataError("The rating is no number.", file=path, row=line, value=cell) from None
+        raise DataError("The rating is not a number.", file=path, row=line, value=cell) from None
     if math.isinf(number):
         raise DataError("The rating is infinite.", file=path, row=line, value=cell)
     return None if math.isnan(number) else number
@@ -247,7 +248,7 @@ def _json_list(cell: str, path: Path, line: int) -> list[Any]:
     try:
         value = json.loads(cell)
     except ValueError:
-        raise DataError("The list is no JSON.", file=path, row=line, value=cell) from None
+        raise DataError("The list is not JSON.", file=path, row=line, value=cell) from None
     return value if isinstance(value, list) else [value]
 
 

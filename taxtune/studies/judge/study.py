@@ -114,7 +114,7 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
     if "clip-i2t" in kinds:  # said before its weights are fetched
-        raise DataError("clip-i2t needs images, and rated answers have none.", remedy="Leave it out.")
+        raise DataError("clip-i2t needs images, but rated answers have none.", remedy="Remove it.")
     raters = []
     for spec, kind in zip(specs, kinds, strict=True):
         if kind == "lave":
@@ -159,7 +159,7 @@ def judge_answers(answers: RatedAnswers, raters: Sequence[Rater], settings: Judg
     """
     names = [rater.name for rater in raters]
     if not names or len(set(names)) < len(names):
-        raise DataError("Measures are needed, each once.", value=", ".join(names))
+        raise DataError("Give at least one measure, and each only once.", value=", ".join(names))
     rated = _rate(answers, raters, settings)
     paper = ("paper4-table2", "paper4-table3") if settings.ablations else ("paper4-table2",)
     tables = [
@@ -200,7 +200,7 @@ def _rate(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSetting
             "No answer was scored by all measures.",
             file=answers.file,
             value={r.name: f"{count} of {len(rows)} unscored" for r, count in zip(raters, unscored, strict=True)},
-            remedy="Leave out the measure that scored the fewest. "
+            remedy="Remove the measure that scored the fewest answers. "
             + " ".join(note for rater in raters for note in rater.measure.notes),
         )
     human = np.array([row.human for row in rows])
@@ -229,7 +229,7 @@ def score_answers(rater: Rater, rows: Sequence[RatedAnswer]) -> tuple[FloatArray
     """
     measure = rater.measure
     if measure.needs_images:
-        raise DataError(f"{rater.name} needs images, and rated answers have none.", remedy="Leave it out.")
+        raise DataError(f"{rater.name} needs images, but rated answers have none.", remedy="Remove it.")
     answers = [row.answer for row in rows]
     references = [row.references for row in rows]
     questions = [row.question for row in rows] if measure.needs_questions else None
@@ -286,21 +286,21 @@ def _notes(rated: _Rated, resamples: int) -> list[str]:
     if not rated.common.all():
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
         notes.append(
-            f"{int((~rated.common).sum()):,} of {len(rated.rows):,} answers are left out, since not every measure "
+            f"{int((~rated.common).sum()):,} of {len(rated.rows):,} answers are left out because not every measure "
             f"scored them (unscored: {causes})."
         )
     notes += [
-        f"{name} scored no answer and has no correlation."
+        f"{name} scored no answer, so it has no correlation."
         for name, count in unscored.items()
         if count == len(rated.rows)
     ]
     if np.ptp(rated.human[rated.common]) == 0:
-        notes.append("The human ratings are all the same: no correlation is defined.")
+        notes.append("The human ratings are all the same, so correlations are undefined.")
     for i, name in enumerate(rated.names):
         undefined = int(np.isnan(rated.found.rho_resamples[:, i]).sum())
         if np.isfinite(rated.found.rho[i]) and undefined:
             notes.append(
-                f"{name}: constant in {undefined:,} of {resamples:,} resamples, which its interval leaves out."
+                f"{name}: constant in {undefined:,} of {resamples:,} resamples, which are left out of its interval."
             )
     return notes
 
@@ -327,7 +327,7 @@ def _main_table(rated: _Rated) -> Table:
         notes=(
             "ρ and τ (tau-b) over the answers that every measure scored, with 95 % percentile bootstrap intervals.",
             "paper 4 ρ: its Table 2, overall, on 22,100 rated answers to VQAv2, VG-QA and OK-VQA.",
-            "– means undefined: the scores, or the ratings, are all the same, or nothing was scored.",
+            "– means undefined: the scores or the ratings are all the same, or nothing was scored.",
         ),
     )
 
@@ -363,10 +363,10 @@ def _differences_table(rated: _Rated) -> Table | None:
         tuple((*row, *ps) for row, *ps in zip(rows, p_values, _holm(p_values), t_tests, strict=True)),
         digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
         notes=(
-            "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this one, or its "
-            "Holm adjustment over all pairs.",
-            "p (t-test): as paper 4 words it, a t-test between the two sets of resampled correlations. More resamples "
-            "make it as small as one likes, whatever the number of answers; it is shown for comparison only.",
+            "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
+            "its Holm adjustment over all pairs.",
+            "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
+            "number of resamples, whatever the number of answers, and is shown for comparison only.",
         ),
     )
 
@@ -423,8 +423,8 @@ def _missed_table(rated: _Rated) -> Table | None:
         ("category", "answers", "share", *rated.names),
         tuple(shown),
         notes=(
-            f"The other way round, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
-            "Paper 4: 16.33 % of its answers are missed and 1.72 % the other way round.",
+            f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
+            "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
         ),
     )
 
@@ -438,5 +438,5 @@ def _paper_table(name: str) -> Table:
         columns,
         tuple(tuple(row[column] for column in columns) for row in printed),
         digits=dict.fromkeys(columns, 2),
-        notes=("As printed; not made here.",),
+        notes=("As printed in the paper; not computed here.",),
     )

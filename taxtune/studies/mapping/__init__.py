@@ -37,7 +37,8 @@ class MappingSettings(ModelSettings, TreeSettings):
     rows_in_json: ClassVar[bool] = True
 
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV or JSONL of answers and the nodes that people placed them on.")
+        Path,
+        typer.Argument(metavar="FILE", help="CSV or JSONL file with answers and the nodes that people placed them on."),
     ]
     format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
     measure: Annotated[
@@ -51,39 +52,41 @@ class MappingSettings(ModelSettings, TreeSettings):
         ),
         Recorded("measures"),
     ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
-    alone: Annotated[bool, typer.Option(help="Place by the most similar name alone.")] = True
-    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1, the preset paper-listing.")] = True
+    alone: Annotated[bool, typer.Option(help="Place by the most similar name only.")] = True
+    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1 (the preset paper-listing).")] = True
     default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True
     similarity: Annotated[
-        str, typer.Option(metavar="SPEC", help="The default mapper's: lexical, sentence:MODEL or clip:MODEL.")
+        str,
+        typer.Option(metavar="SPEC", help="Similarity of the default mapper: lexical, sentence:MODEL or clip:MODEL."),
     ] = "lexical"
     names: Annotated[
         Literal["all", "common"],
         typer.Option(
-            metavar="WHAT", help="Names that a measure compares: all of a node's, or its common one as in the paper."
+            metavar="WHAT",
+            help="Names that a measure compares with: all names of a node, or its common name as in the paper.",
         ),
     ] = "all"
     ties: Annotated[
         Literal["deepest", "ancestor", "random"],
         typer.Option(
             metavar="WHAT",
-            help="Where nodes share the highest score: the deepest, their common ancestor, or one at random "
-            "(deepest, ancestor, random).",
+            help="Which node to use if several share the highest score: deepest, ancestor (their common "
+            "ancestor) or random.",
         ),
     ] = "deepest"
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
     also_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of further acceptable nodes."), NOT_RECORDED
+        str, typer.Option(metavar="COLUMN", help="Column with further acceptable nodes."), NOT_RECORDED
     ] = "also"
-    style_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column that answers are grouped by."), NOT_RECORDED
-    ] = "style"
+    style_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column to group answers by."), NOT_RECORDED] = (
+        "style"
+    )
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Images of the nodes, which clip-i2t compares the answer with: a manifest (image, label), a folder a "
+            help="Images of the nodes, for clip-i2t to compare the answer with: a manifest (image, label), a folder a "
             "class, or iNat21's JSON.",
         ),
         NOT_RECORDED,
@@ -93,8 +96,8 @@ class MappingSettings(ModelSettings, TreeSettings):
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of the answer's own image, relative to FILE's folder: clip-i2t then compares it, in place of "
-            "the answer, with the names of the nodes.",
+            help="Column with the answer's own image, relative to FILE's folder; clip-i2t then compares this image, "
+            "not the answer, with the names of the nodes.",
         ),
         NOT_RECORDED,
     ] = None
@@ -109,7 +112,7 @@ class MappingSettings(ModelSettings, TreeSettings):
         if self.images is not None and self.image_column is not None:
             raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
         if not (self.default or (self.measure and (self.alone or self.algorithm))):
-            raise DataError("Nothing is left to compare.", remedy="Take --alone, --algorithm or --default.")
+            raise DataError("Nothing is left to compare.", remedy="Use --alone, --algorithm or --default.")
 
     def works(self) -> Sequence[str]:
         """Returns the measures and the default mapper's similarity, whose scores and embeddings are kept."""

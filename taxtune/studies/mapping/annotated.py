@@ -112,14 +112,14 @@ def read_annotated(
     columns = columns or AnnotatedColumns()
     for name, value, allowed in (("no node", no_node, NO_NODE), ("no answer", missing, ("error", "leave-out"))):
         if value not in allowed:
-            raise DataError(f"There is no such meaning of {name}.", value=value, remedy=f"Use {', '.join(allowed)}.")
+            raise DataError(f"Unknown value for {name}.", value=value, remedy=f"Use {', '.join(allowed)}.")
     file = str(path)
     records = read_records(path, what="annotated answers")
     there = {name for _, record in records for name in record}
     for name in (columns.answer, columns.node, *([columns.image] if columns.image else [])):
         if name not in there:
             raise DataError(
-                f"The file has no column {name!r}.", file=file, value=sorted(there), remedy="Name one that it has."
+                f"The file has no column {name!r}.", file=file, value=sorted(there), remedy="Choose an existing column."
             )
     find = target_finder(taxonomy, part)
     found: list[tuple[int, str, int, frozenset[int], str | None, Path | None]] = []
@@ -149,9 +149,9 @@ def read_annotated(
         if items is None:
             wrong.append(f"{columns.also} is not a list of nodes: {record[columns.also]!r}")
         if columns.node not in record:
-            wrong.append(f"{columns.node} is not there; null says that the answer names nothing")
+            wrong.append(f"{columns.node} is absent; use null for an answer that names nothing")
         elif nowhere and no_node == "error":
-            wrong.append(f"{columns.node} is missing; --no-node says what that may mean")
+            wrong.append(f"{columns.node} is missing; --no-node sets what that means")
         elif node.problem:
             wrong.append(f"{columns.node}{node.problem_after}")
         if wrong:
@@ -182,20 +182,22 @@ def read_annotated(
     reasons = Counter(reason for _, reason in excluded)
     if not found:
         raise DataError(
-            "No row is left to use: " + ", ".join(f"{reason} in {count:,}" for reason, count in reasons.items()) + ".",
+            "No usable rows are left: "
+            + ", ".join(f"{reason} in {count:,}" for reason, count in reasons.items())
+            + ".",
             file=file,
             remedy="Check the root." if reasons[outside] else None,
         )
     notes = []
     if without_node:
         root = "the root" if part is None else f"the root, {part.label}"
-        notes.append(f"{without_node:,} of {len(found):,} answers name no node; their target is {root}")
+        notes.append(f"{without_node:,} of {len(found):,} answers name no node, so their target is {root}")
     notes += [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
     if moved:
-        notes.append(f"{moved:,} of {len(found):,} nodes are paths of another tree, found by their last name")
+        notes.append(f"{moved:,} of {len(found):,} nodes are paths of another tree; they were found by their last name")
     if beyond and part is not None:
         notes.append(
-            f"{beyond:,} of {len(found):,} answers have acceptable nodes outside {part.label}, which do not count"
+            f"{beyond:,} of {len(found):,} answers have acceptable nodes outside {part.label}, which are ignored"
         )
     rows, answers, targets, acceptable, styles, images = zip(*found, strict=True)
     return AnnotatedAnswers(file, rows, answers, targets, acceptable, styles, images, tuple(notes), tuple(excluded))

@@ -1,7 +1,7 @@
 """What finds the nearest name: a measure or a mapper's similarity, by one specification and under a name to print.
 
 CLIP image-to-text compares the answer's text with an image of each node, as paper 1 does (§6.1, §10). A node has an
-image or it has none: the paper's data show leaves only, so that no answer lands on a higher node unless Algorithm 1
+image or it has none: the paper's data show leaves only, so no answer lands on a higher node unless Algorithm 1
 puts it there. One image is drawn for each node that has several.
 """
 
@@ -104,9 +104,9 @@ class MeasureSimilarity:
     def __init__(self, measure: Measure, *, confident: float = 1.0) -> None:
         if measure.needs_questions:
             raise MapperError(
-                "A judge is asked about one answer and one reference, and cannot be asked about every name of a tree.",
+                "A judge rates one answer and one reference, and cannot be asked about every name of a tree.",
                 value=measure.name,
-                remedy="Take a measure that compares texts.",
+                remedy="Use a measure that compares texts.",
             )
         self.measure = measure
         self.name = measure.name
@@ -125,7 +125,7 @@ class MeasureSimilarity:
             MapperError: If `fit` has not been called.
         """
         if self._names is None:
-            raise MapperError("The measure knows no names yet.", value=self.name, remedy="Call fit first.")
+            raise MapperError("The measure has no names yet.", value=self.name, remedy="Call fit first.")
         # Names shared by several nodes are scored once.
         column = {name: i for i, name in enumerate(dict.fromkeys(self._names))}
         scores = np.asarray(self.measure.matrix(list(answers), list(column), images))
@@ -197,7 +197,7 @@ def measure_label(spec: str, label: str) -> str:
 
 
 def unique_names(scorers: Sequence[Scorer]) -> None:
-    """Checks that scorers can be told apart by name.
+    """Checks that scorers can be distinguished by name.
 
     Raises:
         DataError: If two have the same name.
@@ -206,8 +206,8 @@ def unique_names(scorers: Sequence[Scorer]) -> None:
     for scorer in scorers:
         if scorer.name in seen:
             raise DataError(
-                f"Two are called {scorer.name!r}: {seen[scorer.name]} and {scorer.spec}.",
-                remedy="Leave one out, or name them: NAME=SPEC.",
+                f"Two measures are called {scorer.name!r}: {seen[scorer.name]} and {scorer.spec}.",
+                remedy="Remove one, or name them with NAME=SPEC.",
             )
         seen[scorer.name] = scorer.spec
 
@@ -230,7 +230,7 @@ def draw_node_images(
     """Returns an image of each node that has one, drawn where it has several.
 
     Args:
-        path: A manifest with the columns image and label, a folder with a folder a class, or iNaturalist's JSON.
+        path: A manifest with the columns image and label, one folder for each class, or iNaturalist's JSON.
         taxonomy: The tree that the labels are on.
         root: The folder that images are relative to; None for that of the file.
         seed: Seeds the drawing.
@@ -314,7 +314,7 @@ def node_image_scorer(
     def notes() -> tuple[str, ...]:
         found = [f"{len(images):,} of {nodes:,} nodes have an image; the others are never the most similar"]
         if similarity.cut:
-            found.append(f"{len(similarity.cut):,} answers fill the model's context; their ends may be lost")
+            found.append(f"{len(similarity.cut):,} answers fill the model's context and may be truncated")
         return tuple(found)
 
     everyone = np.arange(nodes, dtype=np.int64)

@@ -130,11 +130,11 @@ def place_all(
         kind = MEASURES.get(split_name(text)[1].partition(":")[0])
         if kind is not None and "image" in kind.needs and not work.pictured and node_images is None:
             raise DataError(
-                "The measure looks at images, and not every answer has one.",
+                "The measure needs images, but not every answer has one.",
                 file=answers.file,
                 value=text,
-                remedy="Give images of the nodes with --images, as the paper does, or name the column of the answers' "
-                "own with --image-column, or leave the measure out.",
+                remedy="Give images of the nodes with --images, as in the paper, or the column with the answers' own "
+                "images with --image-column, or remove the measure.",
             )
     mapper = None
     if settings.default:
@@ -185,9 +185,9 @@ class _Distinct:
     def notes(self) -> list[str]:
         blank, notes = int((self.index < 0).sum()), []
         if blank:
-            notes.append(f"{blank:,} answers have no letter and no digit; every way of placing puts them on the root")
+            notes.append(f"{blank:,} answers have no letter or digit; every method places them on the root")
         if self._cut:
-            notes.append(f"{self._cut:,} answers are read up to their first {self._max_characters:,} characters")
+            notes.append(f"{self._cut:,} answers are truncated to their first {self._max_characters:,} characters")
         return notes
 
     def spread(self, values: NDArray[Any], blank: Any) -> NDArray[Any]:
@@ -380,14 +380,14 @@ def _scores_table(taxonomy: Taxonomy, placed: Sequence[Placed], intervals: Inter
     ]
     return Table(
         "mapping",
-        "Placements against those of people",
+        "Placements compared with those of people",
         ("mapper", "n", *_SHOWN.values(), "tied", "on the root", "abstained", "off the tree", "unscored"),
         tuple(rows),
         notes=(
-            "tied: answers for which several nodes shared the highest score; unscored: answers that the measure gave "
-            "no score, which count nowhere.",
-            "An answer off the tree counts as placed on the root, as people place what the tree lacks: here it is the "
-            "mapper that is judged, and not the answer.",
+            "tied: answers for which several nodes shared the highest score; unscored: answers that the measure did "
+            "not score, which are excluded.",
+            "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
+            "judges the mapper, not the answers.",
         ),
     )
 
@@ -466,7 +466,7 @@ def _style_table(placed: Sequence[Placed], answers: AnnotatedAnswers, styles: St
         ("style", "n", *names),
         tuple((style, len(sizes[style]), *(cell(row.get(name)) for name in names)) for style, row in styles.items()),
         digits=dict.fromkeys(names, 2),
-        notes=("Scores of a handful of answers say little; the number stands beside them.",),
+        notes=("Scores over a few answers say little; the number of answers is shown.",),
     )
 
 
@@ -522,12 +522,13 @@ def _paper_table(placed: Sequence[Placed], intervals: Intervals, n: int) -> Tabl
     columns = ("paper's row", "hP, paper", "hR, paper", "hF, paper", "acc., paper", "our row", "hP", "hR", "hF", "acc.")
     return Table(
         "mapping-paper",
-        "The paper's Table 2 beside these answers",
+        "The paper's Table 2 beside these results",
         columns,
         tuple(rows),
         digits={"hP, paper": 2, "hR, paper": 2, "hF, paper": 2},
         notes=(
-            f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} others.",
+            f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} "
+            f"different ones.",
             "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
         ),
     )

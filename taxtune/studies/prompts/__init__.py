@@ -26,21 +26,23 @@ class PromptsSettings(MapperSettings, ContestantSettings, TreeSettings):
             help="CSV or JSONL with the columns answer and target; or folders of finished runs, as RUN or MODEL=RUN.",
         ),
     ]
-    taxonomy: Annotated[Any, taxonomy_option("Runs need none.")] = None
+    taxonomy: Annotated[Any, taxonomy_option("Not needed for runs.")] = None
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="PROMPT", help="The prompt that the arrows start at. Default: each model's first."),
+        typer.Option(
+            metavar="PROMPT", help="The baseline prompt, where the arrows start. Default: each model's first."
+        ),
     ] = None
     model_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that parts the one file into models.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")
     ] = None
     prompt_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that parts each file into prompts.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that splits each file into prompts.")
     ] = None
     guess: Annotated[
         tuple[str, ...],
         typer.Option(
-            metavar="WHICH", help="For lists of guesses, repeatable: 1, 2, top-3 or all; each stands for a prompt."
+            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each treated as a prompt; repeatable."
         ),
     ] = ()
     resamples: Annotated[int, ResamplesOption] = 2000

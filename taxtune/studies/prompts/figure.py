@@ -25,7 +25,7 @@ def draw_arrows(arrows: Sequence[Arrow]) -> Figure:
 
     Args:
         arrows: The arrows; the start of a model's arrows is drawn hollow. Where a model has several, each end is a
-            scored prompt of its own, told apart in the legend.
+            scored prompt of its own, distinguished in the legend.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

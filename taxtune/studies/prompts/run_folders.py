@@ -49,7 +49,7 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         rows = [{str(row["example"]): row for row in entry["rows"]} for entry in held]
         examples = list(rows[0])
         if not examples:
-            raise DataError("The run's held-out split has no image.", file=file, remedy="Give another run.")
+            raise DataError("The run's held-out split has no images.", file=file, remedy="Give another run.")
         if any(set(part) != set(examples) for part in rows):
             raise DataError("The run's templates were asked about different images.", file=file)
         if taxonomy is None:
@@ -81,7 +81,7 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         _check_scores(file, model, [[part[example] for example in examples] for part in rows])
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DataError(
-            "The result is not one of taxtune's.",
+            "This is not a result of taxtune.",
             file=file,
             value=str(error),
             remedy="Give the folder of a finished run.",
@@ -94,14 +94,14 @@ def _load(file: Path) -> dict[str, Any]:
         result = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise DataError(
-            "The folder holds no finished run.",
+            "The folder contains no finished run.",
             file=file,
-            remedy="A run writes this file when it is done: finish it with taxtune tune --resume.",
+            remedy="A run writes this file when it finishes: finish it with taxtune tune --resume.",
         ) from None
     except (OSError, ValueError) as error:
         raise DataError("The run's result cannot be read.", file=file, value=str(error)) from error
     if not isinstance(result, dict):
-        raise DataError("The result is not one of taxtune's.", file=file)
+        raise DataError("This is not a result of taxtune.", file=file)
     return result
 
 
@@ -128,15 +128,15 @@ def _check_scores(file: Path, model: PromptedModel, rows: Sequence[Sequence[Mapp
         known = placed.known
         highest = max(int(placed.nodes.max()), int(model.targets.max()))
         if highest >= len(model.taxonomy) or int(model.targets.min()) < 0 or int(placed.nodes.min()) < -1:
-            raise DataError("The taxonomy is not the one of the run.", file=file, remedy=remedy)
+            raise DataError("This is not the run's taxonomy.", file=file, remedy=remedy)
         hp, hr = precision_recall(
             model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.as_child[known]
         )
         said = [(row["hp"], row["hr"]) for row in part if row["placed"] is not None]
         if said and not np.allclose(np.stack([hp, hr], axis=1), np.array(said, dtype=np.float64)):
             raise DataError(
-                "The nodes on record do not give the run's hP and hR; the taxonomy is another one, or its labels hold "
-                "slashes.",
+                "The recorded nodes do not give the run's hP and hR; this is a different taxonomy, or its labels "
+                "contain slashes.",
                 file=file,
                 remedy=remedy,
             )

@@ -27,7 +27,7 @@ __all__ = ["Arrow", "PromptedModel", "compare_prompts", "prompts"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
-_TITLE = "What the prompt does to hierarchical precision and recall"
+_TITLE = "How the prompt affects hierarchical precision and recall"
 _CONFIDENCE = 0.95
 _LONG = {"hp": "precision", "hr": "recall"}
 # What the record of runs has: all else is about files of answers.
@@ -86,7 +86,7 @@ class Arrow:
         if up and down:
             return "precision for recall" if "hp" in up else "recall for precision"
         moved = [f"more {_LONG[n]}" for n in sorted(up)] + [f"less {_LONG[n]}" for n in sorted(down)]
-        return moved[0] if moved else "no sure change"
+        return moved[0] if moved else "no clear change"
 
 
 def prompts(settings: PromptsSettings) -> StudyReport:
@@ -101,15 +101,17 @@ def prompts(settings: PromptsSettings) -> StudyReport:
     if runs:
         if settings.root is not None and tree is None:
             raise DataError(
-                "--root is a node of a taxonomy.", value=settings.root, remedy="Name the runs' own with --taxonomy."
+                "--root is a node of a taxonomy.",
+                value=settings.root,
+                remedy="Give the runs' own taxonomy with --taxonomy.",
             )
         models = {name: read_run(path, tree) for name, path in runs.items()}
         if settings.prompt_column or settings.model_column or settings.guess or settings.where:
-            raise DataError("Runs have no columns or guesses to choose from.", remedy="Leave these options out.")
+            raise DataError("Runs have no columns or guesses to choose from.", remedy="Remove these options.")
         record = {key: record[key] for key in _OF_RUNS}
     else:
         if tree is None:
-            raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+            raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
         mapper = settings.mapper(tree)
         read = read_prompts(settings, tree, part)
         aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
@@ -203,9 +205,9 @@ def _runs(arguments: Sequence[str]) -> dict[str, str]:
     found = {name: path for name, path in named_paths(arguments).items() if Path(path).is_dir()}
     if found and len(found) != len(arguments):
         raise DataError(
-            "Some of the arguments are folders of runs and some are files.",
+            "Some arguments are folders of runs and some are files.",
             value=list(arguments),
-            remedy="Draw runs and files apart.",
+            remedy="Study runs and files separately.",
         )
     return found
 
@@ -233,7 +235,7 @@ def _scores(name: str, prompt: str, model: PromptedModel, told: Mapping[str, Any
     if not known.any():
         raise DataError(
             f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
-            remedy="Leave this prompt out.",
+            remedy="Remove this prompt.",
         )
     off = placed.as_child[known]
     return bootstrap(
@@ -247,7 +249,7 @@ def _arrow(name: str, model: PromptedModel, start: str, end: str, told: Mapping[
     if not both.any():
         raise DataError(
             f"{name} has no example that was answered under both {start!r} and {end!r}.",
-            remedy="Leave one of the prompts out.",
+            remedy="Remove one of the prompts.",
         )
     targets = model.targets[both]
     here, there = (
@@ -302,7 +304,7 @@ def _arrows_table(arrows: Sequence[Arrow]) -> Table:
             for a in arrows
         ),
         notes=(
-            "The other prompt minus the baseline, on the examples answered under both. A metric has moved where the "
+            "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the "
             "p value of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
         ),
     )

@@ -35,42 +35,45 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
 
     files: Annotated[
         tuple[str, ...],
-        typer.Argument(metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and target, one a model."),
+        typer.Argument(
+            metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and target, one for each model."
+        ),
     ] = ()
     taxonomy: Annotated[Any, taxonomy_option("Needed unless --scores is given.")] = None
     measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that parts the one file into models.")] = None
+    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")] = None
     guess: Annotated[
         tuple[str, ...],
         typer.Option(
-            metavar="WHICH", help="For lists of guesses, repeatable: 1, 2, top-3 or all; each is ranked as a model."
+            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable."
         ),
     ] = ()
     question_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of the prompt that was asked, for measures that are judges."),
+        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
     ] = None
     unit: Annotated[
         Literal["example", "target"],
-        typer.Option(
-            metavar="WHAT", help="Compare on each example, or on each target where the files hold different images."
-        ),
+        typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
     ] = "example"
     reference: Annotated[
         Literal["common-name", "label", "any-name"],
         typer.Option(
-            metavar="WHAT", help="What answers are compared with: the target's common-name, label or any-name."
+            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
         ),
     ] = "common-name"
     scores: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Instead of files: a CSV with model and a column a measure, or paper1-table4 or paper1-table5.",
+            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4 or "
+            "paper1-table5.",
         ),
         NOT_RECORDED,
     ] = None
-    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")] = 2000
+    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Number of bootstrap resamples of the ranks.")] = (
+        2000
+    )
     seed: Annotated[int, SeedOption] = 0
     batch_size: BatchSize = 64
 
@@ -78,12 +81,14 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
         super().__post_init__()
         if self.scores is None:
             if self.taxonomy is None:
-                raise DataError("A taxonomy is needed.", remedy="Name it with --taxonomy.")
+                raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
             return
         measure = self.measure if self.measure != _DEFAULT else None
         given = self.files or self.taxonomy or measure or self.by or self.guess or self.where
         if given:
-            raise DataError("--scores ranks by a table alone.", value=given, remedy="Leave the other options out.")
+            raise DataError(
+                "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."
+            )
 
     def works(self) -> Sequence[str]:
         """Returns the measures and the similarity, whose work is kept."""

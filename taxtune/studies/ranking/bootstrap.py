@@ -170,7 +170,7 @@ def _ranks(measure: MeasuredModels, counts: FloatArray) -> FloatArray:
             mine[:, i] = means[0] if len(means) == 1 else _harmonic(means[0], means[1])
         theirs = mine.transpose(0, 2, 1)
     beaten = theirs > mine + _TIE
-    # Two models without an example in common cannot be told apart: they count as tied.
+    # Two models without an example in common cannot be distinguished: they count as tied.
     tied = (np.abs(theirs - mine) <= _TIE) | np.isnan(mine) | np.isnan(theirs)
     opponents = np.broadcast_to(~unscored & ~np.eye(models, dtype=bool), beaten.shape)
     ranks: FloatArray = 1 + (beaten & opponents).sum(axis=2) + (tied & opponents).sum(axis=2) / 2

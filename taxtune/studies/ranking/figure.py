@@ -96,7 +96,7 @@ def draw_bump(
     if over is not None:
         said += f"; {over}"
     if unranked:
-        said += f"\nno score and no rank: {', '.join(unranked)}"
+        said += f"\nunscored and unranked: {', '.join(unranked)}"
     axes.annotate(
         said,
         (0.5, 0),

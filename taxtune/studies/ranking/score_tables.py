@@ -33,7 +33,7 @@ def ranking_of_scores(source: str) -> StudyReport:
         return ranking_of_table(published(source), source=source)
     except FileNotFoundError:
         raise DataError(
-            "There is no such table.", value=source, remedy="Give a CSV file, or paper1-table4 or paper1-table5."
+            "The table does not exist.", value=source, remedy="Give a CSV file, or paper1-table4 or paper1-table5."
         ) from None
 
 
@@ -51,20 +51,20 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
     """
     if len(records) < 2 or "model" not in records[0]:
         raise DataError(
-            "A table of scores needs the column model, and two models or more.",
+            "A table of scores needs the column model and at least two models.",
             file=source,
             value=f"{len(records)} row{'' if len(records) == 1 else 's'}",
-            remedy="Give a row a model.",
+            remedy="Give one row for each model.",
         )
     names = [str(row["model"]) for row in records]
     doubled = sorted({name for name in names if names.count(name) > 1})
     labels = tuple(column for column in records[0] if column != "model")
     if doubled or not labels:
         raise DataError(
-            "A model stands twice in the table." if doubled else "The table has no column of scores.",
+            "A model is in the table twice." if doubled else "The table has no columns with scores.",
             file=source,
             value=doubled or list(records[0]),
-            remedy="Keep one row a model." if doubled else "Give a column a measure.",
+            remedy="Keep one row for each model." if doubled else "Give one column for each measure.",
         )
     values = np.full((len(labels), len(names)), np.nan)
     for j, row in enumerate(records):
@@ -73,7 +73,7 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
             if cell is None:
                 continue
             if isinstance(cell, bool) or not isinstance(cell, int | float) or not np.isfinite(cell):
-                raise DataError(f"{label} of {names[j]} is no number.", file=source, value=cell)
+                raise DataError(f"{label} of {names[j]} is not a number.", file=source, value=cell)
             values[i, j] = float(cell)
     unscored = [name for name, known in zip(names, (~np.isnan(values)).any(axis=0), strict=True) if not known]
     if len(unscored) > len(names) - 2:
@@ -81,7 +81,7 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
             f"{len(unscored)} of {len(names)} models have no score at all, so there is nothing to rank.",
             file=source,
             value=unscored,
-            remedy="Give the scores of two models or more.",
+            remedy="Give the scores of at least two models.",
         )
     from scipy.stats import kendalltau
 
@@ -101,7 +101,7 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
         ("measure", "τ", "p"),
         tuple(taus),
         {"τ": 2, "p": 3},
-        ("The p-value is that of no association between the two rankings of these models.",),
+        ("The p-value is for the null hypothesis of no association between the two rankings of these models.",),
     )
     return StudyReport(
         study="ranking",
@@ -127,7 +127,7 @@ def read_scores(path: str | Path) -> list[dict[str, object]]:
 
     Raises:
         DataError: If the file cannot be read as a table, has no column "model", two columns share a name, a row has no
-            model or a score is no finite number.
+            model or a score is not a finite number.
     """
     text = read_text(Path(path), error=DataError, what="scores")
     table = parse_table(text, str(path), error=DataError, tidy=False)
@@ -142,12 +142,14 @@ def read_scores(path: str | Path) -> list[dict[str, object]]:
             file=path,
             row=table.header_line,
             value=header,
-            remedy="Name the models in a column of that name, beside a column a measure.",
+            remedy="Put the models' names in a column called model, beside one column for each measure.",
         )
     rows: list[dict[str, object]] = []
     for row in table.rows:
         if len(row.cells) != len(header):
-            raise DataError("The row has not as many cells as the header.", file=path, row=row.line, value=row.cells)
+            raise DataError(
+                "The row and the header have different numbers of cells.", file=path, row=row.line, value=row.cells
+            )
         named = dict(zip(header, map(str.strip, row.cells), strict=True))
         model = named["model"]
         if not model:
@@ -165,10 +167,10 @@ def _number(cell: str, measure: str, model: str, path: str | Path, row: int) -> 
         value = math.nan
     if not math.isfinite(value):
         raise DataError(
-            f"{measure} of {model} is no number.",
+            f"{measure} of {model} is not a number.",
             file=path,
             row=row,
             value=cell,
-            remedy="Leave the cell empty where there is no score; write a decimal point.",
+            remedy="Leave the cell empty if there is no score; use a decimal point.",
         )
     return value

@@ -34,8 +34,8 @@ TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
 METRICS = ("accuracy", "hR", "hP", "hF")
 _INTERVAL = ("2.5 %", "97.5 %")
 _UNPAIRED = (
-    "Values are means over targets, each the mean over its own examples. Where the models were shown different images, "
-    "a difference may be one of the images."
+    "Values are means over targets, each the mean over its own examples. If the models were shown different images, "
+    "differences may come from the images."
 )
 
 
@@ -55,7 +55,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
     # Models are loaded once the files are known to be in order.
     if len(rows) < 2:
         raise DataError(
-            "A ranking needs two models or more.",
+            "A ranking needs at least two models.",
             value=list(rows),
             remedy="Give several files as MODEL=FILE, or one with --by COLUMN or several --guess.",
         )
@@ -64,15 +64,15 @@ def ranking(settings: RankingSettings) -> StudyReport:
             _check_questions(name, some, settings.question_column)
     if all(row.answer is None for some in rows.values() for row in some):
         raise DataError(
-            "No model has an answer, so there is nothing to rank.",
+            "No model has answers, so there is nothing to rank.",
             value=list(rows),
-            remedy="Check the column of answers, and whether every call failed.",
+            remedy="Check the column with the answers, and whether every call failed.",
         )
     measures = settings.measures(settings.measure)
     headings = [measure.label for measure in measures]
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Ask for one of them.")
+        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
     mapper = settings.mapper(taxonomy)
     placed = place_rows(mapper, rows)
     targets = {name: np.array([row.target for row in some], dtype=np.int64) for name, some in rows.items()}
@@ -92,8 +92,8 @@ def ranking(settings: RankingSettings) -> StudyReport:
         "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper.",
         *missing_note(
             placed.values(),
-            "a value is over the model's own answers, a rank compares each two models on the examples that both "
-            "answered",
+            "a value is over the model's own answers; a rank compares each pair of models on the examples that "
+            "both answered",
         ),
         *([_UNPAIRED] if settings.unit == "target" else []),
         trivial_answer(taxonomy, np.concatenate(list(targets.values()))),
@@ -144,13 +144,13 @@ def _check(measure: str | Measure, question_column: str | None) -> bool:
     name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
     if "image" in needs:
         raise DataError(
-            f"The measure {name} needs images, which files of answers do not hold.",
-            remedy="Leave it out here; taxtune measure takes images.",
+            f"The measure {name} needs images, which files of answers do not contain.",
+            remedy="Remove it here; taxtune measure can use images.",
         )
     if "question" in needs and question_column is None:
         raise DataError(
             f"The measure {name} needs the prompt that was asked.",
-            remedy="Name the column that holds it with --question-column.",
+            remedy="Give the column with the prompts with --question-column.",
         )
     return "question" in needs
 
@@ -254,7 +254,7 @@ def ranks_table(names: Sequence[str], labels: Sequence[str], ranks: FloatArray) 
         ("model", *labels),
         tuple((name, *map(rank, ranks[:, j])) for j, name in enumerate(names)),
         dict.fromkeys(labels, 1),
-        ("1 is the best. Tied models share the average of the ranks that they take up.",),
+        ("1 is the best. Tied models share the average of their ranks.",),
     )
 
 
@@ -268,7 +268,7 @@ def _uncertainty_table(names: Sequence[str], labels: Sequence[str], statistics: 
     shown = (statistics.ranks, statistics.low, statistics.high)
     return Table(
         "uncertainty",
-        "How sure the ranks are",
+        "How certain the ranks are",
         ("measure", "model", "rank", *_INTERVAL, "P(first)"),
         tuple(
             (label, name, *(rank(values[i, j]) for values in shown), float(statistics.first[i, j]))
@@ -277,8 +277,8 @@ def _uncertainty_table(names: Sequence[str], labels: Sequence[str], statistics: 
         ),
         {**dict.fromkeys(("rank", *_INTERVAL), 1), "P(first)": 2},
         (
-            f"Percentiles of the rank, and the share of being first, over {drawn}, the same for all models and "
-            "measures; k models tied for the first place get 1/k each.",
+            f"Percentiles of the rank, and share of first places, over {drawn}, the same for all models and "
+            "measures; k models tied for first place get 1/k each.",
         ),
     )
 
@@ -292,5 +292,5 @@ def _tau_table(labels: Sequence[str], statistics: RankStatistics) -> Table:
         ("measure", "τ", *_INTERVAL),
         tuple((label, *row) for label, row in zip(labels[:-1], taus, strict=False)),
         dict.fromkeys(("τ", *_INTERVAL), 2),
-        ("τ-b; the interval is that of the resamples in which neither ranking ties all models.",),
+        ("τ-b; the interval is over the resamples in which neither ranking ties all models.",),
     )

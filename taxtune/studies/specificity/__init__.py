@@ -48,21 +48,23 @@ class SpecificitySettings(ModelSettings):
     ] = ()
     scored: Annotated[
         tuple[Path, ...],
-        typer.Option(
-            metavar="FILE", help="Pairs that any model has scored: image, kind, text, score. May be repeated."
-        ),
+        typer.Option(metavar="FILE", help="Pairs scored by any model: image, kind, text, score. May be repeated."),
     ] = ()
     pairs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Write every pair of image and text, to look at or to be scored."),
+        typer.Option(
+            metavar="FILE.jsonl", help="Write every pair of image and text to this file, for inspection or scoring."
+        ),
         NOT_RECORDED,
     ] = None
-    negatives: Annotated[int, typer.Option(metavar="N", min=1, help="Wrong texts of each kind for an image.")] = 100
+    negatives: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of wrong texts of each kind for an image.")
+    ] = 100
     sample: Annotated[
-        int | None, typer.Option(metavar="N", help="Draw this many images at random; all if left out.")
+        int | None, typer.Option(metavar="N", help="Number of images to draw at random. Default: all.")
     ] = None
     templates: Annotated[
-        str, typer.Option(metavar="SET|FILE", help="The prompt template of labels: photo, label, or a file with one.")
+        str, typer.Option(metavar="SET|FILE", help="The prompt template for labels: photo, label, or a file with one.")
     ] = "photo"
     words: Annotated[
         Path | None,
@@ -71,10 +73,12 @@ class SpecificitySettings(ModelSettings):
     nouns: Annotated[
         str,
         typer.Option(
-            metavar="HOW", help="What is swapped in captions: words (mentions of categories), spacy[:MODEL] or rules."
+            metavar="HOW", help="What to swap in captions: words (mentions of categories), spacy[:MODEL] or rules."
         ),
     ] = "words"
-    resamples: Annotated[int, typer.Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000
+    resamples: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Number of bootstrap resamples; 0 for no intervals.")
+    ] = 1000
     seed: SeedOption = 0
     batch_size: BatchSize = 64
 
@@ -82,21 +86,21 @@ class SpecificitySettings(ModelSettings):
         super().__post_init__()
         for spec in self.model:
             if not spec.removeprefix("clip:").strip():
-                raise DataError("--model names no model.", value=spec, remedy="Give one as `--help` describes it.")
+                raise DataError("--model is empty.", value=spec, remedy="Use one of the forms listed by `--help`.")
             if spec.startswith(("sentence:", "llm:")):
-                raise DataError("This model reads no images.", value=spec, remedy="Take a CLIP model.")
+                raise DataError("This model does not take images.", value=spec, remedy="Use a CLIP model.")
         check_once("--model", self.model)
         check_once("--scored", self.scored)
         read = (self.captions, self.instances, self.narratives, self.words, *self.scored)
         check_written(self.pairs, "--pairs", ".jsonl", read)
         if (self.captions is None) != (self.instances is None):
-            raise DataError("--captions and --instances belong together.", remedy="Give both.")
+            raise DataError("--captions and --instances must be given together.", remedy="Give both.")
         if self.captions is None:
             if self.model or self.pairs or self.narratives or self.images or self.sample is not None:
-                raise DataError("There are no texts.", remedy="Give --captions and --instances.")
+                raise DataError("No texts were given.", remedy="Give --captions and --instances.")
             if not self.scored:
                 raise DataError(
-                    "There is nothing to study.",
+                    "Nothing to study was given.",
                     remedy="Give --captions and --instances with a --model, or --scored FILE.",
                 )
             return
@@ -104,13 +108,13 @@ class SpecificitySettings(ModelSettings):
             raise DataError("A --model needs the images.", remedy="Give their folder with --images.")
         if not self.model and self.pairs is None:
             raise DataError(
-                "There are texts and nothing that scores them.",
+                "There are texts but nothing to score them with.",
                 remedy="Give a --model, or write them with --pairs FILE.",
             )
         if self.images is not None and not self.model:
-            raise DataError("--images needs a --model that looks at them.", file=self.images)
+            raise DataError("--images needs a --model.", file=self.images)
         if self.pairs is not None and len(self.model) > 1:
-            raise DataError("--pairs holds the scores of one --model.", value=list(self.model))
+            raise DataError("--pairs works with one --model only.", value=list(self.model))
 
     def works(self) -> Sequence[str]:
         """Returns the models, whose embeddings and scores are kept."""

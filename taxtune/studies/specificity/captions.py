@@ -56,7 +56,7 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
     Args:
         captions: COCO's captions file: `images` (id, file_name) and `annotations` (image_id, caption).
         instances: COCO's instances file: `categories` (id, name) and `annotations` (image_id, category_id).
-        narratives: Localized Narratives, one JSON object a line (image_id, caption), or None.
+        narratives: Localized Narratives, one JSON object per line (image_id, caption), or None.
 
     Raises:
         DataError: If a file is not of this form, an annotation names an image or a category that is not there, or no
@@ -70,11 +70,13 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
         told, strangers = _read_narratives(narratives, names)
         if not told:
             raise DataError(
-                "No narrative is of an image of the captions file.", file=narratives, remedy="Are both of one split?"
+                "No narrative describes an image in the captions file.",
+                file=narratives,
+                remedy="Check that both are from the same split.",
             )
     for n, what in ((strangers, "narrative"), (others, "object")):
         if n:
-            notes.append(f"Left out: {_counted(n, what)} of images that the captions file does not have.")
+            notes.append(f"Left out: {_counted(n, what)} of images that are not in the captions file.")
     kept = [image for image in names if of_images[image] and image in of_objects]
     bare = sum(not texts for texts in of_images.values())
     for n, what in ((bare, "no caption"), (len(names) - bare - len(kept), "captions and no object label")):
@@ -82,7 +84,9 @@ def read_caption_data(captions: Path, instances: Path, narratives: Path | None =
             notes.append(f"Left out: {n:,} of {len(names):,} images, with {what}.")
     if not kept:
         raise DataError(
-            "No image has both captions and object labels.", file=captions, remedy=f"Does {instances} belong to it?"
+            "No image has both captions and object labels.",
+            file=captions,
+            remedy=f"Check that {instances} belongs to it.",
         )
     images = tuple(
         CaptionedImage(
@@ -109,7 +113,7 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], li
         raise DataError("The file has no images.", file=path)
     captions: dict[str, list[str]] = {image: [] for image in names}
     wrong: list[str] = []
-    left_out = {"empty": 0, "said of the image already": 0}
+    left_out = {"empty": 0, "already said about the image": 0}
     for i, entry in enumerate(data["annotations"]):
         image = _id(entry, "image_id", path, f"annotations[{i}]")
         text = " ".join(coco_caption(entry, i, path).split())
@@ -118,11 +122,10 @@ def _read_captions(path: Path) -> tuple[dict[str, str], dict[str, list[str]], li
         elif text and text not in captions[image]:
             captions[image].append(text)
         else:
-            left_out["said of the image already" if text else "empty"] += 1
+            left_out["already said about the image" if text else "empty"] += 1
     if wrong:
         raise DataError(
-            f"Captions of images that the file does not have, {len(wrong):,} in all:\n"
-            + "\n".join(shortened(wrong, 20)),
+            f"Captions of images that are not in the file ({len(wrong):,}):\n" + "\n".join(shortened(wrong, 20)),
             file=path,
         )
     if not any(captions.values()):
@@ -140,28 +143,28 @@ def _read_instances(path: Path, names: Mapping[str, str]) -> tuple[dict[str, str
     categories = {key: name.strip() for key, name in _named(data, "categories", "name", path).items()}
     repeated = [name for name, count in Counter(categories.values()).items() if count > 1]
     if repeated:
-        raise DataError("Two categories have one name.", file=path, value=repeated[0])
+        raise DataError("Two categories have the same name.", file=path, value=repeated[0])
     if len(categories) < 2:
-        raise DataError("There must be at least two categories: no object could be swapped.", file=path)
+        raise DataError("At least two categories are needed to swap objects.", file=path)
     found: dict[str, list[str]] = {}
     others = 0
     for i, entry in enumerate(data["annotations"]):
         image = _id(entry, "image_id", path, f"annotations[{i}]")
         if "category_id" not in entry:
-            hint = "Is this the captions file?" if "caption" in entry else None
+            hint = "Check that this is not the captions file." if "caption" in entry else None
             raise DataError(f"annotations[{i}] has no `category_id`.", file=path, value=entry, remedy=hint)
         category = _id(entry, "category_id", path, f"annotations[{i}]")
         if category not in categories:
-            raise DataError(
-                f"annotations[{i}] is of a category that the file does not have.", file=path, value=category
-            )
+            raise DataError(f"annotations[{i}] has a category that is not in the file.", file=path, value=category)
         if image not in names:
             others += 1
         elif category not in found.setdefault(image, []):
             found[image].append(category)
     if not found:
         raise DataError(
-            "No object is in an image of the captions file.", file=path, remedy="Are both files of one split?"
+            "No object is in an image from the captions file.",
+            file=path,
+            remedy="Check that both files are from the same split.",
         )
     return categories, found, others
 

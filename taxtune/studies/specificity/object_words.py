@@ -148,8 +148,8 @@ def read_object_words(categories: Sequence[str], path: Path | None = None) -> tu
     notes: tuple[str, ...] = ()
     if unknown:
         shown = ", ".join(unknown[:5]) + (" …" if len(unknown) > 5 else "")
-        several = "category goes by its name" if len(unknown) == 1 else "categories go by their names"
-        notes = (f"{len(unknown):,} {several}, not being in the list of words: {shown}.",)
+        several = "category uses its own name" if len(unknown) == 1 else "categories use their own names"
+        notes = (f"{len(unknown):,} {several} because they are not in the list of words: {shown}.",)
     return ObjectWords(words), notes
 
 

@@ -73,7 +73,7 @@ def check_files(names: Sequence[str], folder: Path) -> None:
             f"{len(missing):,} of {len(names):,} images are not in the folder:\n"
             + "\n".join(f"  {name}" for name in shortened(missing, 10)),
             file=folder,
-            remedy="\nGive the folder that the captions file means.",
+            remedy="\nGive the folder with the images of the captions file.",
         )
 
 
@@ -160,8 +160,8 @@ def _cut(encoder: ClipEncoder, made: Sequence[ImageTexts]) -> tuple[str, ...]:
         cut = int(encoder.truncated(texts).sum()) if texts else 0
         if cut:
             notes.append(
-                f"{encoder.name}: {cut:,} of {len(texts):,} texts ({shown}) fill the {encoder.context_length} tokens "
-                "that the model reads; their ends count for nothing."
+                f"{encoder.name}: {cut:,} of {len(texts):,} texts ({shown}) fill the model's limit of "
+                f"{encoder.context_length} tokens and may be truncated."
             )
     return tuple(notes)
 
@@ -170,7 +170,7 @@ def _cut(encoder: ClipEncoder, made: Sequence[ImageTexts]) -> tuple[str, ...]:
 
 
 def write_pairs(path: Path, made: Sequence[ImageTexts], scored: ScoredTexts | None = None) -> Path:
-    """Writes every pair of an image and a text, one JSON object a line: to look at, or to be scored by another model.
+    """Writes every pair of an image and a text, one JSON object per line: to look at, or to be scored by another model.
 
     Args:
         path: The file.
@@ -202,7 +202,7 @@ def read_pairs(path: Path) -> ScoredTexts:
     """
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".jsonl", ".ndjson"):
-        raise DataError("A file of pairs ends in .jsonl or .csv.", file=path, value=suffix)
+        raise DataError("The name of a file of pairs must end in .jsonl or .csv.", file=path, value=suffix)
     records = read_table(path, what="pairs", harnesses=False).rows
     lacking = [name for name in _COLUMNS if suffix in (".csv", ".tsv") and name not in records[0][1]]
     if lacking:
@@ -223,15 +223,15 @@ def read_pairs(path: Path) -> ScoredTexts:
                 value=record.get(absent),
             )
         if kind not in KINDS:
-            raise DataError("There is no such kind of text.", file=path, row=row, value=kind, remedy=", ".join(KINDS))
+            raise DataError("Unknown kind of text.", file=path, row=row, value=kind, remedy=", ".join(KINDS))
         first = seen.setdefault((image, kind, text), row)
         if first != row:
             raise DataError(
-                f"The pair is in row {first} already: image {image}, {kind}.",
+                f"The pair is already in row {first}: image {image}, {kind}.",
                 file=path,
                 row=row,
                 value=text,
-                remedy="Keep one of them: a text that stands twice would count twice.",
+                remedy="Keep one of them: a repeated text would count twice.",
             )
         score = _score(record.get("score"))
         if not abs(score) <= _LARGEST:
@@ -239,10 +239,10 @@ def read_pairs(path: Path) -> ScoredTexts:
         images.setdefault(image, {}).setdefault(kind, []).append(score)
     if wrong:
         raise DataError(
-            f"Scores that are missing, no finite number or beyond {_LARGEST:.0e}, {len(wrong):,} in all:\n"
+            f"Scores that are missing, not finite or beyond {_LARGEST:.0e} ({len(wrong):,}):\n"
             + "\n".join(shortened(wrong, 10)),
             file=path,
-            remedy="\nScore these pairs, or take them out: what was not scored cannot be ranked.",
+            remedy="\nScore these pairs or remove them: unscored pairs cannot be ranked.",
         )
     scores = tuple({kind: np.array(values) for kind, values in kinds.items()} for kinds in images.values())
     return ScoredTexts(str(path), tuple(images), scores)

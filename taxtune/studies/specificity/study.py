@@ -1,4 +1,4 @@
-"""Are right texts of any specificity told from subtly wrong ones? Paper 3, §5, Table 3 and Figure 5.
+"""Does a model prefer right texts of any specificity to subtly wrong ones? Paper 3, §5, Table 3 and Figure 5.
 
 For every image its right texts of one kind are to be ranked above its wrong texts of one kind, by the score of image
 and text; the mean over images of the average precision is a cell of Table 3.
@@ -75,7 +75,7 @@ def specificity(settings: SpecificitySettings) -> StudyReport:
 def _with_both(scored: ScoredTexts, path: Path) -> ScoredTexts:
     for kinds, what in ((POSITIVES, "right"), (NEGATIVES, "wrong")):
         if not any(len(values) for kind in kinds for values in scored.of(kind)):
-            raise DataError(f"The file has no {what} texts.", file=path, remedy=f"Their kinds are {', '.join(kinds)}.")
+            raise DataError(f"The file has no {what} texts.", file=path, remedy=f"It has the kinds {', '.join(kinds)}.")
     return scored
 
 
@@ -86,7 +86,7 @@ def _texts(settings: SpecificitySettings) -> tuple[list[ImageTexts], tuple[str, 
     data = sampled(data, settings.sample, settings.seed)
     if len(data.images) < 2:
         raise DataError(
-            "At least two images with captions and object labels are needed: wrong captions are those of other images.",
+            "At least two images with captions and object labels are needed: wrong captions come from other images.",
             file=settings.captions,
             value=len(data.images),
         )
@@ -96,7 +96,7 @@ def _texts(settings: SpecificitySettings) -> tuple[list[ImageTexts], tuple[str, 
     templates = read_label_prompts(settings.templates)
     if len(templates) != 1:
         raise DataError(
-            "The texts of this study are single sentences: give one prompt template.",
+            "This study uses single sentences, so give only one prompt template.",
             file=settings.templates,
             value=len(templates),
         )
@@ -111,7 +111,7 @@ def _texts(settings: SpecificitySettings) -> tuple[list[ImageTexts], tuple[str, 
             raise DataError(
                 error.message,
                 value=settings.nouns,
-                remedy="Take --nouns words or rules, which need no model, or get one: "
+                remedy="Use --nouns words or --nouns rules, which need no model, or install one: "
                 "`python -m spacy download en_core_web_sm`.",
             ) from error
     made = make_texts(data, words, templates[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker)
@@ -159,18 +159,18 @@ def _notes(scored: ScoredTexts, negatives: int | None) -> Iterator[str]:
         sizes = np.array([len(values) for values in scored.of(kind)])
         none = int((sizes == 0).sum())
         if none:
-            yield f"{none:,} of {total:,} images have no text of the kind {shown!r}: left out of its cells."
+            yield f"{none:,} of {total:,} images have no text of the kind {shown!r} and are left out of its cells."
         wanted = int(sizes.max()) if negatives is None else negatives
         few = int(((sizes > 0) & (sizes < wanted)).sum())
         if kind in NEGATIVES and few:
             yield (
                 f"{few:,} of {total:,} images have fewer than {wanted:,} texts of the kind {shown!r} "
-                f"(mean {float(sizes[sizes > 0].mean()):.1f}): all of them are taken."
+                f"(mean {float(sizes[sizes > 0].mean()):.1f}): all of them are used."
             )
     every = [np.concatenate([np.zeros(0), *texts.values()]) for texts in scored.scores]
     level = sum(len(values) > 1 and bool(values.max() == values.min()) for values in every)
     if level:
-        yield f"{level:,} of {total:,} images have one score for all their texts: nothing is told apart."
+        yield f"{level:,} of {total:,} images have the same score for all their texts, so nothing is distinguished."
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def specificity_report(results: Sequence[Specificity], settings: dict[str, Any])
     notes = [n if len(results) == 1 else f"{r.scored.name}: {n}" for r in results for n in r.notes]
     return StudyReport(
         study="specificity",
-        title="Are right texts of any specificity told from subtly wrong ones?",
+        title="Does a model prefer right texts of any specificity to subtly wrong ones?",
         settings=settings,
         tables=(_retrieval(results), _intervals(results, settings), _distributions(results)),
         figures={stem: partial(draw_scores, result.scored) for stem, result in zip(stems, results, strict=True)},
@@ -204,10 +204,10 @@ def _texts_report(made: Sequence[ImageTexts], notes: tuple[str, ...], settings: 
         rows.append((side, shown, sum(sizes), sum(size > 0 for size in sizes), min(sizes), max(sizes)))
     table = Table(
         "texts",
-        f"Texts of {len(made):,} images; nothing is scored yet",
+        f"Texts of {len(made):,} images; nothing has been scored yet",
         ("side", "texts", "n", "images that have any", "fewest", "most"),
         tuple(rows),
-        notes=("Add a `score` to each line of the file of pairs and give it with --scored.",),
+        notes=("Add a `score` to each line of the file of pairs, then pass the file with --scored.",),
     )
     return StudyReport("specificity", "The texts of the specificity study", settings, (table,), notes=notes)
 
@@ -225,9 +225,9 @@ def _retrieval(results: Sequence[Specificity]) -> Table:
         ),
         digits=dict.fromkeys(columns, 2),
         notes=(
-            "Rows: the right texts of an image; columns: the wrong ones that they are ranked among. Related images "
-            "share an object label with it; altered captions are its own with one object swapped for one that is not "
-            "there.",
+            "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related images "
+            "share an object label with it; altered captions are its own captions with one object replaced by one that "
+            "is not in the image.",
         ),
     )
 
@@ -263,7 +263,7 @@ def _distributions(results: Sequence[Specificity]) -> Table:
         tuple(rows),
         digits={"above one label": 1},
         notes=(
-            "Above one label: images, in %, whose wrong texts of this kind score higher on average than the right "
+            "Above one label: % of images whose wrong texts of this kind score higher on average than the right "
             "prompt with one label.",
         ),
     )

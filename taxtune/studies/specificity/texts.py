@@ -1,4 +1,4 @@
-"""Texts that an image is to be told apart by: right ones of several specificities, wrong ones of several kinds.
+"""Texts that an image is to be distinguished by: right ones of several specificities, wrong ones of several kinds.
 
 The kinds are those of paper 3, §5. Right: the captions, a prompt with all labels, a prompt with one label, a long
 narrative. Wrong: captions of random images, captions of images that share a label, and the image's own captions with
@@ -83,7 +83,7 @@ def make_texts(
         DataError: If there are fewer than two images.
     """
     if len(data.images) < 2:
-        raise DataError("At least two images are needed: wrong captions are those of other images.")
+        raise DataError("At least two images are needed: wrong captions come from other images.")
     pool = _Pool(data.images)
     chunks: dict[str, tuple[str, ...]] | None = None
     if chunker is not None:

@@ -44,7 +44,7 @@ class EdgeFate(IntEnum):
     """What became of an edge."""
 
     KEPT = 0
-    LEFT_OUT = 1  # one of its ends was left out
+    LEFT_OUT = 1  # one of its ends was excluded
     NOT_ABOVE_A_LEAF = 2  # its child is above none of the wanted leaves
     NOT_BELOW_THE_ROOT = 3  # its parent, or its child too, is not reached from the root
     INTO_THE_ROOT = 4  # it would make the root a child
@@ -57,7 +57,7 @@ class BuildOptions:
     """How a tree is made from a graph.
 
     Attributes:
-        root: Id or label of the root; None for the node from which most nodes are reached.
+        root: Id or label of the root; None for the node that reaches the most nodes.
         join_roots: Label of a new root above all nodes without parents; excludes `root`.
         leave_out: Ids or labels of classes to leave out.
         lift: Whether the children of classes that are left out get those classes' parents.
@@ -169,7 +169,9 @@ class _Build:
         if wanted is not None:
             self._keep_above(wanted)
         if not self.alive.any():
-            raise TaxonomyError("Nothing is left to make a tree of.", remedy="Leave out less, or check the leaves.")
+            raise TaxonomyError(
+                "Nothing is left to build a tree from.", remedy="Exclude fewer classes, or check the leaves."
+            )
         root = self._join() if self.options.join_roots is not None else self._hang()
         with track("longest paths", 1):
             parents = choose_parents(self.parent, self.child, self.live, root, self.ids, self.options.seed)
@@ -181,7 +183,7 @@ class _Build:
                 raise TaxonomyError(
                     f"None of the {len(wanted)} leaves is below the root.",
                     value=self.ids[root],
-                    remedy="Choose another root, or put all roots under one with --join-roots.",
+                    remedy="Choose another root, or join all roots with --join-roots.",
                 )
             self._keep_above(wanted)
         lost = () if wanted is None else tuple(wanted[self.node_fate[wanted] != NodeFate.KEPT].tolist())
@@ -233,7 +235,7 @@ class _Build:
             raise TaxonomyError(
                 f"None of the {len(missing)} leaves is in the graph.",
                 value=missing[0] if missing else None,
-                remedy="List ids as the graph has them.",
+                remedy="List ids as they are in the graph.",
             )
         return np.array(sorted(found), dtype=np.int64), tuple(missing)
 

@@ -2,67 +2,52 @@
 
 Cycles lie within strongly connected components, and each component is a problem of its own: choose the fewest arcs that
 hit every cycle. There are too many cycles to list, so the program starts with a few and each solution that leaves a
-cycle adds it (Baharev, Schichl, Neumaier and Achterberg, 2021). First the program is solved without asking for whole
-numbers, which is quick and tells nearly as much; then with. Each solution on the way is also rounded to one that breaks
-every cycle, by an order of the nodes that it suggests, so that there is always a good answer, and a bound that says how
-good. Limits are on steps and not on time: the same input gives the same result on every machine.
+cycle adds it (Baharev, Schichl, Neumaier and Achterberg, 2021). Large components are not solved to whole numbers.
+There, the relaxation gives a bound and arcs that probably go, and these an order of the nodes: the arcs that run
+against an order always break every cycle. The best order found is then improved by moving nodes in it.
+
+Limits are on steps and not on time: the same input gives the same result on every machine.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taxtune.progress import track_each
+from taxtune.progress import track
 from taxtune.taxonomy.building.arcs import BoolArray, components, draws
 from taxtune.taxonomy.building.edges import IntArray
+from taxtune.taxonomy.building.orders import Component, FloatArray, Order, first_orders, guided_orders
 
 __all__ = ["EXACT_ARCS", "Broken", "Component", "Method", "break_cycles", "solve"]
 
 #: In components with more arcs than this no whole numbers are asked for.
 EXACT_ARCS = 400
+_TOGETHER = 200  # arcs of small components that are solved side by side
 _STEPS = 60
-_ROUNDINGS, _ROUNDED_ARCS = 200, 400_000
 _SOLVER_NODES = 100  # of its search tree, a step
-_SEARCHED = 30_000_000  # arcs times starts of searches for cycles, a component
+_PIVOTS = 170_000_000  # of the simplex method, times numbers in its table, a component
+_SEARCHED = 50_000_000  # arcs times starts of searches for cycles, a component
 _STARTS = 256
+_KICKS, _KICKS_AN_ARC = 40_000, 30
+_ROUNDS, _ARCS_OF_ROUNDS, _IDLE_ROUNDS = 20, 60_000, 8
 
 # What decides between sets of one size, and never for a larger set: all of it weighs less than an arc.
 _LOST, _LOTS = 0.4, 0.1
 # The solver takes values for the same that differ by less than a millionth.
 _SCALE = 1000.0
 
-Method = Literal["integer program", "rounding"]
-FloatArray = NDArray[np.float64]
+Method = Literal["integer program", "local search"]
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
-    """A strongly connected component with a cycle, its nodes numbered 0..n-1.
-
-    Attributes:
-        parent: The parent of each arc.
-        child: Its child.
-        lots: A number in [0, 1) for each arc; of several sets of the same size that break the cycles, the one with the
-            smaller sum goes.
-        entries: For each node whether it can be reached from outside the component. Every other node has to keep a
-            parent within it: in a graph without cycles, that is what keeps it within reach of the root.
-    """
-
-    parent: IntArray
-    child: IntArray
-    lots: FloatArray
-    entries: BoolArray
-
-    def __len__(self) -> int:
-        return len(self.entries)
+# A component, and the numbers of its arcs and of its nodes in the graph.
+_Found = tuple[Component, list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +104,65 @@ def break_cycles(
     """
     results: list[Broken] = []
     found = _cyclic_components(source, target, keep, ids, seed, entries)
-    for component, arcs, nodes in track_each(found, "breaking cycles"):
-        dropped, method, at_least = solve(component, lose=lose)
-        stays = np.ones(len(arcs), dtype=bool)
-        stays[list(dropped)] = False
-        closed = _shortest_cycles(component, list(dropped), np.where(stays, 1.0, np.inf))
-        results.append(
-            Broken(
-                nodes=len(component),
-                arcs=len(arcs),
-                dropped=tuple(arcs[i] for i in dropped),
-                # The cycle runs down from the dropped arc's child. Upward it is the child, its lost parent, and on.
-                cycles=tuple(
-                    tuple(nodes[component.child[arc]] for arc in (cycle[0], *reversed(cycle)))
-                    for cycle in (closed[arc] for arc in dropped)
-                ),
-                method=method,
-                at_least=at_least,
-            )
-        )
+    with track("breaking cycles", len(found)) as task:
+        for some in _batches(found):
+            for (component, arcs, nodes), (dropped, method, at_least) in zip(
+                some, _solve_together([component for component, _, _ in some], lose=lose), strict=True
+            ):
+                stays = np.ones(len(arcs), dtype=bool)
+                stays[list(dropped)] = False
+                closed = _shortest_cycles(component, list(dropped), np.where(stays, 1.0, np.inf))
+                results.append(
+                    Broken(
+                        nodes=len(component),
+                        arcs=len(arcs),
+                        dropped=tuple(arcs[i] for i in dropped),
+                        # The cycle runs down from the dropped arc's child. Upward it is the child, its lost parent, and on.
+                        cycles=tuple(
+                            tuple(nodes[component.child[arc]] for arc in (cycle[0], *reversed(cycle)))
+                            for cycle in (closed[arc] for arc in dropped)
+                        ),
+                        method=method,
+                        at_least=at_least,
+                    )
+                )
+            task.advance(len(some))
     return results
+
+
+def _batches(found: list[_Found]) -> Iterator[list[_Found]]:
+    """Yields components that follow each other and are small enough together to be solved as one."""
+    batch: list[_Found] = []
+    for one in found:
+        if batch and sum(len(arcs) for _, arcs, _ in (*batch, one)) > _TOGETHER:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _solve_together(components: Sequence[Component], *, lose: bool) -> list[tuple[tuple[int, ...], Method, int]]:
+    """Solves components side by side in one program, or each on its own if that is not solved to the end."""
+    if len(components) > 1:
+        starts = np.cumsum([0, *(len(one) for one in components)])
+        joint = Component(
+            np.concatenate([one.parent + start for one, start in zip(components, starts, strict=False)]),
+            np.concatenate([one.child + start for one, start in zip(components, starts, strict=False)]),
+            np.concatenate([one.lots for one in components]),
+            np.concatenate([one.entries for one in components]),
+        )
+        dropped, method, _ = solve(joint, lose=lose, search=False)
+        if method == "integer program":
+            cuts = np.cumsum([0, *(len(one.parent) for one in components)]).tolist()
+            parts = [tuple(arc - low for arc in dropped if low <= arc < high) for low, high in itertools.pairwise(cuts)]
+            return [(part, method, len(part)) for part in parts]
+    return [solve(one, lose=lose) for one in components]
 
 
 def _cyclic_components(
     source: IntArray, target: IntArray, keep: BoolArray, ids: Sequence[str], seed: int, entries: BoolArray
-) -> list[tuple[Component, list[int], list[int]]]:
+) -> list[_Found]:
     """Returns each component that has arcs, with its arcs' and its nodes' numbers in the graph."""
     nodes = len(ids)
     kept = np.flatnonzero(keep)
@@ -171,40 +190,76 @@ def _cyclic_components(
     return found
 
 
-def solve(component: Component, *, lose: bool = False) -> tuple[tuple[int, ...], Method, int]:
+def solve(component: Component, *, lose: bool = False, search: bool = True) -> tuple[tuple[int, ...], Method, int]:
     """Returns the numbers of the arcs to drop from a component, how they were found, and how few it could be at best.
 
     Args:
         component: The component.
         lose: Whether nodes may be cut off from the entries where that takes fewer arcs; of sets of one size one that
             cuts off the fewest goes.
+        search: Whether to search on where the program is not solved to the end.
     """
     m = len(component.parent)
     program = _Program(component, lose=lose)
     value, whole, at_least = np.zeros(m), m <= EXACT_ARCS, 1
-    best = min(_rounded(component, value, lose=lose), key=program.price)
-    for _ in range(_STEPS if m * len(best) < _SEARCHED else 0):
+    starts = [_restored(order) for order in first_orders(component, lose=lose)]
+    guided, pivots, searched = min(starts, key=program.price_of), 0, 0
+    for _ in range(_STEPS):
         # Whatever breaks all cycles has an arc of each: it is enough to look for cycles through these arcs.
-        if not program.add(_shortest_cycles(component, best, value + 1e-7), value):
-            if np.abs(value - np.rint(value)).max() < 1e-6:
-                return tuple(np.flatnonzero(value > 0.5).tolist()), "integer program", at_least
+        through = guided.dropped()
+        cut = max(1, (_SEARCHED - searched) // m)
+        searched += m * len(through)
+        if not program.add(_shortest_cycles(component, through[:cut], value + 1e-7), value):
+            if len(through) <= cut and np.abs(value - np.rint(value)).max() < 1e-6:
+                best = tuple(np.flatnonzero(value > 0.5).tolist())
+                return best, "integer program", len(best)
             break
-        found, bound = program.solve(whole=whole)
-        at_least = max(at_least, math.ceil(bound - 1e-6))
+        found, bound, work = program.solve(whole=whole, pivots=_PIVOTS - pivots)
+        at_least, pivots = max(at_least, math.ceil(bound - 1e-6)), pivots + work
         if found is None:
             break
         value = np.rint(found) if whole else found.clip(0, 1)
-        best = min(best, *_rounded(component, value, lose=lose), key=program.price)
-    lot = np.random.default_rng(int(component.lots.sum() * 2**32))
-    for number in range(min(_ROUNDINGS, _ROUNDED_ARCS // m)):
-        if program.price(best)[:2] == (at_least, 0):
+        near = [_restored(order) for order in guided_orders(component, value, lose=lose)]
+        guided = min(guided, *near, key=program.price_of)
+        if pivots >= _PIVOTS or searched >= _SEARCHED:
             break
-        # Near the solution and, every other time, near the best that it was rounded to.
-        near = value.copy()
-        if number % 2:
-            near[list(best)] = (near[list(best)] + 1) / 2
-        best = min(best, *_rounded(component, 1 - (1 - near) * lot.random(m), lose=lose), key=program.price)
-    return best, "rounding", at_least
+    if not search:
+        return guided.dropped(), "local search", at_least
+    return _searched(component, [guided, *(order for order in starts if order is not guided)], program, at_least)
+
+
+def _searched(
+    component: Component, orders: list[Order], program: _Program, at_least: int
+) -> tuple[tuple[int, ...], Method, int]:
+    """Returns the best that searches find: a few rounds from each order, the others from the best one alone."""
+    lot = random.Random(int(component.lots.sum() * 2**32))
+    kicks = min(_KICKS_AN_ARC * len(component.parent), _KICKS) // _ROUNDS
+    rounds, idle = max(2, min(_ROUNDS, _ARCS_OF_ROUNDS // len(component.parent))), 0
+    best = min((order.dropped() for order in orders), key=program.price)
+    for number in range(rounds):
+        before = program.price(best)[:2]
+        for place, order in enumerate(orders):
+            if program.price(best)[:2] == (at_least, 0):
+                return best, "local search", at_least
+            order.search(kicks, lot)
+            order.restore()
+            best = min(best, order.dropped(), key=program.price)
+            # Another order that fits what stays: from there, other moves are open.
+            gone = np.zeros(len(component.parent))
+            gone[list(order.dropped())] = 1
+            orders[place] = guided_orders(component, gone, lose=program.lose)[-1]
+        if number == rounds // 10:
+            orders = [min(orders, key=program.price_of)]
+        idle = idle + 1 if program.price(best)[:2] == before else 0
+        if idle == _IDLE_ROUNDS:
+            break
+    return best, "local search", at_least
+
+
+def _restored(order: Order) -> Order:
+    order.settle()
+    order.restore()
+    return order
 
 
 class _Program:
@@ -219,11 +274,14 @@ class _Program:
 
         self._component = component
         n, m = len(component), len(component.parent)
+        self.lose = lose
         self._arcs, self._nodes = m, n if lose else 0
-        self._slack = _LOTS + (_LOST if lose else 0.0)
-        # Lots weigh less than a node that is lost, and lost nodes less than an arc.
-        lots = _LOTS / m / (n if lose else 1)
-        self._cost = np.r_[1.0 + component.lots * lots, np.full(n, -_LOST / n), np.zeros(m)] * _SCALE
+        # Lots weigh less than a node that is lost, and lost nodes less than an arc: in each component, where there are
+        # several.
+        of_node, of_arc, count = component.sizes()
+        self._offset = (_LOST if lose else 0.0) * count - (_LOTS + (_LOST if lose else 0.0)) * count
+        lots = _LOTS / of_arc / (of_node[component.child] if lose else 1)
+        self._cost = np.r_[1.0 + component.lots * lots, -_LOST / of_node, np.zeros(m)] * _SCALE
         self._cost = self._cost[: m + self._nodes + (m if lose else 0)]
         self._cycles: dict[tuple[int, ...], None] = {}
         within = np.flatnonzero(~component.entries)
@@ -252,6 +310,10 @@ class _Program:
         lost = int((~_reached(self._component, dropped)).sum()) if self._nodes else 0
         return len(dropped), lost, float(self._component.lots[list(dropped)].sum())
 
+    def price_of(self, order: Order) -> tuple[float, ...]:
+        """Returns what the arcs against an order cost."""
+        return self.price(order.dropped())
+
     def add(self, cycles: dict[int, list[int]], value: FloatArray) -> bool:
         """Adds the cycles that a solution leaves; returns whether there are any."""
         left = {tuple(sorted(cycle)) for cycle in cycles.values() if value[cycle].sum() < 1 - 1e-3}
@@ -259,33 +321,43 @@ class _Program:
         self._cycles.update(dict.fromkeys(new))
         return bool(new)
 
-    def solve(self, *, whole: bool) -> tuple[FloatArray | None, float]:
-        """Returns the share of each arc that goes, None beyond the limits, and how many arcs have to go at least."""
-        from scipy.optimize import LinearConstraint, milp
-        from scipy.sparse import csr_array
+    def solve(self, *, whole: bool, pivots: int) -> tuple[FloatArray | None, float, int]:
+        """Solves the program as it stands.
+
+        Args:
+            whole: Whether arcs go or stay as a whole.
+            pivots: How many steps of the simplex method, times numbers in its table, are left for the relaxation.
+
+        Returns:
+            The share of each arc that goes, None beyond the limits; how many arcs have to go at least; the steps.
+        """
+        from scipy.optimize import LinearConstraint, linprog, milp
+        from scipy.sparse import csr_array, vstack
 
         lengths = [len(cycle) for cycle in self._cycles]
         indices = np.fromiter(itertools.chain.from_iterable(self._cycles), dtype=np.int64, count=sum(lengths))
         hit = csr_array(
-            (np.ones(len(indices)), indices, np.r_[0, np.cumsum(lengths)]), shape=(len(lengths), len(self._cost))
+            (-np.ones(len(indices)), indices, np.r_[0, np.cumsum(lengths)]), shape=(len(lengths), len(self._cost))
         )
-        constraints = [LinearConstraint(hit, lb=1)]
-        if len(self._most):
-            constraints.append(LinearConstraint(self._fixed, ub=self._most))
-        found: Any = milp(
-            self._cost,
-            constraints=constraints,
-            integrality=np.r_[np.full(self._arcs, float(whole)), np.zeros(len(self._cost) - self._arcs)],
-            bounds=(0, 1),
-            options={"mip_rel_gap": 1e-9, "node_limit": _SOLVER_NODES},
-        )
-        bound = getattr(found, "mip_dual_bound", None)
-        if not whole and found.status == 0:
-            bound = found.fun
+        rows = vstack([hit, self._fixed], format="csr")
+        most = np.r_[-np.ones(len(lengths)), self._most]
+        found: Any
+        if whole:
+            found = milp(
+                self._cost,
+                constraints=LinearConstraint(rows, ub=most),
+                integrality=np.r_[np.ones(self._arcs), np.zeros(len(self._cost) - self._arcs)],
+                bounds=(0, 1),
+                options={"mip_rel_gap": 1e-9, "node_limit": _SOLVER_NODES},
+            )
+            bound, work = getattr(found, "mip_dual_bound", None), 0
+        else:
+            limit = {"maxiter": max(1, pivots // rows.nnz)}
+            found = linprog(self._cost, rows, most, bounds=(0, 1), method="highs-ds", options=limit)
+            bound, work = (found.fun if found.status == 0 else None), found.nit * rows.nnz
         solved = found.status == 0 and found.x is not None
-        offset = _LOST if self._nodes else 0.0
-        number = bound / _SCALE + offset - self._slack if bound is not None and math.isfinite(bound) else 0.0
-        return (found.x[: self._arcs] if solved else None), number
+        number = bound / _SCALE + self._offset if bound is not None and math.isfinite(bound) else 0.0
+        return (found.x[: self._arcs] if solved else None), number, work
 
 
 def _shortest_cycles(component: Component, arcs: Iterable[int], weight: FloatArray) -> dict[int, list[int]]:
@@ -320,103 +392,6 @@ def _shortest_cycles(component: Component, arcs: Iterable[int], weight: FloatArr
                 if node == start:
                     cycles[arc] = [arc, *reversed(way)]
     return cycles
-
-
-def _rounded(component: Component, value: FloatArray, *, lose: bool) -> list[tuple[int, ...]]:
-    """Returns sets of arcs that break every cycle, near a solution that does not: those against an order of the nodes.
-
-    The order grows from the entries. Next comes the node, of those behind a parent, into which the fewest arcs that the
-    solution keeps come from nodes that are not placed yet.
-
-    Args:
-        component: The component.
-        value: How far each arc goes, from 0 to 1.
-        lose: Whether to try as well to place nodes that are behind no parent.
-    """
-    return [_against(component, value, free) for free in ([False, True] if lose else [False])]
-
-
-def _against(component: Component, value: FloatArray, free: bool) -> tuple[int, ...]:
-    n = len(component)
-    weights = 1 - value + 1e-6 * component.lots
-    waiting: list[float] = np.bincount(component.child, weights=weights, minlength=n).tolist()
-    stays: list[float] = weights.tolist()
-    out = _children(component, range(len(value)))
-    position = [-1] * n
-    heap = [(waiting[node], node) for node in range(n) if free or component.entries[node]]
-    heapq.heapify(heap)
-    for place in itertools.count():
-        while heap and (position[heap[0][1]] >= 0 or heap[0][0] != waiting[heap[0][1]]):
-            heapq.heappop(heap)
-        if not heap:
-            break
-        node = heapq.heappop(heap)[1]
-        position[node] = place
-        for child, arc in out[node]:
-            if position[child] < 0:
-                waiting[child] -= stays[arc]
-                heapq.heappush(heap, (waiting[child], child))
-    at = np.array(position)
-    backward = np.flatnonzero(at[component.parent] > at[component.child])
-    # Arcs that close no cycle with what stays come back, one after the other.
-    gone = set(backward.tolist())
-    stay = np.setdiff1d(np.arange(len(value)), backward)
-    below = [[node for node, _ in some] for some in _children(component, stay.tolist())]
-    above: list[list[int]] = [[] for _ in range(n)]
-    for parent, some in enumerate(below):
-        for child in some:
-            above[child].append(parent)
-    for arc in sorted(gone, key=lambda arc: (value[arc] > 0.5, -component.lots[arc], arc)):
-        if _take_back(below, above, position, int(component.parent[arc]), int(component.child[arc])):
-            gone.discard(arc)
-    return tuple(sorted(gone))
-
-
-def _take_back(below: list[list[int]], above: list[list[int]], position: list[int], parent: int, child: int) -> bool:
-    """Takes back an arc that closes no cycle, and reorders the nodes to fit it (Pearce and Kelly, 2007).
-
-    Args:
-        below: The children of each node by the arcs that stay.
-        above: Its parents.
-        position: The place of each node in an order in which the arcs that stay run forward.
-        parent: Where the arc starts.
-        child: Where it ends.
-
-    Returns:
-        Whether it was taken back.
-    """
-    low, high = position[child], position[parent]
-    ahead, behind = {child}, {parent}
-    stack = [child] if low < high else []
-    while stack:
-        for node in below[stack.pop()]:
-            if node == parent:
-                return False
-            if node not in ahead and position[node] < high:
-                ahead.add(node)
-                stack.append(node)
-    if low < high:
-        stack = [parent]
-        while stack:
-            for node in above[stack.pop()]:
-                if node not in behind and position[node] > low:
-                    behind.add(node)
-                    stack.append(node)
-        nodes = sorted(behind, key=position.__getitem__) + sorted(ahead, key=position.__getitem__)
-        for node, place in zip(nodes, sorted(position[node] for node in nodes), strict=True):
-            position[node] = place
-    below[parent].append(child)
-    above[child].append(parent)
-    return True
-
-
-def _children(component: Component, arcs: Iterable[int]) -> list[list[tuple[int, int]]]:
-    """Returns for each node its children by some arcs, and the numbers of these."""
-    table: list[list[tuple[int, int]]] = [[] for _ in range(len(component))]
-    parent, child = component.parent.tolist(), component.child.tolist()
-    for arc in arcs:
-        table[parent[arc]].append((child[arc], arc))
-    return table
 
 
 def _reached(component: Component, dropped: tuple[int, ...]) -> BoolArray:

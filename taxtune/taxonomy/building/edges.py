@@ -1,7 +1,7 @@
 """A graph of "subclass of" edges in little room: ids once as text, edges as arrays of numbers.
 
 What is read goes into an `EdgeCollector`, which hands out a `Graph`. In a `Graph` the nodes are numbered in the order
-of their ids and the edges sorted, so that nothing that is computed from it depends on the order of lines in a file.
+of their ids and the edges sorted, so nothing that is computed from it depends on the order of lines in a file.
 """
 
 from __future__ import annotations

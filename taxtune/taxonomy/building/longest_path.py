@@ -1,4 +1,4 @@
-"""One parent a node: along the longest path from the root, ties by lot (paper 1, §4.1).
+"""One parent a node: along the longest path from the root, ties at random (paper 1, §4.1).
 
 Where several longest paths lead to a node, each of these *paths* is equally likely to become the one in the tree. A
 parent is therefore drawn with a weight of the number of longest paths that lead to it; equal weights for tied parents

@@ -40,13 +40,13 @@ _NODE_WHY = {
     NodeFate.LEFT_OUT: ("left-out class", "named by --leave-out"),
     NodeFate.NOT_ABOVE_A_LEAF: ("pruned node", "above none of the wanted leaves"),
     NodeFate.NOT_BELOW_THE_ROOT: ("unreachable node", "no path leads to it from the root"),
-    NodeFate.BELOW_LEFT_OUT: ("unreachable node", "every path from the root went through a class that was left out"),
-    NodeFate.CUT_OFF: ("unreachable node", "every path from the root went through an edge dropped for a cycle"),
+    NodeFate.BELOW_LEFT_OUT: ("unreachable node", "every path from the root passes through an excluded class"),
+    NodeFate.CUT_OFF: ("unreachable node", "every path from the root passes through an edge dropped to break a cycle"),
 }
 _EDGE_WHY = {
-    EdgeFate.LEFT_OUT: ("edge of a left-out class", "one of its ends was left out"),
+    EdgeFate.LEFT_OUT: ("edge of a left-out class", "one of its ends was excluded"),
     EdgeFate.NOT_ABOVE_A_LEAF: ("pruned edge", "its child is above none of the wanted leaves"),
-    EdgeFate.NOT_BELOW_THE_ROOT: ("unreachable edge", "its parent is not reached from the root"),
+    EdgeFate.NOT_BELOW_THE_ROOT: ("unreachable edge", "its parent cannot be reached from the root"),
     EdgeFate.INTO_THE_ROOT: ("edge into the root", "the root has no parent"),
     EdgeFate.CYCLE: ("cycle edge", "breaks a cycle"),
     EdgeFate.EXTRA_PARENT: ("extra parent", ""),
@@ -146,14 +146,14 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
 def _root(built: BuiltTree, names: Names) -> dict[str, Any]:
     best = built.best_root
     if built.root >= len(built.graph):
-        how = "added above all nodes without parents"
+        how = "added above all nodes without a parent"
     elif built.options.root is not None:
         how = "named"
     else:
         narrowed = built.options.leaves is not None or built.options.leave_out
         how = "the only node without parents" + (" that is left" if narrowed else "")
         if best is not None and best.candidates > 1:
-            how = "the node from which most nodes are reached"
+            how = "the node that reaches the most nodes"
     reached = len(built.order) + int((built.node_fate == NodeFate.CUT_OFF).sum())
     return {
         "id": built.ids[built.root],
@@ -172,8 +172,8 @@ def records(built: BuiltTree, names: Names) -> Iterator[dict[str, Any]]:
     would have given the node, `kept_depth` that which it has.
     """
     graph, depth = built.graph, built.parents.depth
-    yield from _statements(built, "duplicate edge", graph.duplicates, "stated already")
-    yield from _statements(built, "self loop", graph.self_loops, "a class is no subclass of itself")
+    yield from _statements(built, "duplicate edge", graph.duplicates, "already stated")
+    yield from _statements(built, "self loop", graph.self_loops, "a class is not a subclass of itself")
     cycles = {
         arc: [built.ids[node] for node in cycle]
         for component in built.broken
@@ -187,11 +187,11 @@ def records(built: BuiltTree, names: Names) -> Iterator[dict[str, Any]]:
         child, parent = int(built.child[edge]), int(built.parent[edge])
         record = _edge(built, what, child, parent)
         if fate is EdgeFate.CYCLE:
-            record["why"] = why + ("; no smaller number of edges would do" if proven[edge] else "")
+            record["why"] = why + ("; proven minimal" if proven[edge] else "")
             record["cycle"] = cycles[edge]
         elif fate is EdgeFate.EXTRA_PARENT:
             tie = depth[parent] + 1 == depth[child]
-            record["why"] = "as long a path, by lot" if tie else "a shorter path from the root"
+            record["why"] = "an equally long path, chosen at random" if tie else "a shorter path from the root"
             record["kept_parent"] = built.ids[built.parent_of(child)]
             record["depth"], record["kept_depth"] = int(depth[parent]) + 1, int(depth[child])
         else:
@@ -243,7 +243,7 @@ def write_report(path: Path, built: BuiltTree, names: Names) -> int:
     """
     suffix = path.suffix.lower()
     if suffix not in (".jsonl", ".ndjson", ".csv"):
-        raise TaxtuneError("The report ends in .jsonl or .csv.", file=path, remedy="Rename it.")
+        raise TaxtuneError("The report must be a .jsonl or .csv file.", file=path, remedy="Rename it.")
     text = io.StringIO(newline="")
     count = 0
     if suffix == ".csv":

@@ -58,7 +58,7 @@ def find_node(graph: Graph, reference: str, what: str) -> int:
     if found:
         shown = ", ".join(graph.ids[node] for node in sorted(found)[:10])
         raise TaxonomyError(
-            f"{len(found)} nodes are called so: {shown}.", value=reference, remedy=f"Give the id to {what}."
+            f"{len(found)} nodes have this name: {shown}.", value=reference, remedy=f"Give the id to {what}."
         )
     names = itertools.islice(itertools.chain(graph.labels.values(), graph.ids), _COMPARED)
     near = difflib.get_close_matches(reference, list(names), n=3)
@@ -87,7 +87,7 @@ def sources(source: IntArray, target: IntArray, live: BoolArray, alive: BoolArra
 
 
 def best_root(source: IntArray, target: IntArray, live: BoolArray, alive: BoolArray) -> BestRoot:
-    """Returns the node from which most nodes are reached; of equals the one with fewest parents, then the first id.
+    """Returns the node that reaches the most nodes; of equals the one with fewest parents, then the first id.
 
     Every node is below a node without parents, or below a group of nodes that are each other's descendants and have no
     other parents; one node of each such group is tried, that with fewest parents in it. How many nodes each reaches is

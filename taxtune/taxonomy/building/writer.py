@@ -19,7 +19,7 @@ def write_tree(path: Path, built: BuiltTree, names: Names) -> Path:
 
     The rows are depth first.
 
-    Nodes are told apart by their ids (the columns child and parent), so that any number may share a label.
+    Nodes are distinguished by their ids (the columns child and parent), so that any number may share a label.
 
     Raises:
         TaxtuneError: If the file cannot be written.

@@ -128,7 +128,7 @@ class Archive:
         """Yields the rows of a table, the header's included; blank lines are left out. Cells are trimmed.
 
         Raises:
-            TaxonomyError: If the file is not there, is cut off, is no text in its encoding, or a quote is not closed.
+            TaxonomyError: If the file is not there, is cut off, is not text in its encoding, or a quote is not closed.
         """
         file = self.shown(name)
         lines = _Lines(self, name, layout.encoding)
@@ -150,7 +150,7 @@ class Archive:
                     f"The row cannot be read as CSV: {problem}.",
                     file=file,
                     row=start,
-                    remedy="Close its quotes, and double a quote that is part of a name.",
+                    remedy="Close its quotes, and double any quote inside a name.",
                 ) from None
             if any(cell.strip() for cell in cells):
                 yield Row(start, tuple(cells))
@@ -185,10 +185,10 @@ class Archive:
             if packed.file_size > _LARGE and packed.compress_size < _LEAST_SHARE * packed.file_size:
                 raise TaxonomyError(
                     f"The file unpacks to {packed.file_size / 2**20:,.0f} MiB, "
-                    f"{packed.file_size // max(1, packed.compress_size):,} times what it takes in the archive; no "
-                    "table of names does.",
+                    f"{packed.file_size // max(1, packed.compress_size):,} times its size in the archive, which is "
+                    "unusual for a table of names.",
                     file=self.shown(name),
-                    remedy="If it is one all the same, unpack the archive and give the folder.",
+                    remedy="If the file is as it should be, unpack the archive and give the folder.",
                 )
         try:
             if self._tar is not None:
@@ -204,7 +204,7 @@ class Archive:
             f"The file cannot be read: {problem}.",
             file=self.shown(name),
             row=row,
-            remedy="The archive may have been cut off; fetch it again.",
+            remedy="The archive may have been cut off; download it again.",
         )
 
 

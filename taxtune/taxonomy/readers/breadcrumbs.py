@@ -46,8 +46,8 @@ def parse_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxon
         key, way = _split_id(line.strip())
         names = [clean(step) for step in _STEP.split(way)]
         if not all(names):
-            message = f"Name {names.index('') + 1} of the way is empty."
-            collector.raw.flaw("empty name", message, row, line, "Name the node, or remove the line.")
+            message = f"Name {names.index('') + 1} in the line is empty."
+            collector.raw.flaw("empty name", message, row, line, "Fill in the name, or remove the line.")
             continue
         collector.add(row, names, [None] * len(names), key=key)
     raw = collector.finish()

@@ -86,7 +86,7 @@ class _Table:
                 file=archive.shown(name),
                 row=header.line,
                 value=", ".join(cell for cell in header.cells[:12]),
-                remedy="ColDP files begin with a header.",
+                remedy="ColDP files start with a header.",
             )
 
     def rows(self, collector: UsageCollector | None = None) -> Iterator[Row]:
@@ -102,7 +102,7 @@ class _Table:
             ):
                 yield row
         if empty and collector is not None:
-            raise TaxonomyError("The file has a header and no rows.", file=self._archive.shown(self.name), row=1)
+            raise TaxonomyError("The file has a header but no rows.", file=self._archive.shown(self.name), row=1)
 
 
 def _entity(archive: Archive, name: str) -> str | None:
@@ -138,7 +138,7 @@ def _read_taxa(archive: Archive, table: _Table, collector: UsageCollector) -> No
     names_file = _entity(archive, "Name")
     if names_file is None:
         raise TaxonomyError(
-            "The package has taxa and no Name file that names them.", file=archive.path, remedy="Add Name.tsv."
+            "The package has taxa but no Name file with their names.", file=archive.path, remedy="Add Name.tsv."
         )
     names = _Table(archive, names_file, "id", "scientificname")
     of = names.columns.get
@@ -191,7 +191,7 @@ def _read_names(table: _Table, collector: UsageCollector) -> None:
 
 def _no_place(table: _Table, collector: UsageCollector) -> TaxonomyError:
     return TaxonomyError(
-        "The file says nothing about where taxa belong.",
+        "The file does not say where taxa belong.",
         file=collector.raw.file,
         row=1,
         value=", ".join(list(table.columns)[:12]),

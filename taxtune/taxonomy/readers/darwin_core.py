@@ -124,7 +124,7 @@ def _read_taxa(archive: Archive, file: _File, collector: UsageCollector) -> None
     groups = [(r, c) for r in GROUP_RANKS if (c := column(r, column("cls") if r == "class" else None)) is not None]
     if parent is None and not groups:
         raise TaxonomyError(
-            "The core file says nothing about where taxa belong.",
+            "The core file does not say where taxa belong.",
             file=archive.shown(file.name),
             row=1,
             remedy="It needs the column parentNameUsageID, or columns such as order, family and genus.",
@@ -226,7 +226,9 @@ def _refuse_doctype(data: bytes, shown: str) -> None:
 
     def refuse(*_: object) -> None:
         raise TaxonomyError(
-            "meta.xml has a document type, which is refused.", file=shown, remedy="Remove the line <!DOCTYPE …>."
+            "meta.xml has a document type declaration, which is not accepted.",
+            file=shown,
+            remedy="Remove the line <!DOCTYPE …>.",
         )
 
     parser = expat.ParserCreate()
@@ -252,18 +254,18 @@ def _described_file(archive: Archive, element: ElementTree.Element, shown: str) 
     location, name = _location(element)
     if name not in archive.names:
         raise TaxonomyError(
-            "meta.xml names a file that is not in the archive.", file=shown, value=location, remedy="Fetch it again."
+            "meta.xml names a file that is not in the archive.", file=shown, value=location, remedy="Download it again."
         )
     columns: dict[str, int] = {}
     for child in element:
         kind, index = _tag(child), child.get("index")
         if kind in {"id", "coreid", "field"} and index is not None:
             if not index.isdecimal():
-                raise TaxonomyError("An index in meta.xml is no number.", file=shown, value=index)
+                raise TaxonomyError("An index in meta.xml is not a number.", file=shown, value=index)
             columns.setdefault("" if kind != "field" else _term(child.get("term", "")), int(index))
     lines = element.get("ignoreHeaderLines", "0")
     if not lines.isdecimal():
-        raise TaxonomyError("ignoreHeaderLines in meta.xml is no number.", file=shown, value=lines)
+        raise TaxonomyError("ignoreHeaderLines in meta.xml is not a number.", file=shown, value=lines)
     width = len(archive.header(name, layout).cells) if (layout := _layout(element, shown)) and int(lines) else None
     return _File(name, layout, int(lines), columns, width)
 

@@ -49,12 +49,12 @@ def parse_edges(table: Table) -> RawTaxonomy:
         key, above = row.cell(child), row.cell(parent)
         if len(row.cells) <= max(child, parent):
             message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
-            remedy = "Put a comma behind the child, and leave the parent of the root empty."
+            remedy = "Put a comma after the child, and leave the parent of the root empty."
             raw.flaw("ragged row", message, row.line, ",".join(row.cells), remedy)
             continue
         if not key:
             remedy = "Fill in the child, or remove the row."
-            raw.flaw("empty name", "The row names no child.", row.line, ",".join(row.cells), remedy)
+            raw.flaw("empty name", "The row has no child.", row.line, ",".join(row.cells), remedy)
             continue
         name = row.cell(label) if label is not None else key
         if not name:
@@ -86,7 +86,7 @@ def _name_by_ids(raw: RawTaxonomy, ids: Mapping[str, str]) -> None:
     for identity, keys in owners.items():
         if len(keys) > 1:
             message = f"{len(keys)} nodes have this id: {', '.join(keys[:5])}."
-            raw.flaw("conflicting rows", message, None, identity, "Give every node an id of its own, or none.")
+            raw.flaw("conflicting rows", message, None, identity, "Give every node a unique id, or no id.")
 
     def known_by(key: Hashable | None) -> Hashable | None:
         return None if key is None else ids.get(str(key), (key,))

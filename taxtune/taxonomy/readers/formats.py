@@ -72,9 +72,10 @@ class TextFile:
                 f"The file is not valid JSON: {problem.msg}.",
                 file=self.name,
                 row=problem.lineno,
-                remedy="A value a line is JSON Lines: of Wikidata's entities `taxtune taxonomy build` makes a tree."
+                remedy="This looks like JSON Lines, with one value per line. For Wikidata's entities, use `taxtune "
+                "taxonomy build`."
                 if is_lines
-                else "It may have been cut off; fetch it again.",
+                else "It may have been cut off; download it again.",
             ) from None
         except RecursionError:
             raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=self.name) from None

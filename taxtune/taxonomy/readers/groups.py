@@ -55,7 +55,7 @@ def parse_groups(text: str, path: Path, name: str, root: str | None = None) -> R
                 file=name,
                 row=row,
                 value=line,
-                remedy="Write 'class, group' a line, without a header.",
+                remedy="Write one 'class, group' per line, without a header.",
             )
         child, group = cells
         if group not in groups:

@@ -28,17 +28,17 @@ def parse_imagenet_json(data: Mapping[str, Any], name: str) -> RawTaxonomy:
     """Returns the nodes of a JSON object of synsets. Rows are positions in it, counted from 1.
 
     Raises:
-        TaxonomyError: If it is no object, or an entry is no synset.
+        TaxonomyError: If it is not an object, or an entry is no synset.
     """
     if not isinstance(data, dict) or not data:
-        raise TaxonomyError("The JSON is no object of synsets.", file=name)
+        raise TaxonomyError("The JSON is not an object of synsets.", file=name)
     raw = RawTaxonomy(name, "imagenet-json")
     for row, (key, synset) in enumerate(data.items(), start=1):
         if not isinstance(synset, dict) or not isinstance(synset.get("name"), str) or not synset["name"].strip():
             raise TaxonomyError("The synset has no name.", file=name, row=row, value=key)
         parent = synset.get("parent_id")
         if parent is not None and not isinstance(parent, str):
-            raise TaxonomyError("The id of the parent is no text.", file=name, row=row, value=parent)
+            raise TaxonomyError("The id of the parent is not text.", file=name, row=row, value=parent)
         label = clean(synset["name"])
         others = {
             clean(other): None

@@ -63,7 +63,7 @@ def _with_class(table: Table) -> Table:
     """Returns the table with its column of classes called so, where it has one by another spelling.
 
     Raises:
-        TaxonomyError: If two columns may be it and differ: the one may hold classes to be told apart in images.
+        TaxonomyError: If two columns may be it and differ: the one may hold classes to be distinguished in images.
     """
     named = [table.header.index(name) for name in _CLASS if name in table.header]
     if not named or (len(named) == 1 and table.header[named[0]] == "class"):
@@ -71,12 +71,12 @@ def _with_class(table: Table) -> Table:
     for row in table.rows:
         if len({row.cell(i).casefold() for i in named}) > 1:
             raise TaxonomyError(
-                f"The columns {' and '.join(repr(table.header[i]) for i in named)} may both be the taxonomic class, "
-                "and differ.",
+                f"The columns {' and '.join(repr(table.header[i]) for i in named)} could both be the taxonomic class, "
+                "but they differ.",
                 file=table.file,
                 row=row.line,
                 value=", ".join(row.cell(i) for i in named),
-                remedy="Rename the one that is not.",
+                remedy="Rename the other one.",
             )
     header = tuple("class" if i == named[0] else name for i, name in enumerate(table.header))
     return replace(table, header=header)
@@ -126,12 +126,14 @@ def _json_records(
         for column in header:
             value = category.get(column)
             if value is not None and not isinstance(value, str | int):
-                raise TaxonomyError(f"{column!r} of a category is no text.", file=file, row=row, value=value)
+                raise TaxonomyError(f"{column!r} of a category is not text.", file=file, row=row, value=value)
             text = "" if value is None else str(value)
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise TaxonomyError("A name holds half a character.", file=file, row=row, value=text) from None
+                raise TaxonomyError(
+                    "A name contains an incomplete character (half a surrogate pair).", file=file, row=row, value=text
+                ) from None
             values[column] = clean(text)
         yield row, values
 
@@ -169,7 +171,7 @@ def _collect(
             values.get("id"),
         )
     if cited:
-        message = f"Authorship taken off names: {len(cited):,} (first: row {cited[0]})."
+        message = f"Removed authorship from names: {len(cited):,} (first: row {cited[0]})."
         collector.raw.note("authorship", message, cited[0])
     return collector.finish()
 

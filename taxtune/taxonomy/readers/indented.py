@@ -83,11 +83,11 @@ def parse_indented(text: str, name: str, root: str | None = None) -> RawTaxonomy
             last = way.pop()
             if (not way or way[-1][0] < width) and last[0] != width:
                 raise TaxonomyError(
-                    "The line is further in than one level and less than the next.",
+                    "The line's indentation is between two levels.",
                     file=name,
                     row=row,
                     value=line,
-                    remedy="Begin it where its siblings begin.",
+                    remedy="Indent it like its siblings.",
                 )
         above = raw.nodes[way[-1][1]] if way else None
         if not is_text_tree:
@@ -103,11 +103,11 @@ def parse_indented(text: str, name: str, root: str | None = None) -> RawTaxonomy
             if synonym is not None:
                 if above is None:
                     raise TaxonomyError(
-                        "The synonym stands below no name.",
+                        "The synonym is not below a name.",
                         file=name,
                         row=row,
                         value=line,
-                        remedy="Put it one level below the name that it is a synonym of.",
+                        remedy="Put it one level below the accepted name.",
                     )
                 synonyms += 1
                 names = dict.fromkeys((*above.aliases, node.label))
@@ -117,9 +117,9 @@ def parse_indented(text: str, name: str, root: str | None = None) -> RawTaxonomy
         way.append((width, len(raw.nodes)))
         raw.nodes.append(node)
     if cited:
-        raw.note("authorship", f"Authorship taken off names: {len(cited):,} (first: row {cited[0]}).", cited[0])
+        raw.note("authorship", f"Removed authorship from names: {len(cited):,} (first: row {cited[0]}).", cited[0])
     if synonyms:
-        raw.note("synonyms", f"Made aliases of their accepted names: {synonyms:,} synonyms.")
+        raw.note("synonyms", f"Added as aliases of their accepted names: {synonyms:,} synonyms.")
     if is_text_tree or root is not None:
         add_root(raw, root or "life")
     return raw

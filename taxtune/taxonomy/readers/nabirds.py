@@ -38,7 +38,7 @@ def parse_pairs(text: str, path: Path, name: str) -> RawTaxonomy:
         name: The file's name, for messages.
 
     Raises:
-        TaxonomyError: If a line is no pair, there is no file of names, or it cannot be told which column is the parent.
+        TaxonomyError: If a line is not a pair, there is no file of names, or the parent column cannot be determined.
     """
     pairs: list[tuple[int, str, str]] = []
     for row, line in enumerate(text.splitlines(), start=1):
@@ -47,7 +47,7 @@ def parse_pairs(text: str, path: Path, name: str) -> RawTaxonomy:
         parts = line.split()
         if len(parts) != 2:
             raise TaxonomyError(
-                "The line is not a pair of ids.", file=name, row=row, value=line, remedy="Write two ids a line."
+                "The line is not a pair of ids.", file=name, row=row, value=line, remedy="Write two ids per line."
             )
         pairs.append((row, parts[0], parts[1]))
     parent_first = _parent_first(pairs, path.name, name)
@@ -79,7 +79,7 @@ def parse_pairs(text: str, path: Path, name: str) -> RawTaxonomy:
     unused = [key for key in names if key not in ids]
     if unused:
         count = f"{len(unused):,} name" + ("" if len(unused) == 1 else "s")
-        message = f"Left out: {count} in {names_file.name} of ids that are in no pair (first: {unused[0]})."
+        message = f"Left out: {count} in {names_file.name} for ids that are not in any pair (first: {unused[0]})."
         raw.note("left out", message, value=names[unused[0]])
     return raw
 
@@ -99,10 +99,10 @@ def _parent_first(pairs: list[tuple[int, str, str]], file: str, shown: str) -> b
         return False
     raise TaxonomyError(
         "It cannot be told which column is the parent: "
-        + ("both ways each id has one parent." if child_first else "both ways some ids have several parents."),
+        + ("each id has one parent either way." if child_first else "some ids have several parents either way."),
         file=shown,
         remedy="Name the file …parent-child.txt or …child-parent.txt."
-        + ("" if child_first else " A graph with several parents is for `taxtune taxonomy build`."),
+        + ("" if child_first else " For a graph with several parents, use `taxtune taxonomy build`."),
     )
 
 
@@ -119,7 +119,7 @@ def _refuse_graph(edges: list[tuple[int, str, str]], shown: str) -> None:
             file=shown,
             row=row,
             value=child,
-            remedy="`taxtune taxonomy build` makes a tree of it.",
+            remedy="Build a tree from it with `taxtune taxonomy build`.",
         )
 
 
@@ -140,15 +140,15 @@ def _names(path: Path, ids: set[str], shown: str) -> tuple[Path, dict[str, str]]
             "Several files name the ids of this tree.",
             file=shown,
             value=", ".join(file.name for file in near),
-            remedy="Leave one of them beside it.",
+            remedy="Keep only one of them in the folder.",
         )
     if plain in read:
         return plain, read[plain]
     raise TaxonomyError(
-        "There is no file beside it that names these ids.",
+        "There is no file with names for these ids in the same folder.",
         file=shown,
         value=", ".join(f"{file.name} ({len(set(names) & ids)} of {len(ids)})" for file, names in read.items()) or None,
-        remedy="Put classes.txt beside it, with an id and a name a line.",
+        remedy="Put classes.txt in the same folder, with one id and name per line.",
     )
 
 
@@ -162,7 +162,7 @@ def _read_names(path: Path) -> dict[str, str]:
         if not key:
             continue
         if not name.strip():
-            raise TaxonomyError("The line has an id and no name.", file=path, row=row, value=key)
+            raise TaxonomyError("The line has an id but no name.", file=path, row=row, value=key)
         if names.setdefault(key, clean(name)) != clean(name):
             raise TaxonomyError("The id is named twice.", file=path, row=row, value=key, remedy="Remove one line.")
     return names

@@ -197,7 +197,7 @@ class _Reader:
         value = None if field is None else entry[field]
         texts = [value] if isinstance(value, str) else value or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise self._no_node(value, f"{at}.{field}", "These names are no list of texts.")
+            raise self._no_node(value, f"{at}.{field}", "The names are not a list of texts.")
         return tuple(dict.fromkeys(filter(None, map(clean, texts))))
 
     def _add(
@@ -216,11 +216,13 @@ class _Reader:
             label.encode()
         except UnicodeEncodeError:
             raise TaxonomyError(
-                "A name holds half a character.", file=self.raw.file, value=f"{at}: {label!r}"
+                "A name contains an incomplete character (half a surrogate pair).",
+                file=self.raw.file,
+                value=f"{at}: {label!r}",
             ) from None
         tidy = clean(label)
         if not tidy:
-            self.raw.flaw("empty name", "The node has no name.", None, at, "Name it or remove it.")
+            self.raw.flaw("empty name", "The node has no name.", None, at, "Give it a name or remove it.")
             tidy = at
         if identity is not None:
             self.ids[identity] += 1
@@ -239,10 +241,10 @@ class _Reader:
         several = {identity: count for identity, count in self.ids.items() if count > 1}
         if several:
             first = next(iter(several))
-            message = f"Ids that stand in several places, and so identify no node: {len(several):,}."
+            message = f"Ids that are used several times and so identify no node: {len(several):,}."
             self.raw.note("shared id", message, value=first)
         if self.parts:
-            self.raw.note("left out", f"Left out: {self.parts:,} parts, which are no kinds of what has them.")
+            self.raw.note("left out", f"Left out: {self.parts:,} parts, since a part is not a kind of its whole.")
         return self.raw
 
     def _no_node(
@@ -266,10 +268,10 @@ def _name_mids(raw: RawTaxonomy, path: Path) -> None:
     files = sorted(path.parent.glob(_DESCRIPTIONS))
     if not files:
         raise TaxonomyError(
-            "The labels are ids of Open Images, and there is no file that names them.",
+            "The labels are Open Images ids, but there is no file with their names.",
             file=raw.file,
             value=raw.nodes[0].label,
-            remedy="Put class-descriptions-boxable.csv of Open Images beside it.",
+            remedy="Put Open Images' class-descriptions-boxable.csv in the same folder.",
         )
     names: dict[str, str] = {}
     for file in files:

@@ -48,7 +48,7 @@ def parse_obo(text: str, name: str, root: str | None = None) -> RawTaxonomy:
         root: The label of a root above several; "everything" by default.
 
     Raises:
-        TaxonomyError: If a line is no tag with a value, a stanza has no id, or there is no term.
+        TaxonomyError: If a line is not a tag with a value, a stanza has no id, or there is no term.
     """
     raw = obo_nodes(text, name)
     add_root(raw, root or ROOT)
@@ -73,11 +73,13 @@ def obo_nodes(text: str, name: str) -> RawTaxonomy:
         for parent, row in parents:
             raw.nodes.append(RawNode(term.id, parent, label, aliases, None, row, leads))
     if not raw.nodes:
-        raise TaxonomyError("The file holds no term.", file=name, remedy="OBO's terms are stanzas that begin [Term].")
+        raise TaxonomyError(
+            "The file contains no term.", file=name, remedy="OBO terms are stanzas that start with [Term]."
+        )
     if gone:
         raw.note("left out", f"Left out: {gone:,} obsolete terms.")
     if unnamed:
-        raw.note("renamed", f"Without a name, and called by their ids: {unnamed:,} terms.")
+        raw.note("renamed", f"Without a name, so labelled by their ids: {unnamed:,} terms.")
     return raw
 
 
@@ -98,7 +100,7 @@ def _terms(text: str, name: str) -> list[_Term]:
         tag, colon, value = content.partition(":")
         if not colon:
             raise TaxonomyError(
-                "The line is no tag with a value.", file=name, row=row, value=content, remedy="Write `tag: value`."
+                "The line is not a tag with a value.", file=name, row=row, value=content, remedy="Write `tag: value`."
             )
         _take(terms[-1], tag, value.strip(), row, name)
     return terms

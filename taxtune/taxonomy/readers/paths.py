@@ -1,7 +1,7 @@
 r"""Reader of CSV paths: one row a node, with the names on the way to it from the root.
 
 Either a column `path` with the names separated by "/" ("bird/waterfowl/mallard"; in a name a slash is written "\/" and
-a backslash before it "\\"), or one column a level, the root first, a row ending where its node is. Level columns are
+a backslash before it "\\"), or one column per level, the root first, a row ending where its node is. Level columns are
 called level1, level2, … ("level_1" too), or, when the format is asked for by name, anything: their names are then the
 ranks. In both cases optional columns are `aliases` (other names of the row's node, separated by ";" or "|", the
 preferred one first), `leads` (names that lead an answer to it and do not identify it, separated alike), `rank` (its
@@ -40,7 +40,7 @@ def parse_paths(table: Table) -> RawTaxonomy:
     levels = [] if whole is not None else _levels(table.header)
     if whole is None and not levels:
         raise TaxonomyError(
-            "A table of paths needs a column path, or one column a level.",
+            "A table of paths needs a column path, or one column per level.",
             file=table.file,
             row=table.header_line,
             value=",".join(table.header),
@@ -57,7 +57,7 @@ def parse_paths(table: Table) -> RawTaxonomy:
         if not all(names):
             message = f"Name {names.index('') + 1} of the path is empty." if any(names) else "The row names nothing."
             value = "/".join(name or "?" for name in names) if any(names) else None
-            collector.raw.flaw("empty name", message, row.line, value, "Name the node, or remove the row.")
+            collector.raw.flaw("empty name", message, row.line, value, "Fill in the name, or remove the row.")
             continue
         known: list[str | None] = [None] * len(names) if whole is not None else list(ranks[: len(names)])
         known[-1] = row.cell(rank) or known[-1]

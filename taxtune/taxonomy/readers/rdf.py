@@ -118,7 +118,7 @@ def _graph(text: str, path: Path, name: str) -> Graph:
             f"The file is not valid {syntax}: {message[:300]}.",
             file=name,
             row=row if isinstance(row, int) and row > 0 else None,
-            remedy="Its suffix says which syntax it is in: .ttl, .rdf, .owl, .nt, .trig or .jsonld.",
+            remedy="The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld.",
         ) from None
     return graph
 
@@ -139,9 +139,9 @@ class _Reader:
         parents = self._parents()
         if not parents:
             raise TaxonomyError(
-                "The file holds neither SKOS concepts nor OWL or RDFS classes.",
+                "The file contains neither SKOS concepts nor OWL or RDFS classes.",
                 file=self.file,
-                remedy="A tree is stated by skos:broader or rdfs:subClassOf.",
+                remedy="The tree is read from skos:broader or rdfs:subClassOf.",
             )
         gone = {iri for iri in parents if any(str(o) in ("true", "1") for o in self._objects(iri, self.owl.deprecated))}
         keys = self._keys(parents)
@@ -178,10 +178,10 @@ class _Reader:
         if gone:
             self.raw.note("left out", f"Left out: {len(gone):,} deprecated classes or concepts.")
         if unnamed:
-            message = f"Without a label, and called by the ends of their IRIs: {len(unnamed):,}."
+            message = f"Without a label, so labelled by the ends of their IRIs: {len(unnamed):,}."
             self.raw.note("renamed", message, value=unnamed[0])
         if self.foreign:
-            self.raw.note("left out", f"Left out: {self.foreign:,} names in other languages than English.")
+            self.raw.note("left out", f"Left out: {self.foreign:,} names in languages other than English.")
         return self.raw
 
     def scheme(self) -> str | None:

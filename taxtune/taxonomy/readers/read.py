@@ -47,7 +47,7 @@ def read_taxonomy(
             - "inat21-json": the `categories` of iNaturalist 2021's COCO-style JSON;
             - "inat21-csv": a CSV with a column for each rank (see `readers.inat21`);
             - "edges": a CSV with the columns child and parent (see `readers.edges`);
-            - "paths": a CSV with a column path, or one column a level (see `readers.paths`);
+            - "paths": a CSV with a column path, or one column per level (see `readers.paths`);
             - "darwin-core": a Darwin Core archive, or its core file (see `readers.darwin_core`);
             - "coldp": a ColDP package, or its NameUsage or Taxon file (see `readers.coldp`);
             - "nabirds": pairs of class ids with a file of names beside it (see `readers.nabirds`);
@@ -100,14 +100,14 @@ def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_labe
             )
     elif format not in FORMATS or callable(format):
         names = (*FORMATS, *plugin_names(READERS))
-        raise TaxonomyError("There is no such taxonomy format.", value=format, remedy=f"Use one of {', '.join(names)}.")
+        raise TaxonomyError("Unknown taxonomy format.", value=format, remedy=f"Use one of {', '.join(names)}.")
     else:
         raw = _parse(_resolve(path), str(path), format, root_label)
     if root_label is not None and not any(
         n.parent is None and n.row is None and n.label == root_label for n in raw.nodes
     ):
         raise TaxonomyError(
-            "The file has a root of its own; only an added root can be named.", file=raw.file, value=root_label
+            "The file has its own root; a label can be given only for an added root.", file=raw.file, value=root_label
         )
     return raw
 
@@ -125,7 +125,7 @@ def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
         return kind.parse(Archive(file.parent), file.name, root)
     if format in archives:
         read_text(file)  # says so if it is not there
-        raise TaxonomyError(f"The file is no table of {format!r}.", file=name, remedy="Give the folder or zip file.")
+        raise TaxonomyError(f"The file is not a table of {format!r}.", file=name, remedy="Give the folder or zip file.")
     source = TextFile(read_text(file), file, name, root)
     for text in TEXTS:
         if format == text.name or (format == "auto" and text.json in (None, source.is_json) and text.fits(source)):
@@ -167,9 +167,9 @@ def _core_of(file: Path) -> ArchiveFormat | None:
     found = next((kind for kind in ARCHIVES if kind.fits_header(header)), None)
     if found is not None and packed:
         raise TaxonomyError(
-            f"This is a table of the format {found.name!r}, which is read as it lies in its folder.",
+            f"This is a table of the format {found.name!r}, which consists of several files.",
             file=file,
-            remedy="Unpack the file, or give the zip file that it comes in.",
+            remedy="Unpack the file, or give the whole zip file.",
         )
     return found
 
@@ -184,7 +184,7 @@ def _unknown_json(source: TextFile) -> TaxonomyError:
     else:
         found = _kind_of(data)
     return TaxonomyError(
-        f"The file is JSON in no layout of a taxonomy that is known here: it is {found}.",
+        f"The file is JSON, but not in a known taxonomy layout: it is {found}.",
         file=source.name,
         remedy='Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}; '
         "nested-json), Open Images' hierarchy (nested-json), iNat21's `categories` (inat21-json), and synsets with "
@@ -202,20 +202,20 @@ def _unknown(source: TextFile) -> TaxonomyError:
     columns = set(source.table.header)
     if columns & {"node1", "from", "subject"} and columns & {"node2", "to", "object"}:
         return TaxonomyError(
-            "This is an edge file in KGTK's layout: a graph, in which nodes may have several parents, and no tree yet.",
+            "This is an edge file in KGTK's layout: a graph, in which nodes may have several parents, not a tree.",
             file=source.name,
             row=source.table.header_line,
             value=",".join(source.table.header),
-            remedy="Make a tree of it with `taxtune taxonomy build FILE --out tree.csv`.",
+            remedy="Build a tree from it with `taxtune taxonomy build FILE --out tree.csv`.",
         )
     return TaxonomyError(
-        "The header is that of no taxonomy.",
+        "This is not the header of a known taxonomy format.",
         file=source.name,
         row=source.table.header_line,
         value=",".join(source.table.header),
         remedy="It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
-        "class, order, family, name (inat21-csv). Edges of a graph go to `taxtune taxonomy build`. Files without a "
-        "header are read as nabirds, groups or indented if that is given as the format.",
+        "class, order, family, name (inat21-csv). For the edges of a graph, use `taxtune taxonomy build`. Files "
+        "without a header are read as nabirds, groups or indented if that is given as the format.",
     )
 
 
@@ -223,5 +223,5 @@ def _resolve(path: str | Path) -> Path:
     if not str(path).startswith(_BUILTIN):
         return Path(path)
     if str(path) != f"{_BUILTIN}fieldguide":
-        raise TaxonomyError("There is no such built-in taxonomy.", value=str(path), remedy="Use builtin:fieldguide.")
+        raise TaxonomyError("Unknown built-in taxonomy.", value=str(path), remedy="Use builtin:fieldguide.")
     return Path(str(resources.files("taxtune.fieldguide").joinpath("taxonomy.csv")))

@@ -44,7 +44,7 @@ def parse_taxdump(archive: Archive, core: str | None = None, root: str | None = 
             f"There is no {'nodes.dmp' if nodes is None else 'names.dmp'} in it.",
             file=archive.path,
             value=", ".join(archive.names[:8]),
-            remedy="NCBI's taxonomy is nodes.dmp with names.dmp beside it.",
+            remedy="NCBI's taxonomy consists of nodes.dmp and names.dmp in the same folder.",
         )
     collector = UsageCollector(archive.shown(nodes), "taxdump", root)
     label: dict[str, str] = {}
@@ -71,6 +71,6 @@ def _rows(archive: Archive, name: str, fields: int) -> Iterator[tuple[int, list[
                 file=archive.shown(name),
                 row=row.line,
                 value="|".join(row.cells),
-                remedy="Fetch the file again; it may have been cut off.",
+                remedy="Download the file again; it may have been cut off.",
             )
         yield row.line, cells

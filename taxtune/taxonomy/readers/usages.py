@@ -177,7 +177,7 @@ class UsageCollector:
             self._long = (count + 1, first)
             return False
         message = f"The row has {len(cells)} cells, the header {columns}."
-        remedy = "Put a name that holds the delimiter in quotes."
+        remedy = "Put a name that contains the delimiter in quotes."
         self.raw.flaw("ragged row", message, row, tidy(cells[columns]), remedy)
         return True
 
@@ -202,21 +202,21 @@ class UsageCollector:
             self.raw.nodes.append(RawNode(key, parent, label, tuple(names), taxon.rank, taxon.row))
         if renamed:
             self.raw.note(
-                "renamed", f"Named like a sibling, and told apart by rank, authorship or id: {_taxa(renamed)}."
+                "renamed", f"Named like a sibling, and distinguished by rank, authorship or id: {_taxa(renamed)}."
             )
         if self._cited:
             self.raw.note(
                 "authorship",
-                f"Authorship taken off names: {len(self._cited):,} (first: row {self._cited[0]}).",
+                f"Removed authorship from names: {len(self._cited):,} (first: row {self._cited[0]}).",
                 self._cited[0],
             )
         if self._provisional:
-            self.raw.note("provisional", f"Accepted provisionally: {_taxa(self._provisional)}.")
+            self.raw.note("provisional", f"Provisionally accepted: {_taxa(self._provisional)}.")
         if self._long is not None:
             self.raw.note(
                 "ragged row",
-                f"Longer than the header by empty cells: {self._long[0]:,} row{'' if self._long[0] == 1 else 's'} "
-                f"(first: row {self._long[1]}). A name with the delimiter in it and no quotes would look so.",
+                f"Rows with extra empty cells: {self._long[0]:,} row{'' if self._long[0] == 1 else 's'} "
+                f"(first: row {self._long[1]}). This can come from an unquoted name that contains the delimiter.",
                 self._long[1],
             )
         for what, (count, row) in self._counts.items():
@@ -334,7 +334,7 @@ class UsageCollector:
         key: Hashable = unknown[0] if len(unknown) == 1 and unknown[0] not in self._taxa else ("root", self._root)
         self.raw.nodes.append(RawNode(key, None, self._root))
         self.raw.note(
-            "added root", f"Without a parent in the file, and put under an added root {self._root!r}: {_taxa(tops)}."
+            "added root", f"Nodes without a parent in the file, now under an added root {self._root!r}: {_taxa(tops)}."
         )
         return key
 
@@ -357,7 +357,7 @@ class UsageCollector:
         first = self._taxa[orphans[0]]
         self.raw.note(
             "left out",
-            f"Left out: {_taxa(len(gone))}, {len(orphans):,} whose parent is in no row (first: {first.name!r}, "
+            f"Left out: {_taxa(len(gone))}, {len(orphans):,} whose parent has no row (first: {first.name!r}, "
             f"row {first.row}, parent {first.parent!r}) and what is below them.",
             first.row,
         )
@@ -369,7 +369,7 @@ class UsageCollector:
             key = identity if identity in self._taxa else self._accepted(identity)
             if key is None:
                 for _ in given:
-                    self.leave_out("common names of taxa that are in no row", None)
+                    self.leave_out("common names of taxa without a row", None)
                 continue
             table = names.setdefault(key, {})
             for _, name in sorted(given, key=lambda pair: pair[0]):
@@ -378,12 +378,12 @@ class UsageCollector:
         for row, accepted, name in self._synonyms.values():
             key = self._accepted(accepted)
             if key is None:
-                self.leave_out("synonyms whose accepted name is in no row", row)
+                self.leave_out("synonyms whose accepted name has no row", row)
                 continue
             used += 1
             names.setdefault(key, {}).setdefault(name.casefold(), name)
         if used:
-            self.raw.note("synonyms", f"Made aliases of their accepted names: {used:,} synonyms.")
+            self.raw.note("synonyms", f"Added as aliases of their accepted names: {used:,} synonyms.")
         for key, table in names.items():
             table.pop(self._taxa[key].name.casefold(), None)
         return {key: tuple(table.values()) for key, table in names.items()}

@@ -54,7 +54,7 @@ def read_graph(
         format: One of `SOURCES`:
 
             - "edges": CSV or TSV with the columns child and parent, or any two columns with a direction;
-            - "synsets": two synset ids a line, the parent first unless a direction says otherwise;
+            - "synsets": two synset ids per line, the parent first unless a direction says otherwise;
             - "kgtk": Wikidata as KGTK edges (node1, label, node2);
             - "wikidata-json": Wikidata's entity dump;
             - "rdf": SKOS, OWL or RDFS, and "obo": an ontology in OBO's format, as the readers of trees read them;
@@ -69,7 +69,7 @@ def read_graph(
         TaxonomyError: If a file cannot be read or is in none of the formats, or there is no edge in any.
     """
     if format not in SOURCES:
-        raise TaxonomyError("There is no such graph format.", value=format, remedy=f"Use one of {', '.join(SOURCES)}.")
+        raise TaxonomyError("Unknown graph format.", value=format, remedy=f"Use one of {', '.join(SOURCES)}.")
     into = EdgeCollector()
     for path in paths:
         kind = _detect(path) if format == "auto" else format

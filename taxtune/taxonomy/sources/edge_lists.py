@@ -38,11 +38,11 @@ def read_edge_list(path: Path, into: EdgeCollector, *, direction: Direction | No
     by_name = {"child", "parent"} <= set(header)
     if not by_name and direction is None:
         raise TaxonomyError(
-            "The first line has no columns child and parent.",
+            "The first line does not have the columns child and parent.",
             file=path,
             row=1,
             value=first_lines(path, 1)[0],
-            remedy="Name them in a header, or say with --direction what the first two cells are.",
+            remedy="Add a header, or use --direction to say what the first two cells are.",
         )
     if by_name:
         child, parent = header.index("child"), header.index("parent")
@@ -54,14 +54,14 @@ def read_edge_list(path: Path, into: EdgeCollector, *, direction: Direction | No
         if by_name:
             _check_width(cells, header, path, row)
         if len(cells) <= child or not (key := tidy(cells[child])):
-            raise TaxonomyError("The row names no child.", file=path, row=row, value=",".join(cells))
+            raise TaxonomyError("The row has no child.", file=path, row=row, value=",".join(cells))
         above = tidy(cells[parent]) if parent < len(cells) else ""
         if above:
             into.edge(key, above, row)
         elif by_name:
             into.node(key)
         else:
-            raise TaxonomyError("The row names no parent.", file=path, row=row, value=",".join(cells))
+            raise TaxonomyError("The row has no parent.", file=path, row=row, value=",".join(cells))
         _name(into, key, cells, label, aliases)
 
 
@@ -100,7 +100,7 @@ def _check_width(cells: list[str], header: list[str], path: Path, row: int) -> N
             file=path,
             row=row,
             value=",".join(cells),
-            remedy="Put a name that holds the separator in double quotes.",
+            remedy="Put a name that contains the separator in double quotes.",
         )
 
 
@@ -131,5 +131,5 @@ def _rows(path: Path, *, skip: int) -> Iterator[tuple[int, list[str]]]:
             f"The row cannot be read as CSV: {problem}.",
             file=path,
             row=start,
-            remedy="Close its quotes, and double a quote that is part of a name.",
+            remedy="Close its quotes, and double any quote inside a name.",
         ) from None

@@ -32,7 +32,7 @@ KgtkText = tuple[str, str | None]
 
 
 def read_text(value: str) -> KgtkText | None:
-    """Returns the text of a value and its language, or None if the value is no text.
+    """Returns the text of a value and its language, or None if the value is not text.
 
     A symbol, such as an unquoted name, counts as text without a language; numbers, dates and places do not.
     """

@@ -29,5 +29,5 @@ def read_leaves(path: Path) -> tuple[str, ...]:
         cells = (text.replace(",", "\t").split("\t")[0] for _, text in lines(path) if not text.startswith("#"))
         found = dict.fromkeys(key for key in map(tidy, cells) if key)
     if not found:
-        raise TaxonomyError("The file lists no id.", file=path)
+        raise TaxonomyError("The file lists no ids.", file=path)
     return tuple(found)

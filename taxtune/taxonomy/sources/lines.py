@@ -49,7 +49,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     task.advance(raw.tell() - task.done)
             task.advance(size - task.done)
     except FileNotFoundError:
-        raise TaxonomyError("There is no such file.", file=path, remedy="Check the path.") from None
+        raise TaxonomyError("The file does not exist.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
         raise TaxonomyError("This is a folder, not a file.", file=path, remedy="Give the file in it.") from None
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
@@ -79,8 +79,8 @@ def first_lines(path: Path, count: int = 5) -> list[str]:
 
 def _cut_off(path: Path, row: int, problem: Exception) -> TaxonomyError:
     return TaxonomyError(
-        f"The packed data end or break off after this line: {problem}.",
+        f"The compressed data are damaged or incomplete after this line: {problem}.",
         file=path,
         row=row or None,
-        remedy="Fetch the file again.",
+        remedy="Download the file again.",
     )

@@ -47,7 +47,7 @@ def read_oven(path: Path) -> Iterator[OvenExample]:
     """Yields the examples of an OVEN file, packed or not.
 
     Raises:
-        DataError: If a line is no JSON object, has no `data_id`, or its `entity_id` is no Wikidata id.
+        DataError: If a line is not a JSON object, has no `data_id`, or its `entity_id` is not a Wikidata id.
     """
     for row, text in lines(path):
         if not text.strip():
@@ -58,7 +58,7 @@ def read_oven(path: Path) -> Iterator[OvenExample]:
             raise DataError("The line is not JSON.", file=path, row=row, value=text) from None
         if not isinstance(value, dict) or value.get("data_id") in (None, ""):
             raise DataError(
-                "The line is no OVEN example: it has no data_id.",
+                "The line is not an OVEN example: it has no data_id.",
                 file=path,
                 row=row,
                 value=text,
@@ -66,7 +66,7 @@ def read_oven(path: Path) -> Iterator[OvenExample]:
             )
         entity = _text(value, "entity_id")
         if entity is not None and not (entity[:1] == "Q" and entity[1:].isdigit()):
-            raise DataError("The entity_id is no Wikidata id.", file=path, row=row, value=entity)
+            raise DataError("The entity_id is not a Wikidata id.", file=path, row=row, value=entity)
         yield OvenExample(
             row,
             str(value["data_id"]),
@@ -140,5 +140,5 @@ def link_oven(path: Path, taxonomy: Taxonomy) -> Linked:
         else:
             targets.append((example, node))
     if not count:
-        raise DataError("The file holds no example.", file=path)
+        raise DataError("The file contains no example.", file=path)
     return Linked(count, targets, dict(off), texts, without)

@@ -1,7 +1,7 @@
 """WordNet as ImageNet has it: hypernym edges over synset ids ("n02084071 n02085374"), and names of synsets.
 
-Names come in three forms, told apart by content: lines of `words.txt` (id, a tab, names separated by commas), the JSON
-of `imagenet_class_index.json` (class number to id and name), and a JSON object of synsets by id with `name`, `labels`
+Names come in three forms, recognised by content: lines of `words.txt` (id, a tab, names separated by commas), the JSON
+of`imagenet_class_index.json` (class number to id and name), and a JSON object of synsets by id with `name`, `labels`
 and `lemmas`.
 """
 
@@ -32,7 +32,7 @@ def is_synset_edges(line: str) -> bool:
 
 
 def read_synset_edges(path: Path, into: EdgeCollector, *, direction: Direction = "parent-child") -> None:
-    """Reads edges between synsets, two ids a line with white space between them.
+    """Reads edges between synsets, two ids per line with white space between them.
 
     Args:
         path: The file, packed or not.
@@ -49,7 +49,7 @@ def read_synset_edges(path: Path, into: EdgeCollector, *, direction: Direction =
             continue
         if len(tokens) != 2:
             raise TaxonomyError(
-                f"The line has {len(tokens)} words and not two ids.",
+                f"The line has {len(tokens)} words instead of two ids.",
                 file=path,
                 row=row,
                 value=text,
@@ -102,12 +102,12 @@ def _json_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
         data = json.loads("\n".join(text for _, text in lines(path)))
     except json.JSONDecodeError as problem:
         raise TaxonomyError(
-            f"The file is not valid JSON: {problem.msg}.", file=path, row=problem.lineno, remedy="Fetch it again."
+            f"The file is not valid JSON: {problem.msg}.", file=path, row=problem.lineno, remedy="Download it again."
         ) from None
     except RecursionError:
         raise TaxonomyError("The JSON is nested too deeply to be names.", file=path) from None
     if not isinstance(data, dict) or not data:
-        raise TaxonomyError("The JSON is no object of names.", file=path)
+        raise TaxonomyError("The JSON is not an object of names.", file=path)
     for place, (key, value) in enumerate(data.items(), start=1):
         if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
             yield value[0], value[1].replace("_", " "), []

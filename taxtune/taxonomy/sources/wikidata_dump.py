@@ -36,8 +36,8 @@ def read_wikidata_dump(
 ) -> None:
     """Reads the claims of some properties as edges from an entity to its value, and labels and aliases.
 
-    Deprecated claims, claims with an unknown value or none, and claims about something that is no entity are counted
-    and left out; preferred and normal ones count alike.
+    Deprecated claims, claims with an unknown value or none, and claims about something that is not an entity are
+    counted and left out; preferred and normal ones count alike.
 
     Args:
         path: The dump, packed with gzip or bzip2 or plain.
@@ -48,7 +48,7 @@ def read_wikidata_dump(
         names: Whether to read names, and the file a second time if need be.
 
     Raises:
-        TaxonomyError: If the file cannot be read, a line is no JSON object, or one that is needed is no entity.
+        TaxonomyError: If the file cannot be read, a line is not a JSON object, or one that is needed is not an entity.
     """
     into.start(str(path))
     marks = tuple(f'"{name}"' for name in properties)
@@ -65,7 +65,7 @@ def read_wikidata_dump(
             if _claims(entity, into, properties, limits, path, row) and names:
                 _names(entity, into, language)
     if not entities:
-        raise TaxonomyError("The dump holds no entity.", file=path)
+        raise TaxonomyError("The dump contains no entities.", file=path)
     into.notes["entities"] += entities
     if names:
         _second_reading(path, into, language)
@@ -102,15 +102,15 @@ def _parse(line: str, path: Path, row: int) -> dict[str, Any]:
             file=path,
             row=row,
             value=line,
-            remedy="A dump has one entity a line; a file that was cut off has to be fetched again.",
+            remedy="A dump has one entity per line; a file that was cut off must be downloaded again.",
         ) from None
     if not isinstance(entity, dict) or not isinstance(entity.get("id"), str):
         raise TaxonomyError(
-            "The line is no Wikidata entity: it has no id.",
+            "The line is not a Wikidata entity: it has no id.",
             file=path,
             row=row,
             value=line,
-            remedy="Give a dump of entities, one a line.",
+            remedy="Give a dump of entities, one per line.",
         )
     return entity
 
@@ -141,14 +141,14 @@ def _claims(
                 parent = _value_id(snak) if kind == "value" else None
             except (KeyError, TypeError, AttributeError):
                 raise TaxonomyError(
-                    f"A claim of {name} is not as Wikidata writes it.", file=path, row=row, value=statement
+                    f"A claim of {name} is not in Wikidata's form.", file=path, row=row, value=statement
                 ) from None
             if rank == "deprecated":
                 into.notes["deprecated edges"] += 1
             elif kind != "value":
                 into.notes[f"edges with {kind}"] += 1
             elif parent is None:
-                into.notes["edges to a value that is no entity"] += 1
+                into.notes["edges to a value that is not an entity"] += 1
             else:
                 into.edge(child, parent, row)
                 added = True

@@ -61,7 +61,7 @@ def read_kgtk_edges(
         elif parent in _UNKNOWN:
             notes[f"edges with {parent}"] += 1
         elif parent[0] in "\"'^@!" or child[0] in "\"'^@!":
-            notes["edges to a value that is no entity"] += 1
+            notes["edges to a value that is not an entity"] += 1
         elif key in limits and child not in limits[key]:
             notes[f"{key} edges of entities that are not wanted"] += 1
         else:
@@ -96,7 +96,7 @@ def read_kgtk_names(path: Path, into: EdgeCollector, *, language: str = "en") ->
                 if _name(into, key, cells[node2], language, alias=alias) is False:
                     fallback.append((key, cells[node2], alias))
             else:
-                into.notes["rows that are no name"] += 1
+                into.notes["rows that are not names"] += 1
     else:
         (key_column,) = table.need("id")
         table.need("label")
@@ -119,7 +119,7 @@ def _name(into: EdgeCollector, key: str, value: str, language: str, *, alias: bo
         return None
     read = read_text(value)
     if read is None:
-        into.notes["names that are no text"] += 1
+        into.notes["names that are not text"] += 1
         return None
     text, written = read
     if written is not None and written != language:

@@ -114,19 +114,19 @@ def read_fragments(source: str | Path = "default") -> Fragments:
         source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file or of a folder.
 
     Raises:
-        ProposerError: A file is missing, is no YAML or does not have the right form; file and key are named.
+        ProposerError: A file is missing, is not YAML or does not have the right form; file and key are named.
     """
     path = _find(source, None)
     files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
     if not files:
-        raise ProposerError("The folder holds no fragment files (*.yaml).", file=path)
+        raise ProposerError("The folder contains no fragment files (*.yaml).", file=path)
     slots: dict[str, Slot] = {}
     for file in files:
         for slot in _read(file, ()):
             _add(slots, slot, file)
     fragments = Fragments(name=path.stem, slots=tuple(slots.values()))
     if fragments.compositions == 1 and not fragments.compose(fragments.parameters(0)):
-        raise ProposerError("The fragments compose only the empty template.", file=path, remedy="Add a choice.")
+        raise ProposerError("The only template these fragments can form is empty.", file=path, remedy="Add a choice.")
     return fragments
 
 
@@ -160,7 +160,7 @@ def _read(file: Path, above: tuple[Path, ...]) -> list[Slot]:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         row = None if mark is None else mark.line + 1
-        raise ProposerError(f"This is no valid YAML: {problem}.", file=file, row=row) from None
+        raise ProposerError(f"This is not valid YAML: {problem}.", file=file, row=row) from None
     except RecursionError:
         raise ProposerError("The file is nested too deeply.", file=file) from None
     try:
@@ -173,7 +173,7 @@ def _read(file: Path, above: tuple[Path, ...]) -> list[Slot]:
             f"{key}: {first['msg']}.",
             file=file,
             value=value,
-            remedy="A fragment file has 'slots', each with an 'id' and 'choices', each of these with 'id' and 'text'.",
+            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text'.",
         ) from None
     slots: dict[str, Slot] = {}
     if parsed.extends is not None:
@@ -191,13 +191,13 @@ def _check(parsed: _File, file: Path) -> None:
     seen: set[str] = set()
     for slot in parsed.slots:
         if slot.id in seen:
-            raise ProposerError(f"There are two slots {slot.id!r}.", file=file, remedy="Put their choices together.")
+            raise ProposerError(f"Two slots are called {slot.id!r}.", file=file, remedy="Merge their choices.")
         seen.add(slot.id)
         choices: set[str] = set()
         for choice in slot.choices:
             where = f"slot {slot.id!r}, choice {choice.id!r}"
             if choice.id in choices:
-                raise ProposerError(f"{where}: there are two choices of this id.", file=file, remedy="Rename one.")
+                raise ProposerError(f"{where}: two choices have this id.", file=file, remedy="Rename one.")
             choices.add(choice.id)
             if not choice.text.strip():
                 continue

@@ -34,7 +34,7 @@ class FragmentsProposer(Proposer):
     (seed, iteration). So a resumed run proposes what an uninterrupted one would have.
 
     TPE looks only at the order of the iterations' values. `IterationRecord.value` orders infeasible templates (hR below
-    the floor) below all feasible ones, nearer to the floor first, so no constraint has to be told apart from it.
+    the floor) below all feasible ones, nearer to the floor first, so no constraint has to be distinguished from it.
     Iterations without parameters (the baseline) or without a value (failed) teach TPE nothing.
 
     Args:
@@ -92,8 +92,8 @@ class FragmentsProposer(Proposer):
             return Proposal(template, parameters, rejected=tuple(refused[:_RECORDED]))
         total = self.fragments.compositions
         final = len(looked_at) >= total
-        which = f"All {total:,} compositions of the fragments" if final else f"{len(looked_at):,} compositions in a row"
-        reason = f"{which} have been tried before or are refused"
+        which = f"All {total:,} combinations of the fragments" if final else f"{len(looked_at):,} combinations in a row"
+        reason = f"{which} have already been tried or are rejected"
         reason += f"; the last reason: {refused[-1][1]}" if refused else "."
         raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
 

@@ -138,7 +138,7 @@ class LLMProposer(Proposer):
             )
         reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
         raise ProposalFailed(
-            f"The model gave no acceptable template in {_REPLIES} replies: {reasons}",
+            f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
             rejected=tuple(rejected),
             prompt_tokens=sent,
             completion_tokens=written,

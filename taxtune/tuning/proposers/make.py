@@ -66,13 +66,13 @@ class FunctionProposer(Proposer):
         except Exception as error:
             raise ProposerError(
                 f"The proposer failed in iteration {iteration}: {type(error).__name__}: {error}.",
-                remedy="Mend the function and go on with resume=True; what is done is kept.",
+                remedy="Fix the function and continue with resume=True; finished work is saved.",
             ) from error
         if not isinstance(template, str):
             raise ProposerError(
-                f"The proposer returned no text in iteration {iteration}.",
+                f"The proposer did not return text in iteration {iteration}.",
                 value=template,
-                remedy="Return a template, a str.",
+                remedy="Return a template as a str.",
             )
         try:
             check(template)
@@ -107,7 +107,9 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
         if callable(what):
             return FunctionProposer(what)
         raise ProposerError(
-            "This is no proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
+            "This is not a proposer.",
+            value=what,
+            remedy="Give a name, a function that takes the history, or a Proposer.",
         )
     if what == "fragments":
         from taxtune.tuning.proposers.fragments import FragmentsProposer
@@ -121,7 +123,7 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
 
         return LLMProposer(what, **settings)
     known = ["fragments", "PROVIDER/MODEL", *plugin_names(_GROUP)]
-    raise ProposerError("There is no such proposer.", value=what, remedy=names_near(what, known))
+    raise ProposerError("Unknown proposer.", value=what, remedy=names_near(what, known))
 
 
 def _from_plugin(factory: Callable[..., Any], name: str, settings: dict[str, Any]) -> Proposer:

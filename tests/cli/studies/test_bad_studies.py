@@ -149,7 +149,7 @@ SPECIFICITY = "study specificity --resamples 5"
         ("study ranking --scores no-model.csv", ["no-model.csv:2", "no model"]),
         ("study ranking --scores long-row.csv", ["long-row.csv:2", "as many cells"]),
         ("study ranking --scores open-quote.csv", ["open-quote.csv", "quotes"]),
-        ("study ranking --scores nan.csv", ["nan.csv:2", "is no number"]),
+        ("study ranking --scores nan.csv", ["nan.csv:2", "is not a number"]),
         ("study ranking --scores tied.csv -m meteor", ["by a table alone", "meteor"]),
         ("study prompts -t tree.csv good.csv --guess 1 --guess 2", ["guess 2", "no such guess"]),
         ("diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan", ["--high"]),
@@ -205,7 +205,7 @@ def test_it_is_counted_and_never_nan(run: Run, command: str) -> None:
     assert code == 0, err
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     record = json.loads(out, parse_constant=refuse)
     assert record["tables"]

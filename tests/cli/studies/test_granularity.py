@@ -94,7 +94,7 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
     # Images outside the root are left out, and said.
     out, err = study.said(*common, *model[:4], "--root", "food", "--json")
     assert json.loads(out)["tables"]["granularity"][0]["images"] == 8
-    assert "8 of 16 images lie outside 'food'" in err
+    assert "8 of 16 images are outside 'food'" in err
 
 
 def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
@@ -151,7 +151,7 @@ def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> Non
     model = ("--model", f"clip:{tiny_clip}", "--answers", folder / "answers.jsonl")
     record = study.json(*common, *model)
     assert record["tables"]["granularity"][0]["images"] == 3
-    assert any("1 of 4 rows are left out: an empty text is not embedded" in note for note in record["notes"])
+    assert any("1 of 4 rows are left out: their text is empty" in note for note in record["notes"])
     assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
     # Below "food" the cat and the dog are outside.
     record = study.json(*common, *model, "--root", "food")
@@ -230,7 +230,7 @@ def test_captions_alone(study: Study, folder: Path) -> None:
     [
         (("--form", "frequency"), "nothing to count in"),
         (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
-        (("--form", "frequency", "--captions", "none.txt"), "none.txt: There is no such file"),
+        (("--form", "frequency", "--captions", "none.txt"), "none.txt: The file does not exist"),
         (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
         (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: All captions are empty"),
         (("--form", "frequency", "--captions", "scores.csv"), "name one with --caption-column"),

@@ -40,7 +40,7 @@ def test_tables_and_files(folder: Path, study: Study) -> None:
     )  # fmt: skip
     for name in ("lexical", "lexical + Alg. 1", "ROUGE", "ROUGE + Alg. 1", "default mapper, lexical", "Not comparable"):
         assert name in printed
-    assert "1 of 4 answers name no node; their target is the root" in err
+    assert "1 of 4 answers name no node, so their target is the root" in err
     with (out / "mapping.csv").open(encoding="utf-8") as file:
         rows = {row["mapper"]: row for row in csv.DictReader(file)}
     assert float(rows["default mapper, lexical"]["accuracy"]) == 1
@@ -111,7 +111,7 @@ def test_a_root_changes_the_metrics_and_both_are_shown(below: Path, study: Study
     assert found["settings"]["root"] == "life/bird"
     assert found["excluded"] == [{"file": str(below / "placed.csv"), "row": 4, "reason": "node outside bird"}]
     assert found["notes"][:3] == [
-        "1 of 4 answers name no node; their target is the root, bird",
+        "1 of 4 answers name no node, so their target is the root, bird",
         "1 of 5 rows are left out: node outside bird",
         "1 of 4 answers have acceptable nodes outside bird, which do not count",
     ]
@@ -131,7 +131,7 @@ def test_images_of_nodes_outside_the_root_are_left_out(below: Path, study: Study
     (below / "images.csv").write_text("image,label\nmallard.png,mallard\noak.png,oak\n", encoding="utf-8")
     arguments = (below / "placed.csv", "-t", below / "tree.csv", "-m", "lexical", "--images", below / "images.csv")
     _, err = study.said(*arguments, "--root", "bird", "--resamples", 5)
-    assert "1 of 2 images lie outside 'bird'" in err
+    assert "1 of 2 images are outside 'bird'" in err
 
 
 @pytest.mark.parametrize("root", ["birdy", "oak", "life/birds"])
@@ -158,7 +158,7 @@ def test_a_bad_root_is_told_as_score_tells_it(
 def test_no_row_below_the_root(below: Path, study: Study) -> None:
     (below / "placed.csv").write_text("answer,node\nan oak,oak\n,oak\n", encoding="utf-8")
     said = study.refused(below / "placed.csv", "-t", below / "tree.csv", "--root", "bird")
-    assert "No row is left to use: node outside bird in 2. Check the root." in said
+    assert "No usable rows are left: node outside bird in 2. Check the root." in said
 
 
 @pytest.mark.parametrize(

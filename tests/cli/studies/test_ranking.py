@@ -121,14 +121,14 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
     [
         ("", "scores file is empty"),
         ("model,EM\n", "scores.csv:1: The file has a header and no rows"),
-        ("model,EM\na,1\n", "(got '1 row') Give a row a model."),
+        ("model,EM\na,1\n", "(got '1 row') Give one row for each model."),
         ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
-        ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is no number. (got 'nan') Leave the cell empty"),
-        ("model,EM\na,inf\nb,2\n", "scores.csv:2: EM of a is no number"),
+        ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is not a number. (got 'nan') Leave the cell empty"),
+        ("model,EM\na,inf\nb,2\n", "scores.csv:2: EM of a is not a number"),
         ('model,EM\na,"1,5"\nb,2\n', "write a decimal point"),
-        ('model,EM\n"a\nb",1\nc,good\n', "scores.csv:4: EM of c is no number"),
+        ('model,EM\n"a\nb",1\nc,good\n', "scores.csv:4: EM of c is not a number"),
         ("model,EM\na,\nb,\nc,1\n", "2 of 3 models have no score at all"),
-        ("model,EM\na,1\na,2\n", "A model stands twice in the table. (got ['a']) Keep one row a model."),
+        ("model,EM\na,1\na,2\n", "A model is in the table twice. (got ['a']) Keep one row for each model."),
         ("model,EM\na\nb,2\n", "scores.csv:2: The row has not as many cells"),
         ("model,EM\n ,1\nb,2\n", "scores.csv:2: The row has no model"),
         ('model,EM\na,"1\nb,2\n', "scores.csv:2: The row cannot be read as CSV"),
@@ -163,7 +163,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
         ),
         (("bold.csv", "--scores", "paper1-table4"), "--scores ranks by a table alone"),
         (("--scores", "paper9"), "no such table"),
-        (("--scores", "words.csv"), "EM of b is no number"),
+        (("--scores", "words.csv"), "EM of b is not a number"),
     ],
 )
 def test_bad_input_is_one_message(
@@ -193,7 +193,7 @@ def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Stud
         "1 of 2 rows of short are left out",
     ]
     assert [(row["file"], row["id"], row["reason"]) for row in found["excluded"]] == [
-        ("bold.csv", "2", "another model or prompt lacks it"),
-        ("bold.csv", "3", "another model or prompt lacks it"),
-        ("short.csv", "9", "another model or prompt lacks it"),
+        ("bold.csv", "2", "missing for another model or prompt"),
+        ("bold.csv", "3", "missing for another model or prompt"),
+        ("short.csv", "9", "missing for another model or prompt"),
     ]

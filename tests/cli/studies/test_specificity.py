@@ -96,7 +96,7 @@ def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[
     said = study.refused(*options)
     assert "2 of 2 images cannot be used" in said
     assert "000000000002.jpg: The image is corrupt" in said
-    assert "000000000003.jpg: This is no image" in said
+    assert "000000000003.jpg: This is not an image" in said
     assert encoded == {"encode_image": 0, "encode_text": 0}
 
 
@@ -118,7 +118,7 @@ def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[
         ((*COCO, "--model", "x", "--model", "x", "--images", "images"), "same twice"),
         ((*COCO, "--pairs", "p.jsonl", "--images", "images"), "needs a --model"),
         # What is not there is said before a model is loaded, and no input is written over.
-        ((*COCO, "--model", "x", "--images", "none"), "none: There is no such folder"),
+        ((*COCO, "--model", "x", "--images", "none"), "none: The folder does not exist"),
         ((*COCO, "--model", "x", "--images", "."), "3 of 3 images are not in the folder"),
         ((*COCO, "--pairs", "p.csv"), "must end in .jsonl"),
         ((*COCO, "--pairs", "narratives.jsonl"), "would overwrite a file that is read"),

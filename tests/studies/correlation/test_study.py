@@ -149,7 +149,7 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
     assert em["τ-hP"] is None
     assert "–" in report.tables[0].markdown()
     assert any("unscored and left out" in note for note in report.notes)
-    assert "No correlation with hP where a measure gives all pairs one score: exact-match." in report.notes
+    assert "No correlation with hP where a measure gives all pairs the same score: exact-match." in report.notes
     assert sum(row["pairs"] for row in report.tables[2].records()) == 1000  # type: ignore[misc]
     publish(report, out=tmp_path / "out", as_json=False)
     record = json.loads((tmp_path / "out" / "study.json").read_text())
@@ -184,13 +184,12 @@ def test_a_metric_that_is_constant_is_not_blamed_on_the_measures() -> None:
     report = reported(chain, measures)
     # Every node above the only leaf is its ancestor, whose hP is 1; hR differs from node to node.
     assert [note for note in report.notes if "hP" in note] == [
-        "hP is 1.000 for all pairs drawn, so that nothing can correlate with it: the tree is too small, or has no "
-        "branches."
+        "hP is 1.000 for all pairs drawn, so nothing can correlate with it: the tree is too small or has no branches."
     ]
     assert [note for note in report.notes if "hR" in note] == [
-        "No correlation with hR where a measure gives all pairs one score: rouge-1, exact-match."
+        "No correlation with hR where a measure gives all pairs the same score: rouge-1, exact-match."
     ]
-    with pytest.raises(TaxonomyError, match=r"Of the leaves drawn 1, such as 'life', has no node at a distance of 1"):
+    with pytest.raises(TaxonomyError, match=r"Of the leaves drawn, 1, such as 'life', has no node at a distance of 1"):
         reported(Taxonomy(["life"], [-1]), measures)
 
 

@@ -50,7 +50,7 @@ def test_a_cut_by_level_leaves_out_what_has_no_coarse_class() -> None:
     assert grouping.coarse.tolist() == [1, 2]
     assert grouping.fine.tolist() == [4, 5, 6, 7]
     assert grouping.parent.tolist() == [0, 0, 1, 1]
-    assert grouping.notes == ("1 of 5 fine classes left out: they are below no coarse class.",)
+    assert grouping.notes == ("1 of 5 fine classes left out: they are not below a coarse class.",)
     assert coarse_cut(TREE, labels=["food", "animal"]).coarse.tolist() == [1, 2]
 
 
@@ -191,7 +191,9 @@ def test_coarse_classes_of_one_name_share_the_credit() -> None:
     result = language_only(encoder, label_texts(tree), grouping, ("{label}",), resamples=0)
     assert result.credit.tolist() == [0.5, 0.5]
     report = language_report([result], tree, grouping, label_texts(tree), {})
-    assert report.notes == ("Coarse classes that share a name cannot be told apart, and share the credit: 'dish' (2).",)
+    assert report.notes == (
+        "Coarse classes that share a name cannot be distinguished and share the credit: 'dish' (2).",
+    )
 
 
 def test_a_model_without_a_vector_for_a_name_is_refused() -> None:

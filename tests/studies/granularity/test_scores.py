@@ -59,7 +59,7 @@ def test_npz_there_and_back(tmp_path: Path) -> None:
         (CSV.replace("0.9", ""), "image 'a.jpg' under 'life/bird/robin'"),
         (CSV.replace("0.9", "nan"), r"\.csv:2: 1 score is missing .*image 'a.jpg' under 'life/bird/robin'"),
         (CSV.replace("0.8", "inf"), "image 'b.jpg' under 'oak'"),
-        (CSV.replace("0.8", "high"), "under 'oak' is no number.*high"),
+        (CSV.replace("0.8", "high"), "under 'oak' is not a number.*high"),
         (CSV.replace("Quercus,0.8", "elm,0.8"), "1 label of an image cannot be found.*elm"),
         (CSV.replace(",tree", ",shrub"), "1 column cannot be found.*shrub"),
         (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are one node"),
@@ -182,7 +182,7 @@ def test_images_of_inner_nodes_are_left_out_and_counted(tmp_path: Path) -> None:
     kept = at_leaves(read_scores(write(tmp_path, text), TREE), TREE)
     assert kept.images == ("a.jpg", "b.jpg")
     assert kept.scores.shape == (2, 6)
-    assert kept.notes == ("1 of 3 images left out: their label is no leaf of the taxonomy.",)
+    assert kept.notes == ("1 of 3 images left out: their label is not a leaf of the taxonomy.",)
 
 
 def test_one_class_or_no_leaf_is_an_error(tmp_path: Path) -> None:

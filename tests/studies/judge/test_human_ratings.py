@@ -113,7 +113,7 @@ def test_what_is_wrong_is_named(change: dict[str, Any], words: str, tmp_path: Pa
 
 
 def test_references_that_are_joined_are_told(tmp_path: Path) -> None:
-    """One text is one reference, whatever it holds; who meant several learns that they are not told apart."""
+    """One text is one reference, whatever it holds; who meant several learns that they are not distinguished."""
     answers = rated(jsonl(tmp_path, GOOD, *[{**GOOD, "references": "cat|kitty; lion"}] * 2))
     assert [len(row.references) for row in answers.rows[1:]] == [1, 1]
     (note,) = answers.notes

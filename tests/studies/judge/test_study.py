@@ -84,7 +84,7 @@ def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     records = report.table("correlations").records()
     assert [record["answers"] for record in records] == [79, 79]
     assert [record["unscored"] for record in records] == [1, 0]
-    assert "1 of 80 answers are left out, since not every measure scored them (unscored: a 1)." in report.notes
+    assert "1 of 80 answers are left out because not every measure scored them (unscored: a 1)." in report.notes
 
 
 def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> None:
@@ -117,7 +117,7 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
 def test_ratings_that_are_all_the_same() -> None:
     report = judge_answers(rows(NEAR, [1.0] * 80), [Rater("near", Given("near"))], FAST)
     assert report.table("correlations").records()[0]["Spearman ρ"] is None
-    assert "The human ratings are all the same: no correlation is defined." in report.notes
+    assert "The human ratings are all the same, so correlations are undefined." in report.notes
 
 
 def test_differences_are_paired() -> None:

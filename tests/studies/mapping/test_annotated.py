@@ -34,7 +34,7 @@ def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
     assert found.images == (tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png")
     assert list(found.groups()) == ["coarse", "bare"]
     assert found.groups()["coarse"] == [1, 2]
-    assert found.notes == ("1 of 3 answers name no node; their target is the root",)
+    assert found.notes == ("1 of 3 answers name no node, so their target is the root",)
 
 
 def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
@@ -78,7 +78,7 @@ def test_paths_of_another_tree_are_found_by_their_last_name_and_counted(tmp_path
     )
     found = read_annotated(path, birds)
     assert found.targets[0] == found.targets[1]
-    assert found.notes == ("1 of 2 nodes are paths of another tree, found by their last name",)
+    assert found.notes == ("1 of 2 nodes are paths of another tree; they were found by their last name",)
 
 
 def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
@@ -92,7 +92,7 @@ def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
         read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
     with pytest.raises(DataError, match="meaning of no node"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")
-    with pytest.raises(DataError, match=r"node is missing; --no-node says what that may mean *\nCorrect these rows\.$"):
+    with pytest.raises(DataError, match=r"node is missing; --no-node sets what that means *\nCorrect these rows\.$"):
         read_annotated(write(tmp_path, "answer,node\nx,\n"), birds, no_node="error")
     with pytest.raises(DataError, match="and 45 more: node: 'dodo'"):
         read_annotated(write(tmp_path, "answer,node\n" + "x,dodo\n" * 50), birds)

@@ -79,7 +79,7 @@ def test_differences_are_the_paired_bootstrap_on_what_both_answered(birds: Taxon
         ((BLACKBIRD, MALLARD), (ROBIN, ROBIN), "worse in both"),
         ((3, 7), (BLACKBIRD, MALLARD), "more recall"),
         ((BLACKBIRD, MALLARD), (3, 7), "less recall"),
-        ((BLACKBIRD, MALLARD), (BLACKBIRD, MALLARD), "no sure change"),
+        ((BLACKBIRD, MALLARD), (BLACKBIRD, MALLARD), "no clear change"),
     ],
 )
 def test_an_arrow_is_read_by_what_surely_moved(

@@ -61,7 +61,7 @@ def test_long_names_keep_both_ends_and_long_measures_are_slanted() -> None:
     assert all(len(name) <= 34 for name in names[:2])
     # A model without any rank takes no row, and is named below.
     assert axes.get_ylim() == (2.5, 0.5)
-    assert names[-1].endswith(r"no score and no rank: meta-llama/Llama…n-Instruct: \$x_1\$")
+    assert names[-1].endswith(r"unscored and unranked: meta-llama/Llama…n-Instruct: \$x_1\$")
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {35.0}
     short = draw_bump(["a", "b"], ["EM", "BERTScore"], np.array([[1.0, 2.0], [2.0, 1.0]])).axes[0]
     assert {label.get_rotation() for label in short.get_xticklabels()} == {0.0}

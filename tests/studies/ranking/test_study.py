@@ -238,7 +238,7 @@ def test_a_table_that_cannot_be_ranked_is_refused() -> None:
         ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model"),
         ([{"model": "a", "EM": 1.0}] * 2, "stands twice"),
         ([{"model": "a"}, {"model": "b"}], "no column of scores"),
-        ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is no number"),
+        ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is not a number"),
     ):
         with pytest.raises(DataError, match=message):
             ranking_of_table(bad, source="scores.csv")

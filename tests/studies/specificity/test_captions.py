@@ -21,8 +21,8 @@ def test_what_is_read_and_what_is_left_out(tmp_path: Path) -> None:
     assert data.images[2].narratives == ("A person with a hat stands in the rain.",)
     assert len(data.categories) == 7
     assert data.notes == (
-        "Left out: 1 narrative of images that the captions file does not have.",
-        "Left out: 1 object of images that the captions file does not have.",
+        "Left out: 1 narrative of images that are not in the captions file.",
+        "Left out: 1 object of images that are not in the captions file.",
         "Left out: 1 of 5 images, with no caption.",
         "Left out: 1 of 5 images, with captions and no object label.",
     )
@@ -49,7 +49,7 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("images", ..., "no list `images`"),
         ("annotations", {}, "no list `annotations`"),
         ("images", [], "has no images"),
-        ("images.0", 3, r"images\[0\] is no object"),
+        ("images.0", 3, r"images\[0\] is not an object"),
         ("images.0.id", ..., r"images\[0\] has no usable `id`"),
         ("images.0.id", True, r"images\[0\] has no usable `id`"),
         ("images.1.id", 1, r"images\[1\] repeats an id"),
@@ -73,7 +73,7 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, said: str) -> None:
         ("categories", ..., "no list `categories`"),
         ("categories.0.name", " ", "no `name`"),
         ("categories.1.id", 1, "repeats an id"),
-        ("categories.1.name", "person", "Two categories have one name.*'person'"),
+        ("categories.1.name", "person", "Two categories have the same name.*'person'"),
         ("categories", [{"id": 1, "name": "person"}], "at least two categories"),
         ("annotations.0.category_id", 1000, "category that the file does not have.*1000"),
         ("annotations.0", {"image_id": 1, "caption": "x"}, "Is this the captions file"),
@@ -114,7 +114,7 @@ def test_empty_and_repeated_captions_are_counted(tmp_path: Path) -> None:
     assert len(data.images[0].captions) == 2
     assert data.notes[:2] == (
         "Left out: 2 captions, empty.",
-        "Left out: 1 caption, said of the image already.",
+        "Left out: 1 caption, already said about the image.",
     )
 
 

@@ -89,7 +89,7 @@ def test_the_root_is_the_node_that_reaches_most() -> None:
     assert facts["root"] | {"label": ""} == {
         "id": "r",
         "label": "",
-        "how": "the node from which most nodes are reached",
+        "how": "the node that reaches the most nodes",
         "reaches": 4,
         "candidates": 3,
         "next_best_reaches": 3,
@@ -229,7 +229,7 @@ def test_an_extra_parent_is_listed_with_the_one_that_stays_and_both_depths() -> 
         "row": 4,
     }
     (tied,) = [record for key, record in listed.items() if key[0] == "d"]
-    assert tied["why"] == "as long a path, by lot"
+    assert tied["why"] == "an equally long path, chosen at random"
     assert summary(tree, name_nodes(tree))["several_parents"] == {"nodes": 2, "decided_by_lot": 1}
 
 

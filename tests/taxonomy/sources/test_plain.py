@@ -36,7 +36,11 @@ def test_an_edge_list_with_a_header(tmp_path: Path) -> None:
 
 def test_an_edge_list_without_a_header_needs_a_direction(tmp_path: Path) -> None:
     path = write(tmp_path / "edges.tsv", "bird\tduck\nbird\tgull\textra\n")
-    with pytest.raises(TaxonomyError, match=r"edges\.tsv:1: The first line has no columns child and parent.*direction"):
+    with pytest.raises(
+        TaxonomyError,
+        match=r"edges\.tsv:1: The first line does not have the columns child and "
+        r"parent.*direction",
+    ):
         read_graph([path])
     assert edges(read_graph([path], direction="parent-child")) == {("duck", "bird"), ("gull", "bird")}
     assert edges(read_graph([path], direction="child-parent")) == {("bird", "duck"), ("bird", "gull")}
@@ -100,7 +104,7 @@ def test_synsets_with_names_in_every_form(tmp_path: Path) -> None:
         ("n00000001\ttench\nno synset\n", r"names\.txt:2: The line is not a synset id and its names"),
         ('{"a": 3}', r"names\.txt:1: An entry is neither a name"),
         ('{"a": ', r"names\.txt:1: The file is not valid JSON"),
-        ("{}", "The JSON is no object of names"),
+        ("{}", "The JSON is not an object of names"),
     ],
 )
 def test_malformed_names_are_errors(tmp_path: Path, text: str, message: str) -> None:
@@ -162,8 +166,8 @@ def test_ovens_entities_are_linked_to_nodes_by_id(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("not json\n", r"oven\.jsonl:1: The line is not JSON"),
-        ('{"data_id": "a"}\n{"image_id": "b"}\n', r"oven\.jsonl:2: The line is no OVEN example: it has no data_id"),
-        ('{"data_id": "a", "entity_id": "duck"}\n', r"oven\.jsonl:1: The entity_id is no Wikidata id"),
+        ('{"data_id": "a"}\n{"image_id": "b"}\n', r"oven\.jsonl:2: The line is not an OVEN example: it has no data_id"),
+        ('{"data_id": "a", "entity_id": "duck"}\n', r"oven\.jsonl:1: The entity_id is not a Wikidata id"),
     ],
 )
 def test_malformed_oven_files_are_errors(tmp_path: Path, text: str, message: str) -> None:

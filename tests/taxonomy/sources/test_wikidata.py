@@ -102,12 +102,12 @@ def test_edges_and_names_in_kgtk_form(tmp_path: Path) -> None:
         "edges of other properties": 1,
         "edges with somevalue": 1,
         "edges with novalue": 1,
-        "edges to a value that is no entity": 1,
+        "edges to a value that is not an entity": 1,
         "edges without a child or a parent": 1,
         "names in other languages": 2,
         "names of ids that are in no edge": 1,
-        "names that are no text": 1,
-        "rows that are no name": 1,
+        "names that are not text": 1,
+        "rows that are not names": 1,
     }
     assert graph.edges.row.tolist() == [3, 4, 11]
 
@@ -231,7 +231,7 @@ def test_names_of_another_language(tmp_path: Path) -> None:
         ),
         ('{"id": "Q1", "claims": {"P279": []}}\nnot JSON\n', r"d\.json:2: The line is not a JSON"),
         ('{"id": "Q1", "claims": {}}\n{"id": "Q2", "cla', r"d\.json:2: The line is not a JSON"),
-        ('{"label": "no id"}\n', r"d\.json:1: The line is no Wikidata entity: it has no id"),
+        ('{"label": "no id"}\n', r"d\.json:1: The line is not a Wikidata entity: it has no id"),
         ("[\n]\n", "The dump holds no entity"),
         ('{"id": "Q1", "claims": {"P279": [{"rank": "normal"}]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
         ('{"id": "Q1", "claims": {"P279": [1]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
@@ -250,7 +250,11 @@ def test_a_packed_file_that_was_cut_off_is_an_error_with_its_line(tmp_path: Path
     lines = "".join(f"Q{i}\tP279\tQ{i * 7919 % 5000}\n" for i in range(5000))
     path = tmp_path / "edges.tsv.gz"
     path.write_bytes(pack(("node1\tlabel\tnode2\n" + lines).encode())[:-200])
-    with pytest.raises(TaxonomyError, match=r"edges\.tsv\.gz.*The packed data end or break off.*Fetch the file again"):
+    with pytest.raises(
+        TaxonomyError,
+        match=r"edges\.tsv\.gz.*The packed data end or break off.*Download the file "
+        r"again",
+    ):
         read_graph([path])
 
 
@@ -261,7 +265,7 @@ def test_bytes_that_are_no_text_are_an_error_with_their_line(tmp_path: Path) -> 
         read_graph([path])
     path.write_bytes(b"\xef\xbb\xbfnode1\tlabel\tnode2\r\nQ2\tP279\tQ1\r\n")
     assert edges(read_graph([path])) == {("Q2", "Q1")}
-    with pytest.raises(TaxonomyError, match="There is no such file"):
+    with pytest.raises(TaxonomyError, match="The file does not exist"):
         read_graph([tmp_path / "nowhere.tsv"])
     with pytest.raises(TaxonomyError, match="This is a folder"):
         read_graph([tmp_path])

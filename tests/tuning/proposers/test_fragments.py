@@ -179,7 +179,7 @@ class TestRefusals:
             FragmentsProposer(write(tmp_path, SMALL)).propose([], GOAL, iteration=1, seed=0, check=check)
         assert caught.value.final
         assert len(caught.value.rejected) == 4
-        with pytest.raises(ProposalFailed, match=r"2,000 compositions in a row") as caught:
+        with pytest.raises(ProposalFailed, match=r"2,000 combinations in a row") as caught:
             FragmentsProposer().propose([], GOAL, iteration=1, seed=0, check=check)
         assert not caught.value.final
 
@@ -220,7 +220,7 @@ class TestFiles:
             ("", "whole file"),
             ("[1, 2]", "whole file"),
             ("slots: []", "slots: "),
-            ("slots:\n  - {id: a", r"mine\.yaml:\d: This is no valid YAML"),
+            ("slots:\n  - {id: a", r"mine\.yaml:\d: This is not valid YAML"),
             ("slots: [{id: a}]", r"slots\.0\.choices: Field required"),
             ("slots: [{id: a, choices: []}]", r"slots\.0\.choices"),
             ("slots: [{id: A b, choices: [{id: x, text: y}]}]", r"slots\.0\.id.*'A b'"),
@@ -268,5 +268,5 @@ def test_wrong_settings():
         FragmentsProposer(startup=0)
     with pytest.raises(TypeError):
         make_proposer("fragments", fragmnets="x")
-    with pytest.raises(ProposerError, match=r"There is no such proposer.*fragments"):
+    with pytest.raises(ProposerError, match=r"Unknown proposer.*fragments"):
         make_proposer("gepa")
