@@ -180,7 +180,7 @@ def test_a_slow_server_is_tried_again():
 @pytest.mark.parametrize(
     ("trouble", "calls", "words"),
     [
-        (status(401), 1, ["refuses the key", "401", "OPENAI_API_KEY"]),
+        (status(401), 1, ["rejected the key", "401", "OPENAI_API_KEY"]),
         (status(403), 1, ["does not allow", "403", "OPENAI_API_KEY"]),
         (status(404), 1, ["not found", "model's name"]),
         (status(400, "Unknown parameter."), 1, ["rejected the request", "Unknown parameter", "settings"]),
@@ -190,7 +190,7 @@ def test_a_slow_server_is_tried_again():
         (status(500), 3, ["failed (500)", "3 attempts", "--resume"]),
         (status(503), 3, ["failed (503)", "3 attempts"]),
         (dropped(), 3, ["cannot be reached", "3 attempts"]),
-        (empty_body(), 3, ["no chat completion", "3 attempts"]),
+        (empty_body(), 3, ["not a chat completion", "3 attempts"]),
         (html(), 1, ["web page", "api_base", "/v1"]),
     ],
 )
@@ -257,7 +257,7 @@ class TestKeys:
     def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
-        with pytest.raises(ProposerError, match="no provider"):
+        with pytest.raises(ProposerError, match="does not know the provider"):
             proposer(None, model="nonsense").check()
         proposer(None).check()
         proposer(closed_api_base(), api_key=None).check()
@@ -295,7 +295,7 @@ def test_a_model_that_is_not_known_has_no_cost():
 
 
 def test_a_model_without_a_provider_is_explained():
-    with pytest.raises(ProposerError, match=r"no provider.*'nonsense'.*openai/gpt-4o"):
+    with pytest.raises(ProposerError, match=r"does not know the provider.*'nonsense'.*openai/gpt-4o"):
         propose(proposer(None, model="nonsense"))
 
 
