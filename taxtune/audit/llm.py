@@ -1,6 +1,6 @@
 """A chat model as the judge of placements.
 
-It sees the answer, the path, what is below it and the nodes whose names stand in the answer. A reply is read strictly:
+It sees the answer, the path, what is below it and the nodes whose names are in the answer. A reply is read strictly:
 without exactly one verdict it is unread, and neither that nor a call that failed is scored.
 """
 

@@ -107,7 +107,7 @@ def read_subject(source: str, placing: Placing, *, evaluation: str | None = None
 
     Raises:
         DataError: If there is no such file or run, it has no answers, there is no tree or another one than the run's,
-            or answers of a mapper that looks at images would have to be placed anew.
+            or answers of a mapper that looks at images would have to be placed again.
     """
     run = split_run(source)
     if run is None:

@@ -108,7 +108,7 @@ class PairsMeasure(PairwiseMeasure):
         return False
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Counts what deserves a word about pairs, whether their scores are known or computed anew."""
+        """Counts what deserves a word about pairs, whether their scores are known or recomputed."""
 
     def store_identity(self) -> Identity:
         """Returns under what the scores are kept."""

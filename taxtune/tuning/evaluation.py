@@ -62,7 +62,7 @@ class Evaluator:
         taxonomy: The label tree.
         vlm: Answers the questions.
         mapper: Places the answers.
-        store: Keeps the answers; None asks anew.
+        store: Keeps the answers; None asks again.
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         metrics: What is taken of each answer besides.

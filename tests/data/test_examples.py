@@ -125,7 +125,7 @@ def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
     assert lines[0].endswith("m.csv: 4 labels name no single node of the taxonomy:")
     assert lines[1] == "  'blackbrid' (row 2, row 4): did you mean 'blackbird'?"
     assert lines[2].startswith("  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, ")
-    assert lines[3] == "  'xyzzy' (row 6): no name on it is near."
+    assert lines[3] == "  'xyzzy' (row 6): no similar name is on the taxonomy."
     assert lines[4].startswith("  'a/b' (row 7)")
 
 
@@ -188,7 +188,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
             r"no column 'label'. There are 'image', 'lable'. Did you mean 'lable'\?",
         ),
         ("m.csv", "", "The manifest file is empty"),
-        ("m.csv", "image,label\n", "a header and no rows"),
+        ("m.csv", "image,label\n", "a header but no rows"),
         ("m.csv", "image,label,Label\na.png,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
         ("m.csv", "image,label\n\na.png,bird\nb\0.png,bird\n", r"m\.csv:4: .*NUL"),
         ("m.jsonl", '{"image": "a\\u0000.png", "label": "bird"}\n', r"m\.jsonl:1: .*NUL"),
@@ -204,7 +204,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", "a.png bird\n", "ends in .csv, .tsv or .jsonl, not in '.txt'"),
+        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'"),
     ],
 )
 def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
 def test_an_unknown_kind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such kind of data"):
         load("parquet", tmp_path)
-    with pytest.raises(DataError, match="Only a path has a kind"):
+    with pytest.raises(DataError, match="applies only to data given as a path"):
         load_examples([], TREE, kind="folder")
 
 
@@ -280,12 +280,12 @@ def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_p
     assert [e.target for e in examples] == [MERULA, MIGRATORIUS]
     assert [load_image(e.image).getpixel((0, 0)) for e in examples] == [(1, 0, 0), (2, 0, 0)]
     assert len(notes) == 1
-    assert "1 image is listed before under the same label" in notes[0]
+    assert "1 image is listed more than once with the same label" in notes[0]
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")}
     assert set(written) == {e.image for e in examples}
     assert load_examples(wrap(rows[1::-1]), TREE, folder=tmp_path / "images") == examples[::-1]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")} == written
-    with pytest.raises(DataError, match=r"images that are in no file\. Say with `folder` where"):
+    with pytest.raises(DataError, match=r"images are not stored in files\. Give `folder`"):
         load_examples(wrap(rows), TREE)
 
 
@@ -348,7 +348,7 @@ def test_only_images_of_the_domain_are_written(tmp_path: Path) -> None:
         (["a.png"], "Item 0 is not a pair"),
         ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
         ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
-        (7, "A int is no source of images"),
+        (7, "A int cannot be used as a source of images"),
         ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
         (
             pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),

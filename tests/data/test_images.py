@@ -163,8 +163,8 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
         "text.jpg": (b"this is not an image at all", "not an image, or its format is not supported"),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|no image"),
-        "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no image, or one in a format"),
-        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "no image, or one in a format"),
+        "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
+        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
         "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
@@ -216,7 +216,7 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
     path = save(Image.fromarray(noise()), tmp_path / "a.png")
     before = content_hash(path)
     save(Image.new("RGB", (32, 24)), path)
-    with pytest.raises(ImageError, match="changed since the run began"):
+    with pytest.raises(ImageError, match="changed since the run started"):
         load_image(path, sha256=before)
 
 

@@ -128,7 +128,7 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
     assert some.notes[0] == "cider: 2 pairs unscored: the reference contains no words."
-    assert some.notes[1].startswith("cider: 2 pairs unscored, since all that the reference says stands in")
+    assert some.notes[1].startswith("cider: 2 pairs unscored: every n-gram of the reference is in")
     assert np.isnan(some.scores_many(["red", "fox"], [[], ["fox"]])).all()
 
 
@@ -173,7 +173,7 @@ def test_what_was_fitted_weighs_whatever_is_scored_together(monkeypatch: pytest.
     other = measure()
     other.fit([*documents[1:], ["x"]])
     assert other.identity() != part.identity()
-    with pytest.raises(DataError, match="needs references with words"):
+    with pytest.raises(DataError, match="needs references that contain words"):
         part.fit([["..."], []])
 
 

@@ -61,9 +61,7 @@ def test_text_to_text(model: str, tmp_path: Path) -> None:
     assert (measure.label, measure.needs_images) == ("CLIP-t2t", False)
     assert measure.notes == ()
     measure.scores(["so many birds " * 75_000, "a bird"], ["bird", "bird"])
-    assert measure.notes == (
-        "Different texts that fill the 24 tokens that the model reads; their ends may be lost: 1.",
-    )
+    assert measure.notes == ("Texts that fill the model's limit of 24 tokens and may be truncated: 1.",)
 
 
 def test_image_to_text(

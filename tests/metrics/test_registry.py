@@ -167,7 +167,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
-        (lambda a, b: "good", False, r"other than a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
+        (lambda a, b: "good", False, r"not return a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
         (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
         (lambda a, b: [True], False, r"finite number.*\[True\]"),
         (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),
@@ -180,7 +180,7 @@ def test_what_a_function_must_not_return(given: Callable[..., Any], batched: boo
 
 
 def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
-    for name, said in (("rouge-1", "of this name"), ("a:b", "without a colon"), ("", "without a colon")):
+    for name, said in (("rouge-1", "with this name"), ("a:b", "without a colon"), ("", "without a colon")):
         with pytest.raises(TaxtuneError, match=said):
             measure(name)(longer)
     measure("longer")(longer)

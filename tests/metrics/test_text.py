@@ -188,7 +188,7 @@ def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[st
     for measure in measures.values():
         with pytest.raises(DataError, match="as many"):
             measure.scores(["a", "b"], ["a"])
-        with pytest.raises(TypeError, match="leave out what is missing"):
+        with pytest.raises(TypeError, match="remove missing ones"):
             measure.scores([None], ["a"])  # type: ignore[list-item]
         with pytest.raises(TypeError, match="not one text"):
             measure.matrix("bird", ["bird"])

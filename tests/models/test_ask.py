@@ -176,7 +176,7 @@ def test_a_model_may_have_a_check() -> None:
 
 
 def test_a_batch_size_of_zero_is_refused() -> None:
-    with pytest.raises(ModelError, match="at least one request"):
+    with pytest.raises(ModelError, match="must be at least 1"):
         ask(Scripted(echo), [q("a")], None, batch_size=0)
 
 

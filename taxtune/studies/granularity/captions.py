@@ -3,7 +3,7 @@
 A caption names a node when one of the node's names, its label or an alias, stands in it as whole words. Words are
 compared as the mapper's lexicon folds them: plural, American and British spelling, accents, case and hyphens do not
 matter. No name reaches over a comma or the end of a sentence. Of names one of which lies inside the other the longer is
-meant: a "tiger shark" is no tiger, and no mention of "shark" either. A name that several nodes bear counts for each of
+meant: a "tiger shark" is not a tiger, nor a mention of "shark". A name that several nodes bear counts for each of
 them.
 """
 
@@ -211,7 +211,7 @@ def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
     """Yields the captions of a file as they come, so that it may be larger than the memory.
 
     Args:
-        path: A text file with a caption a line; CSV or TSV with a header; JSON lines, where the column may hold one
+        path: A text file with one caption per line; CSV or TSV with a header; JSON lines, where the column may hold one
             text or a list of them; each of these plain or packed with gzip, bzip2 or xz. Or a captions file in COCO's
             format (`annotations`, each with a `caption`), which is read whole.
         column: The column, or key, of the captions.

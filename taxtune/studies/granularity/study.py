@@ -274,7 +274,7 @@ def hierarchy(
         matrix: The scores; images whose label is not a leaf are left out and counted.
         taxonomy: The tree.
         trivial: "keep" or "leave-out": what becomes of ancestors that every image shows, such as the root, whose
-            average precision is 1 whatever the scores. The paper keeps its level 0.
+            average precision is 1 for any scores. The paper keeps its level 0.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
         seed: Seed of the resampling.
 

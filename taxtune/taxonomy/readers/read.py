@@ -52,7 +52,7 @@ def read_taxonomy(
             - "coldp": a ColDP package, or its NameUsage or Taxon file (see `readers.coldp`);
             - "nabirds": pairs of class ids with a file of names beside it (see `readers.nabirds`);
             - "groups": "class, group" a line (see `readers.groups`);
-            - "indented": a node a line, by dashes, tabs or spaces (see `readers.indented`);
+            - "indented": one node per line, by dashes, tabs or spaces (see `readers.indented`);
             - "imagenet-json": synsets with the ids of their parents (see `readers.imagenet`);
             - "nested-json": names within names, Open Images' hierarchy too (see `readers.nested_json`);
             - "rdf": SKOS, OWL and RDFS in any common syntax (see `readers.rdf`; needs the extra `rdf`);

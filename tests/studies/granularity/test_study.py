@@ -177,7 +177,7 @@ def test_labels_with_one_score_for_all_images_are_told() -> None:
     assert result.raw[2] == pytest.approx(0.5)
     assert result.raw[5] == pytest.approx(0.25)
     (note,) = [note for note in result.notes if "one score" in note]
-    assert note.startswith("2 of 7 labels have one score for all images (canine, wolf)")
+    assert note.startswith("2 of 7 labels have the same score for all images (canine, wolf)")
     assert not any("one score" in note for note in hierarchy(matrix(), TREE, resamples=0).notes)
 
 

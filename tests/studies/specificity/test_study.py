@@ -72,7 +72,7 @@ def test_images_with_one_score_for_all_texts_are_told() -> None:
     flat = {"caption": np.array([0.5]), "random": np.array([0.5, 0.5])}
     other = {"caption": np.array([0.5]), "random": np.array([0.5, 0.4])}
     result = retrieval(ScoredTexts("flat", ("1", "2"), (flat, other)), resamples=0)
-    assert any(note.startswith("1 of 2 images have one score for all their texts") for note in result.notes)
+    assert any(note.startswith("1 of 2 images have the same score for all their texts") for note in result.notes)
     # One right text among three with one score: its average precision is their share.
     assert result.precision["caption", "random"].tolist() == pytest.approx([1 / 3, 1 / 2])
 
@@ -151,10 +151,10 @@ def test_pairs_as_csv(tmp_path: Path) -> None:
         ("p.csv", PAIRS.replace("score", "value"), "no column score"),
         ("p.csv", PAIRS.replace("1,caption", ",caption"), r"p.csv:2: A pair needs .* there is no image"),
         ("p.csv", PAIRS.replace("A dog", " "), r"p.csv:2: .*there is no text"),
-        ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is in row 2 already: image 1, caption.*A dog"),
+        ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is already in row 2: image 1, caption.*A dog"),
         ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"no image. \(got \[1\]\)"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "there is no text"),
-        ("p.txt", PAIRS, "ends in .jsonl or .csv"),
+        ("p.txt", PAIRS, "be a .jsonl or .csv file"),
         ("p.jsonl", "[1]\n", "not a JSON object"),
         ("p.jsonl", "{\n", "not a JSON object"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": null}\n', "1 in all"),

@@ -140,7 +140,7 @@ def test_other_properties_are_read_for_wanted_children_only(tmp_path: Path) -> N
         ("node1\tlabel\tnode2\tto\n", r"x\.tsv:1: Two columns have the same meaning.*node2"),
         ("node1\tnode2\nQ1\tQ2\n", r"x\.tsv:1: The KGTK file has no column label"),
         ("node1\tlabel\tnode2\nQ1\tP31\tQ2\n", r"x\.tsv: There is no edge"),
-        ("# nothing\n", "no columns child and parent"),
+        ("# nothing\n", "not have the columns child and parent"),
         ("", r"x\.tsv: The file is empty"),
         ("\n \n", r"x\.tsv: The file is empty"),
     ],
@@ -232,9 +232,9 @@ def test_names_of_another_language(tmp_path: Path) -> None:
         ('{"id": "Q1", "claims": {"P279": []}}\nnot JSON\n', r"d\.json:2: The line is not a JSON"),
         ('{"id": "Q1", "claims": {}}\n{"id": "Q2", "cla', r"d\.json:2: The line is not a JSON"),
         ('{"label": "no id"}\n', r"d\.json:1: The line is not a Wikidata entity: it has no id"),
-        ("[\n]\n", "The dump holds no entity"),
-        ('{"id": "Q1", "claims": {"P279": [{"rank": "normal"}]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
-        ('{"id": "Q1", "claims": {"P279": [1]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
+        ("[\n]\n", "The dump contains no entities"),
+        ('{"id": "Q1", "claims": {"P279": [{"rank": "normal"}]}}\n', r"d\.json:1: A claim of P279 is not in Wikidata"),
+        ('{"id": "Q1", "claims": {"P279": [1]}}\n', r"d\.json:1: A claim of P279 is not in Wikidata"),
         ('{"id": "Q1", "claims": []}\n', "There is no edge"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_packed_file_that_was_cut_off_is_an_error_with_its_line(tmp_path: Path
     path.write_bytes(pack(("node1\tlabel\tnode2\n" + lines).encode())[:-200])
     with pytest.raises(
         TaxonomyError,
-        match=r"edges\.tsv\.gz.*The packed data end or break off.*Download the file "
+        match=r"edges\.tsv\.gz.*The compressed data are damaged or incomplete.*Download the file "
         r"again",
     ):
         read_graph([path])
