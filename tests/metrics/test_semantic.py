@@ -11,6 +11,7 @@ from taxtune.encoders import FloatMatrix
 from taxtune.errors import ModelError
 from taxtune.metrics.registry import MEASURES, MeasureSettings, make_measure
 from taxtune.metrics.semantic import CosineMeasure, SentenceMeasure
+from tests.displays import Recorder
 from tests.tiny_text_models import make_sentence_model
 
 ANSWERS = ["a robin", "A house sparrow (Passer domesticus).", "🐦 طائر", "a robin", "truck"]
@@ -109,15 +110,15 @@ class Fixed(CosineMeasure):
     kind = MEASURES["sentence"]
 
 
-def test_the_range_and_vectors_that_are_none(tmp_path: Path) -> None:
-    encoder, told = FixedEncoder(), []
-    settings = MeasureSettings("cpu", 2, tmp_path, on_progress=lambda done, total: told.append((done, total)))
+def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder) -> None:
+    encoder = FixedEncoder()
+    settings = MeasureSettings("cpu", 2, tmp_path)
     measure = Fixed("model", encoder, settings)
     answers = ["east", "east", "east", "zero", "broken"]
     references = ["east", "west", "north", "east", "east"]
     np.testing.assert_array_equal(measure.scores(answers, references), [1, -1, 0, np.nan, np.nan])
     assert encoder.batches == [["broken", "north"], ["east", "west"], ["zero"]]  # each text once, the longest first
-    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
+    assert recorder.of(measure.label) == [(0, 5), (2, 5), (4, 5), (5, 5)]
     table = measure.matrix(["east", "zero"], ["west", "broken"])
     np.testing.assert_array_equal(table, [[-1, np.nan], [np.nan, np.nan]])
     assert measure.notes == ("Pairs left unscored because the model returned no number: 5.",)

@@ -224,10 +224,9 @@ def test_a_server_that_is_down_is_not_waited_for_once_a_question(asked: Request)
     assert [isinstance(reply, Answer) for reply in replies] == [True, False, True]
 
 
-def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request) -> None:
-    notes: list[str] = []
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request, notes: list[str]) -> None:
     with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
-        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(asked, 4))
+        vlm(server, concurrency=4).answer(numbered(asked, 4))
         base = server.api_base
     assert notes == [
         f"The model 'openai/gpt-4o' at {base} failed (500): broken [key]; trying again in 1 s (attempt 2 of 3)."

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.taxonomy import RawNode, RawTaxonomy, Taxonomy, read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy as Tree
+from tests.displays import Recorder
 
 BIRDS = Taxonomy(["bird", "finch", "duck", "mallard"], [-1, 0, 0, 2])
 
@@ -60,9 +61,9 @@ def test_aliases_and_ids() -> None:
     assert Taxonomy.from_dict({"name": "bird", "aliases": ["birds"], "children": ["duck"]}).aliases[0] == ("birds",)
 
 
-def test_a_root_that_is_added_is_told() -> None:
-    with pytest.warns(UserWarning, match="now under an added root 'everything': 2 nodes"):
-        assert Taxonomy.from_dict([{"cat": {}}, "dog"]).labels == ("everything", "cat", "dog")
+def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
+    assert Taxonomy.from_dict([{"cat": {}}, "dog"]).labels == ("everything", "cat", "dog")
+    assert "now under an added root 'everything': 2 nodes" in recorder.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from taxtune.taxonomy.graph import assemble
 from taxtune.taxonomy.readers.usages import UsageCollector
+from tests.displays import Recorder
 
 URL = "https://www.inaturalist.org/taxa/"
 TAXA = (
@@ -70,8 +72,8 @@ def nodes(tree: Taxonomy) -> dict[str, tuple[str | None, tuple[str, ...]]]:
 
 
 def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
-    notes: list[str] = []
-    return read_taxonomy(path, names=False, on_note=notes.append, **settings), notes  # type: ignore[arg-type]
+    with showing(Recorder()) as display:
+        return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
 
 
 # -- iNaturalist -------------------------------------------------------------------------------------------------------

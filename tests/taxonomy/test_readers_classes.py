@@ -49,11 +49,10 @@ def test_nabirds_states_child_and_parent_and_a_child_may_have_its_parents_name(t
     assert _lookup(("Gadwall",), tree) == tree.resolve("3")
 
 
-def test_names_of_ids_that_are_in_no_pair_are_counted(tmp_path: Path) -> None:
+def test_names_of_ids_that_are_in_no_pair_are_counted(tmp_path: Path, notes: list[str]) -> None:
     write(tmp_path / "classes.txt", CLASSES + "7 Wood Duck\n8 Smew\n")
     file = write(tmp_path / "hierarchy.txt", "1 0\n2 1\n3 2\n4 2\n")
-    notes: list[str] = []
-    assert paths(read_taxonomy(file, names=False, on_note=notes.append)) == BIRDS
+    assert paths(read_taxonomy(file, names=False)) == BIRDS
     assert notes == [f"{file}: Left out: 2 names in classes.txt for ids that are not in any pair (first: 7)."]
 
 
@@ -285,10 +284,9 @@ Passeriformes [order]
 """
 
 
-def test_a_text_tree_has_ranks_synonyms_ids_and_perhaps_several_roots(tmp_path: Path) -> None:
-    notes: list[str] = []
+def test_a_text_tree_has_ranks_synonyms_ids_and_perhaps_several_roots(tmp_path: Path, notes: list[str]) -> None:
     file = write(tmp_path / "tree.txtree", TEXT_TREE)
-    tree = read_taxonomy(file, names=False, on_note=notes.append)
+    tree = read_taxonomy(file, names=False)
     shown = {"/".join(tree.path(v)): (tree.ranks[v], tree.aliases[v]) for v in range(len(tree))}
     assert shown == {
         "life": (None, ()),
@@ -304,7 +302,7 @@ def test_a_text_tree_has_ranks_synonyms_ids_and_perhaps_several_roots(tmp_path: 
     assert len(notes) == 1
     assert "now under an added root 'life': 2 nodes" in notes[0]
     assert check_taxonomy(file).format == "indented"
-    assert read_taxonomy(file, root_label="Biota", names=False, on_note=notes.append).labels[0] == "Biota"
+    assert read_taxonomy(file, root_label="Biota", names=False).labels[0] == "Biota"
     one = write(tmp_path / "one.txt", TEXT_TREE.split("Passeriformes")[0])
     assert read_taxonomy(one, names=False).labels[0] == "Pinales"
     with pytest.raises(TaxonomyError, match=r":2: The synonym is not below a name.*'=B'"):
@@ -315,5 +313,5 @@ def test_several_roots_without_ranks_are_an_error_unless_one_above_them_is_named
     file = write(tmp_path / "x.txt", "food\n  soup\ndrink\n  tea\n")
     with pytest.raises(TaxonomyError, match=r"x\.txt:3: This is a second root beside .*Give it a parent"):
         read_taxonomy(file, format="indented")
-    tree = read_taxonomy(file, format="indented", root_label="menu", on_note=lambda note: None)
+    tree = read_taxonomy(file, format="indented", root_label="menu")
     assert tree.path(tree.resolve("tea")) == ("menu", "drink", "tea")

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, write_tree
 from taxtune.taxonomy.sources import read_graph
+from tests.displays import Recorder
 
 
 def write(path: Path, content: object) -> Path:
@@ -24,8 +26,8 @@ def write(path: Path, content: object) -> Path:
 
 
 def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
-    notes: list[str] = []
-    return read_taxonomy(path, names=False, on_note=notes.append, **settings), notes  # type: ignore[arg-type]
+    with showing(Recorder()) as display:
+        return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
 
 
 def paths(tree: Taxonomy) -> list[str]:

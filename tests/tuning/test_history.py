@@ -146,7 +146,7 @@ def test_resume_says_what_changed(place: Place) -> None:
         place.open({"seed": 2, "data": "abc", "new": 1})
     assert "seed: was 1, is 2" in str(error.value)
     assert "new: was null, is 1" in str(error.value)
-    assert "data" not in str(error.value).split("other data:")[1].split("Undo")[0]
+    assert "data" not in str(error.value).split("different data:")[1].split("Undo")[0]
     place.open().close()
 
 

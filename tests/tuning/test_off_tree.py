@@ -13,7 +13,7 @@ from rich.console import Console
 
 from taxtune.errors import TaxonomyError
 from taxtune.report.html import render_report
-from taxtune.report.progress import Progress
+from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import iterations_table, print_result
 from taxtune.tracking.values import example_table, heldout_table, iteration_metrics, result_metrics
 from taxtune.tuning.from_recipe import Parts
@@ -156,9 +156,7 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert "a wrong child of the root" in page
     assert "a wrong child of the root" not in render_report(runs["root"][1])
     live = io.StringIO()
-    progress = Progress(stream=live)
-    progress.start(1, 8)
-    progress.on_iteration(baseline, baseline)
+    TuningProgress(Terminal(stream=live)).on_iteration(baseline, baseline)
     assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()
 
 

@@ -72,7 +72,6 @@ def test_two_levels(study: Study, folder: Path) -> None:
     assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
 
 
-@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
 def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
     for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
         (folder / "images" / label).mkdir(parents=True)

@@ -125,7 +125,6 @@ def test_a_root_changes_the_metrics_and_both_are_shown(below: Path, study: Study
     assert "both-trees" not in found["tables"]
 
 
-@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
 def test_images_of_nodes_outside_the_root_are_left_out(below: Path, study: Study) -> None:
     for name, colour in (("mallard", "green"), ("oak", "brown")):
         Image.new("RGB", (8, 8), colour).save(below / f"{name}.png")

@@ -17,9 +17,9 @@ from taxtune.studies.granularity.study import (
     hierarchy,
     hierarchy_report,
     positives,
-    steps,
 )
 from taxtune.taxonomy import Taxonomy
+from tests.displays import Recorder
 from tests.trees import trees
 
 #: animal / feline (lion, tiger), canine (wolf, fox)
@@ -149,10 +149,10 @@ def test_one_class_is_an_error() -> None:
             GranularitySettings(taxonomy=TREE, scores="s.csv", **wrong)
 
 
-def test_the_report() -> None:
-    told: list[int] = []
-    result = hierarchy(matrix(), TREE, resamples=5, on_progress=told.append)
-    assert len(told) == steps(TREE, 5)
+def test_the_report(recorder: Recorder) -> None:
+    result = hierarchy(matrix(), TREE, resamples=5)
+    assert recorder.of("labels")[0][0] == 0
+    assert recorder.of("labels")[-1] == (3, 3)
     report = hierarchy_report([result], TREE, {"seed": 0, "resamples": 5})
     summary, intervals, levels = report.tables
     row = summary.records()[0]

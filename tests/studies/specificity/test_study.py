@@ -14,6 +14,7 @@ from taxtune.studies.specificity.object_words import read_object_words
 from taxtune.studies.specificity.scores import ScoredTexts, check_files, read_pairs, score_with_clip, write_pairs
 from taxtune.studies.specificity.study import retrieval, specificity_report
 from taxtune.studies.specificity.texts import make_texts
+from tests.displays import Recorder
 from tests.studies.coco import write_coco
 from tests.tiny_text_models import make_clip
 
@@ -97,7 +98,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     return ClipEncoder(model, device="cpu", batch_size=2)
 
 
-def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> None:
+def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder, recorder: Recorder) -> None:
     data = read_caption_data(*write_coco(tmp_path))
     words, _ = read_object_words(data.categories)
     made = make_texts(data, words, "a photograph showing {label}", negatives=3)
@@ -109,14 +110,11 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> 
     pictures = [Image.effect_noise((40, 40 + i), 50).convert("RGB") for i in range(3)]
     for item, picture in zip(made, pictures, strict=True):
         picture.save(tmp_path / item.file_name, format="PNG")
-    told: list[int] = []
-    texts_told: list[tuple[int, int]] = []
     check_files(names, tmp_path)
-    scored = score_with_clip(
-        encoder, "tiny", made, tmp_path, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
-    )
-    assert told == [2, 1]
-    assert texts_told[-1][0] == texts_told[-1][1] > 0
+    scored = score_with_clip(encoder, "tiny", made, tmp_path)
+    assert recorder.of("images") == [(0, 3), (2, 3), (3, 3)]
+    done, total = recorder.of("embedding texts")[-1]
+    assert done == total > 0
     vectors = encoder.images(pictures)
     for i, item in enumerate(made):
         for kind, texts in item.texts.items():

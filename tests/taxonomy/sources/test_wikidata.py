@@ -13,6 +13,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building import BuildOptions, Graph, build_tree
 from taxtune.taxonomy.sources import read_graph
 from taxtune.taxonomy.sources.kgtk import read_text, split_list
+from tests.displays import Recorder
 
 
 def edges(graph: Graph) -> set[tuple[str, str]]:
@@ -192,14 +193,13 @@ ENTITIES = [
 
 
 @pytest.mark.parametrize("form", ["array", "lines", "gzip", "bzip2", "xz"])
-def test_dumps_in_every_form(tmp_path: Path, form: str) -> None:
+def test_dumps_in_every_form(tmp_path: Path, form: str, recorder: Recorder) -> None:
     lines = [json.dumps(value) for value in ENTITIES]
     text = "[\n" + ",\n".join(lines) + "\n]\n" if form != "lines" else "\n".join(lines) + "\n"
     pack = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}.get(form, bytes)
     path = tmp_path / "dump.json"  # packed or not, the name says nothing
     path.write_bytes(pack(text.encode()))
-    heard: list[tuple[int, int]] = []
-    graph = read_graph([path], on_bytes=lambda file, done, total: heard.append((done, total)))
+    graph = read_graph([path])
     assert edges(graph) == {("Q2", "Q1"), ("Q3", "Q2"), ("Q4", "Q2"), ("Q5", "Q2")}
     assert names(graph) == {
         "Q1": ("entity",),  # it is only ever a parent: found by the second reading
@@ -210,7 +210,8 @@ def test_dumps_in_every_form(tmp_path: Path, form: str) -> None:
     }
     assert len(graph.duplicates) == 1
     assert graph.notes == {"deprecated edges": 1, "edges with somevalue": 1, "edges with novalue": 1, "entities": 6}
-    assert heard[-1][0] == heard[-1][1] == path.stat().st_size
+    size = path.stat().st_size
+    assert (size, size) in recorder.of(f"reading {path.name}")
     tree = build_tree(graph, BuildOptions())
     assert (tree.ids[tree.root], len(tree.order)) == ("Q1", 5)
 

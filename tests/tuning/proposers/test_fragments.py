@@ -155,7 +155,7 @@ class TestRefusals:
         done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
         assert len({proposal.template for proposal, _ in done}) == 4
         history = [record(i, p.template, value=v, parameters=p.parameters) for i, (p, v) in enumerate(done, 1)]
-        with pytest.raises(ProposalFailed, match="All 4 compositions") as caught:
+        with pytest.raises(ProposalFailed, match="All 4 combinations") as caught:
             proposer.propose(history, GOAL, iteration=5, seed=0, check=accept)
         assert caught.value.final
 
@@ -175,7 +175,7 @@ class TestRefusals:
         def check(_: str) -> None:
             raise TemplateError("Never.")
 
-        with pytest.raises(ProposalFailed, match=r"All 4 compositions.*Never") as caught:
+        with pytest.raises(ProposalFailed, match=r"All 4 combinations.*Never") as caught:
             FragmentsProposer(write(tmp_path, SMALL)).propose([], GOAL, iteration=1, seed=0, check=check)
         assert caught.value.final
         assert len(caught.value.rejected) == 4
@@ -227,11 +227,11 @@ class TestFiles:
             ("slots: [{id: a, choises: [{id: x, text: y}]}]", "choises|choices"),
             ("slots: [{id: a, choices: [{id: x, text: 5}]}]", r"slots\.0\.choices\.0\.text.*got 5"),
             ("slots: [{id: a, choices: [{id: x}]}]", r"slots\.0\.choices\.0\.text"),
-            ("slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]", "two slots 'a'"),
+            ("slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]", "Two slots are"),
             ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", "slot 'a', choice 'x'.*two choices"),
             ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "slot 'a', choice 'x'.*unknown variable 'foo'"),
             ("slots: [{id: a, choices: [{id: x, text: '{% if ranks %}'}]}]", "slot 'a', choice 'x'.*Syntax error"),
-            ("slots: [{id: a, choices: [{id: x, text: ''}]}]", "empty template"),
+            ("slots: [{id: a, choices: [{id: x, text: ''}]}]", "only template these fragments can form is empty"),
             ("extends: mine.yaml\nslots: [{id: a, choices: [{id: x, text: y}]}]", "extends itself"),
             ("extends: nothing\nslots: [{id: a, choices: [{id: x, text: y}]}]", "no fragments 'nothing'.*default"),
             ("extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]", "different text"),

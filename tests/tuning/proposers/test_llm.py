@@ -228,10 +228,9 @@ def test_a_policy_error_is_a_bad_reply_and_no_end():
     assert proposal.rejected[0][1].startswith("The provider's content filter")
 
 
-def test_trying_again_is_told():
-    notes: list[str] = []
+def test_trying_again_is_told(notes: list[str]) -> None:
     with OpenAIServer(status(500), "Which one?") as server:
-        propose(proposer(server.api_base, on_note=notes.append))
+        propose(proposer(server.api_base))
         base = server.api_base
     (note,) = notes
     assert note.startswith(f"The proposer's model 'openai/gpt-4o' at {base} failed (500)")
@@ -257,7 +256,7 @@ class TestKeys:
     def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
-        with pytest.raises(ProposerError, match="no provider"):
+        with pytest.raises(ProposerError, match="does not know the provider"):
             proposer(None, model="nonsense").check()
         proposer(None).check()
         proposer(closed_api_base(), api_key=None).check()
@@ -295,7 +294,7 @@ def test_a_model_that_is_not_known_has_no_cost():
 
 
 def test_a_model_without_a_provider_is_explained():
-    with pytest.raises(ProposerError, match=r"no provider.*'nonsense'.*openai/gpt-4o"):
+    with pytest.raises(ProposerError, match=r"does not know the provider.*'nonsense'.*openai/gpt-4o"):
         propose(proposer(None, model="nonsense"))
 
 
