@@ -59,7 +59,7 @@ def test_files_of_any_name_hold_a_valid_recipe(tmp_path, file):
 
 def test_what_is_no_data_is_refused_before_anything_is_written(tmp_path):
     make_files(tmp_path)
-    with pytest.raises(RecipeError, match="no manifest"):
+    with pytest.raises(RecipeError, match="not a manifest"):
         runner.invoke(app, arguments(tmp_path, data="navy0.png"), catch_exceptions=False)
     assert not (tmp_path / "birds of mine.yaml").exists()
 

@@ -114,7 +114,7 @@ def test_frequencies_change_what_a_node_is_worth(
     assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
     assert "The frequencies file does not exist" in capsys.readouterr().err
     assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
-    assert "Smoothing goes with frequencies" in capsys.readouterr().err
+    assert "Smoothing applies only to given frequencies" in capsys.readouterr().err
 
 
 def test_frequencies_on_a_part_of_the_tree(

@@ -312,7 +312,7 @@ def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text: 
 def test_settings_that_make_no_sense(tmp_path: Path, birds: Taxonomy) -> None:
     with pytest.raises(DataError, match="The frequencies file does not exist"):
         make_information(birds, tmp_path / "none.csv")
-    with pytest.raises(DataError, match="Smoothing goes with frequencies"):
+    with pytest.raises(DataError, match="Smoothing applies only to given frequencies"):
         make_information(birds, smoothing=1)
     for smoothing in (-1, math.nan, math.inf):
         with pytest.raises(DataError, match="at least 0"):

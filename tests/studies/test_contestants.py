@@ -58,7 +58,7 @@ def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) ->
 
 @pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
 def test_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
-    with pytest.raises(DataError, match="no such guess"):
+    with pytest.raises(DataError, match="Unknown guess"):
         with_guess(read_file(guesses, birds, missing="keep"), guess)
 
 

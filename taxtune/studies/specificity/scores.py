@@ -66,7 +66,7 @@ def check_files(names: Sequence[str], folder: Path) -> None:
         ImageError: If not; it counts them and names some.
     """
     if not folder.is_dir():
-        raise ImageError("There is no such folder of images.", file=folder, remedy="Check the path.")
+        raise ImageError("The folder of images does not exist.", file=folder, remedy="Check the path.")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ImageError(

@@ -136,7 +136,10 @@ SPECIFICITY = "study specificity --resamples 5"
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (f"{RANKING} a=good.csv b=twice.csv", ["twice.csv", "row 3", "'1' is in row 2", "or remove these rows"]),
+        (
+            f"{RANKING} a=good.csv b=twice.csv",
+            ["twice.csv", "row 3", "'1' is already in row 2", "or remove these rows"],
+        ),
         (f"{RANKING} a=good.csv b=other.csv", ["do not have the same rows", "'7'", "--rows common"]),
         (f"{RANKING} a=good.csv b=same.csv --id-column image", ["good.csv", "no column 'image'"]),
         (f"{RANKING} a=failed.jsonl b=failed.jsonl", ["No model has answers"]),
@@ -151,7 +154,7 @@ SPECIFICITY = "study specificity --resamples 5"
         ("study ranking --scores open-quote.csv", ["open-quote.csv", "quotes"]),
         ("study ranking --scores nan.csv", ["nan.csv:2", "is not a number"]),
         ("study ranking --scores tied.csv -m meteor", ["only the models of a table", "meteor"]),
-        ("study prompts -t tree.csv good.csv --guess 1 --guess 2", ["guess 2", "no such guess"]),
+        ("study prompts -t tree.csv good.csv --guess 1 --guess 2", ["guess 2", "Unknown guess"]),
         ("diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan", ["--high"]),
         ("diagnose good.csv -t tree.csv --similarity sentence:x --device abacus", ["abacus"]),
         ("diagnose good.csv -t tree.csv --inclusion lave --concept rouge-1", ["--question-column"]),
@@ -165,7 +168,7 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{GRANULARITY} --scores scores-unnamed.csv", ["scores-unnamed.csv:1", "Column 13 has no name"]),
         (f"{GRANULARITY} --scores good.npz --root cod", ["nothing below this node"]),
         ("study granularity -t flat.csv --scores flat.npz --form two-level --coarse-level 1", ["no level between"]),
-        (f"{SPECIFICITY} --scored true.jsonl", ["12 in all", "row 1: image 1", "True"]),
+        (f"{SPECIFICITY} --scored true.jsonl", ["(12)", "row 1: image 1", "True"]),
         (f"{SPECIFICITY} --scored huge.jsonl", ["beyond 1e+100", "row 1"]),
         (f"{SPECIFICITY} --scored long-pairs.csv", ["long-pairs.csv:2", "5 cells, the header 4"]),
     ],

@@ -91,7 +91,7 @@ def test_images_are_compared_and_leaves_without_any_are_counted(tmp_path: Path) 
     [
         (["-m", "rouge"], DataError, "Did you mean 'rouge-1'"),
         (["-m", "clip-i2t:no/such"], DataError, "--images"),
-        (["--nearest", "3", "--farthest", "2"], DataError, "distances"),
+        (["--nearest", "3", "--farthest", "2"], DataError, "distance must be"),
         (["--nearest", "30", "--farthest", "40"], TaxonomyError, "no node at a distance"),
     ],
 )

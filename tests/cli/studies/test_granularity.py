@@ -234,7 +234,7 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
         (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: All captions are empty"),
         (("--form", "frequency", "--captions", "scores.csv"), "choose one with --caption-column"),
-        (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same twice"),
+        (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same value twice"),
         # What is wrong with the captions is said before the scores are looked at.
         (("--scores", "none.npz", "--captions", "words.txt"), "None of 1 captions names a label"),
         (("--form", "two-level", "--scores", "scores.csv", "--captions", "c.txt"), "does not use --captions"),
@@ -242,8 +242,8 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         (("--scores", "scores.csv", "--coarse-level", "1"), "does not use --coarse-level"),
         (("--form", "language", "--model", "clip:x", "--coarse-level", "1", "--save-scores", "s.npz"), "does not use"),
         (("--scores", "scores.csv", "--images", "."), "Give the manifest with --data"),
-        (("--scores", "scores.csv", "--scores", "scores.csv"), "same twice"),
-        ((), "There are no scores"),
+        (("--scores", "scores.csv", "--scores", "scores.csv"), "same value twice"),
+        ((), "No scores were given"),
         (("--model", "clip:x"), "to score, and these need a --model"),
         (
             ("--scores", "scores.csv", "--label-names", "latin"),
@@ -259,7 +259,10 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         (("--scores", "scores.csv", "--save-scores", "s.npz"), "works with one --model only"),
         # The files that are read are safe, and what cannot be written is said before a model is loaded.
         ((*ANSWERS, "--save-scores", "tree.csv"), "must end in .npz"),
-        ((*ANSWERS, "--scores", "old.npz", "--save-scores", "old.npz"), "old.npz: --save-scores would overwrite"),
+        (
+            (*ANSWERS, "--scores", "old.npz", "--save-scores", "old.npz"),
+            "old.npz: --save-scores names a file that is also an input",
+        ),
         ((*ANSWERS, "--save-scores", "scores.csv/s.npz"), "nothing was written"),
         ((*ANSWERS, "--save-scores", "folder.npz"), "is a folder"),
         ((*ANSWERS, "--templates", "none"), "Unknown prompt templates"),

@@ -167,7 +167,7 @@ def test_other_columns(tmp_path: Path) -> None:
         (["--human-column", "rating"], "no column 'rating'"),
         (["--measure", "clip-i2t"], "needs images"),
         (["--demonstrations", "none.yaml", "--judge", "openai/x"], "demonstrations cannot be read"),
-        (["--judge", "nonsense"], "no provider"),
+        (["--judge", "nonsense"], "does not know the provider"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], words: str, rated: Path) -> None:
@@ -181,4 +181,4 @@ def test_a_judge_without_questions(tmp_path: Path) -> None:
     path.write_text("answer,references,human\ncat,cat,1\ndog,cat,0\n")
     result = study(path, "--judge", "openai/x", "--api-base", "http://127.0.0.1:9/v1", fails=True)
     assert isinstance(result.exception, DataError)
-    assert "questions' column" in str(result.exception)
+    assert "column with the questions" in str(result.exception)

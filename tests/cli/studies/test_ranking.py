@@ -154,7 +154,7 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "-m", "rouge"), "Did you mean 'rouge-1'"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by splits one file"),
-        (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
+        (("bold.csv", "--guess", "none", "-t", "tree.csv"), "Unknown guess"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
         (
@@ -189,8 +189,8 @@ def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Stud
     found = study.json("bold.csv", "short.csv", "-t", "tree.csv", "--rows", "common", "-m", "exact-match")
     assert found["settings"]["examples"] == 1
     assert [note.split(",")[0] for note in found["notes"]] == [
-        "2 of 3 rows of bold are left out",
-        "1 of 2 rows of short are left out",
+        "2 of 3 rows of bold are left out because another file lacks them",
+        "1 of 2 rows of short are left out because another file lacks them",
     ]
     assert [(row["file"], row["id"], row["reason"]) for row in found["excluded"]] == [
         ("bold.csv", "2", "missing for another model or prompt"),

@@ -114,7 +114,7 @@ def test_measures_that_need_what_labels_do_not_have_are_refused(birds: Taxonomy)
 
 
 def test_distances_run_from_the_nearest_to_the_farthest() -> None:
-    with pytest.raises(DataError, match="distances"):
+    with pytest.raises(DataError, match="distance must be"):
         CorrelationSettings(taxonomy="never read", nearest=4, farthest=3)
 
 
