@@ -154,7 +154,7 @@ SPECIFICITY = "study specificity --resamples 5"
         ("study ranking --scores open-quote.csv", ["open-quote.csv", "quotes"]),
         ("study ranking --scores nan.csv", ["nan.csv:2", "is not a number"]),
         ("study ranking --scores tied.csv -m meteor", ["only the models of a table", "meteor"]),
-        ("study prompts -t tree.csv good.csv --guess 1 --guess 2", ["guess 2", "Unknown guess"]),
+        ("study prompts -t tree.csv good.csv --guess 1 --guess 2", ["guess 2", "no such guess"]),
         ("diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan", ["--high"]),
         ("diagnose good.csv -t tree.csv --similarity sentence:x --device abacus", ["abacus"]),
         ("diagnose good.csv -t tree.csv --inclusion lave --concept rouge-1", ["--question-column"]),
