@@ -147,7 +147,7 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
         (f"{RANKING} a=good.csv b=same.csv --cache-dir good.csv", ["--cache-dir"]),
         (f"{RANKING} a=good.csv b=same.csv --similarity sentence:x --device abacus", ["abacus", "cpu"]),
-        (f"{RANKING} a=good.csv b=missing.csv -m sentence:x", ["missing.csv", "no such"]),
+        (f"{RANKING} a=good.csv b=missing.csv -m sentence:x", ["missing.csv", "does not exist"]),
         ("study ranking --scores two-names.csv", ["two-names.csv", "same name"]),
         ("study ranking --scores no-model.csv", ["no-model.csv:2", "no model"]),
         ("study ranking --scores long-row.csv", ["long-row.csv:2", "different numbers of cells"]),
