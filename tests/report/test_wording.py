@@ -25,7 +25,7 @@ def test_headline_says_what_was_found_with_intervals() -> None:
     text = wording.headline(samples.comparison())
     assert text == (
         "On 200 held-out images the template tuned for hP raised hierarchical precision (hP) from 0.871 to 0.962: "
-        "+0.091, 95 % interval +0.070 to +0.111. That is above the template tuned for accuracy "
+        "+0.091, 95 % interval +0.070 to +0.111. This is above the template tuned for accuracy "
         "(0.847; +0.115, 95 % interval +0.095 to +0.136)."
     )
 
