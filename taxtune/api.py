@@ -11,7 +11,6 @@ from a recipe. See `taxtune.tuning` for what is built.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from taxtune.errors import DataError
+from taxtune.progress import showing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -101,8 +101,6 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     max_off_tree: float | None = None,
     name: str | None = None,
     folder: str | Path = "runs/tune",
-    on_note: Callable[[str], None] | None = None,
-    on_images: Callable[[int, int], None] | None = None,
 ) -> list[Experiment]:
     """Returns what `tune` and `compare` would tune, as objects, an experiment an objective; nothing is asked yet.
 
@@ -111,8 +109,6 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     Args:
         objectives: What `tune` takes as `objective`, once or several times; the recipe's or "hp" where there are none.
         folder: Where images that are in no file are written, and what language models say as judges is kept.
-        on_note: Called with remarks worth showing; by default they are logged as warnings.
-        on_images: Called with the number of images read and how many there are to read.
 
     Raises:
         TaxtuneError: If something is missing or wrong.
@@ -127,7 +123,6 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.proposers import make_proposer
 
-    note = on_note or logging.getLogger("taxtune").warning
     own = as_metrics(metrics)
     if recipe is not None:
         given = {
@@ -153,8 +148,6 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             own_taxonomy=None if taxonomy is None else _tree(taxonomy),
             own_examples=examples,
             own_metrics=own,
-            on_note=note,
-            on_images=on_images or _ignore,
         )
         if mapper is not None:
             parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
@@ -170,11 +163,11 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     max_off_tree = 0.5 if max_off_tree is None else max_off_tree
     made_proposer, model = make_proposer(proposer or "fragments"), make_model(vlm)
     tree = _tree(taxonomy)
-    found = load_examples(examples, tree, folder=Path(folder) / "images", on_note=note, on_progress=on_images)
+    found = load_examples(examples, tree, folder=Path(folder) / "images")
     tuning = _TUNING if tuning is None else tuning
     if heldout is None:
         heldout = min(_HELDOUT, max(len(found) - tuning, 1))
-    splits = split(found, tuning=tuning, heldout=heldout, seed=seed, on_note=note, on_progress=on_images)
+    splits = split(found, tuning=tuning, heldout=heldout, seed=seed)
     top = tree.common_ancestor({example.target for example in found})
     said = {
         "baseline": baseline,
@@ -224,7 +217,6 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         settings=settings,
         fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
         | {"name": name, "seed": seed},
-        note=note,
     )
     return [_with_objective(made, goal, Path(folder)) for goal in goals]
 
@@ -243,7 +235,6 @@ def _with_objective(experiment: Experiment, objective: Objective, folder: Path) 
             make_measure(name, MeasureSettings(cache_dir=folder)),
             experiment.taxonomy,
             experiment.prompt.question,
-            experiment.note,
         )
         for name in objective.needs
         if name not in experiment.metrics
@@ -341,7 +332,7 @@ def tune(
         # Before images are read, which may take minutes.
         goal = make_objective(kind, metrics=tuple(metrics or ()))
         check_unused(folder, study_name(name, goal.name, storage), storage)
-    with _shown(progress) as display:
+    with _shown(progress) as shown:
         (made,) = make_experiments(
             [kind],
             taxonomy=taxonomy,
@@ -364,10 +355,8 @@ def tune(
             max_off_tree=max_off_tree,
             name=name,
             folder=folder,
-            on_note=display.note,
-            on_images=display.on_images,
         )
-        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note, loaded), *callbacks]
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
         return Tuner(made, folder, callbacks=told, resume=resume, storage=storage).run()
 
 
@@ -415,11 +404,9 @@ def compare(
     check_objectives(names)
     for each in () if resume else names:
         check_unused(folder / each, study_name(name, each, storage), storage)
-    with _shown(progress) as display:
-        experiments = make_experiments(
-            objectives, **what, name=name, folder=folder, on_note=display.note, on_images=display.on_images
-        )
-        told = [*display.callbacks(), *_tracking(mlflow, experiment, folder, display.note, loaded), *callbacks]
+    with _shown(progress) as shown:
+        experiments = make_experiments(objectives, **what, name=name, folder=folder)
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
 
 
@@ -454,8 +441,8 @@ def evaluate(
         raise DataError(
             "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
         )
-    with _shown(progress) as display:
-        (made,) = make_experiments(**what, name=name, folder=folder, on_note=display.note, on_images=display.on_images)
+    with _shown(progress) as shown:
+        (made,) = make_experiments(**what, name=name, folder=folder)
         for source in templates.values():
             made.check(source)
         return evaluate_templates(
@@ -463,7 +450,7 @@ def evaluate(
             {"baseline": made.prompt.baseline, **templates},
             folder,
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
-            callbacks=display.callbacks(),
+            callbacks=shown,
         )
 
 
@@ -605,9 +592,7 @@ def _opened(
     return found, folder, name or found.name, storage
 
 
-def _tracking(
-    mlflow: bool | str | None, experiment: str | None, folder: Path, note: Callable[[str], None], recipe: Recipe | None
-) -> list[Any]:
+def _tracking(mlflow: bool | str | None, experiment: str | None, folder: Path, recipe: Recipe | None) -> list[Any]:
     from taxtune.recipe import TrackingSettings
 
     wanted = TrackingSettings() if recipe is None else recipe.tracking
@@ -617,43 +602,16 @@ def _tracking(
     from taxtune.tuning.callbacks import TrackingCallback
 
     address = mlflow if isinstance(mlflow, str) else wanted.uri
-    return [TrackingCallback(partial(MLflowTracker, experiment or wanted.experiment, folder, address, note=note))]
-
-
-def _ignore(*_: object) -> None:
-    pass
-
-
-class _Display:
-    """The progress of a run on standard error, where it is wanted, and remarks in any case."""
-
-    def __init__(self, shown: Any = None) -> None:
-        self._shown = shown
-
-    def note(self, text: str) -> None:
-        if self._shown is None:
-            logging.getLogger("taxtune").warning(text)
-        else:
-            self._shown.note(text)
-
-    def on_images(self, done: int, total: int) -> None:
-        if self._shown is not None:
-            self._shown.on_images(done, total)
-
-    def callbacks(self) -> list[Any]:
-        if self._shown is None:
-            return []
-        from taxtune.report.progress import ProgressCallback
-
-        return [ProgressCallback(self._shown)]
+    return [TrackingCallback(partial(MLflowTracker, experiment or wanted.experiment, folder, address))]
 
 
 @contextmanager
-def _shown(progress: bool | None) -> Iterator[_Display]:
+def _shown(progress: bool | None) -> Iterator[list[Any]]:
+    """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
     if not (sys.stderr.isatty() if progress is None else progress):
-        yield _Display()
+        yield []
         return
-    from taxtune.report.progress import Progress
+    from taxtune.report.progress import Terminal, TuningProgress
 
-    with Progress() as display:
-        yield _Display(display)
+    with showing(Terminal()) as terminal:
+        yield [TuningProgress(terminal)]

@@ -6,7 +6,6 @@ commands' signatures, since they differ.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.errors import DataError
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.models import Model
@@ -64,7 +64,6 @@ __all__ = [
     "choice",
     "measure_option",
     "missing_answers",
-    "note",
     "pairs",
     "taxonomy_option",
     "text_model",
@@ -353,7 +352,6 @@ def text_model(
         concurrency=concurrency,
         device=device,
         batch_size=batch_size,
-        on_note=note,
     )
     model = make_model(name, settings)
     for said in check_model(model):
@@ -384,8 +382,3 @@ def check_out(out: Path | None) -> None:
         from taxtune.atomic import check_folder
 
         check_folder(out)
-
-
-def note(text: str) -> None:
-    """Prints a remark on standard error."""
-    print(f"taxtune: note: {text}", file=sys.stderr)

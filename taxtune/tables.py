@@ -204,7 +204,7 @@ def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
     try:
         return _bytes(path, what, error)
     except FileNotFoundError:
-        raise error(f"There is no such {what} file.", file=path, remedy="Check the path.") from None
+        raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
         raise error(
             f"This is a folder, not {_article(what)} {what} file.", file=path, remedy="Give the file in it."

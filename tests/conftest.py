@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
+from tests.displays import Recorder
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("taxtune", deadline=None)
@@ -61,6 +63,20 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         # Model hubs keep their own place: what a user has downloaded is not downloaded again.
         patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
         yield
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    """What a test's display was to show: notes and progress."""
+    display = Recorder()
+    with showing(display):
+        yield display
+
+
+@pytest.fixture
+def notes(recorder: Recorder) -> list[str]:
+    """The notes that a test gives rise to."""
+    return recorder.notes
 
 
 @pytest.fixture(scope="session")

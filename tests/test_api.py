@@ -390,5 +390,5 @@ def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None
 def test_what_is_needed_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
         taxtune.tune(taxonomy=TREE, out=tmp_path)
-    with pytest.raises(TaxtuneError, match=r"The recipe does not exist.*fieldguide"):
+    with pytest.raises(TaxtuneError, match=r"recipe does not exist.*fieldguide"):
         taxtune.tune(recipe="feldguide", out=tmp_path)

@@ -145,10 +145,10 @@ def test_what_counts_as_out_of_memory() -> None:
 @pytest.mark.parametrize(
     ("device", "said"),
     [
-        ("abacus", "no such device"),
-        ("", "no such device"),
+        ("abacus", "Unknown device"),
+        ("", "Unknown device"),
         ("cuda:99", "not available"),
-        ("meta", "not available here: "),
+        ("meta", "not available on this machine: "),
     ],
 )
 def test_devices_that_are_not_there(device: str, said: str) -> None:

@@ -18,7 +18,7 @@ def _named(name: str, message: str = "") -> Exception:
     [
         (_named("GatedRepoError"), r"licence.*Accept it at https://huggingface\.co/org/model and run `hf auth login`"),
         (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
-        (_named("RevisionNotFoundError"), "no such revision"),
+        (_named("RevisionNotFoundError"), "does not have this revision"),
         (_named("LocalEntryNotFoundError"), "cannot be reached.*hf download org/model"),
         (_named("OfflineModeIsEnabled"), "cannot be reached"),
         (

@@ -95,10 +95,14 @@ def test_what_a_package_offers_is_made_of_the_settings() -> None:
 @pytest.mark.parametrize(
     ("make", "name", "words"),
     [
-        (make_proposer, "broken", r"'broken', which a package adds, cannot be made: OSError: no licence"),
-        (make_proposer, "number", r"'number', which a package adds, cannot be made: This is not a proposer.*3"),
-        (make_objective, "failing", r"'failing', which a package adds, cannot be made: KeyError"),
-        (make_objective, "number", r"adds as 'number' is no objective\. \(got 3\)"),
+        (make_proposer, "broken", r"'broken', which a package provides, cannot be created: OSError: no licence"),
+        (
+            make_proposer,
+            "number",
+            r"'number', which a package provides, cannot be created: This is not a proposer\. \(got 3\)",
+        ),
+        (make_objective, "failing", r"'failing', which a package provides, cannot be created: KeyError"),
+        (make_objective, "number", r"adds as 'number' is not an objective\. \(got 3\)"),
         (make_objective, "gone", r"'gone', which birdtuning registers for taxtune\.objectives, cannot be loaded"),
         (make_proposer, "carefull", r"Unknown proposer.*Did you mean 'careful'"),
         (make_objective, "shalow", r"Unknown objective.*Did you mean 'shallow'"),

@@ -56,7 +56,7 @@ def test_defaults_are_those_of_the_paper(tmp_path):
         ("name: mine", "name: mine\nprompt: {ranks: order}", 2, "prompt.ranks: must be a list"),
         ("name: mine", "name: mine\nprompt: 5", 2, "prompt: must be a group of keys (got 5)"),
         ("name: mine", "name: 2024", 1, "name: must be text; put it in quotes (got 2024)"),
-        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' stands here again, first in line 2"),
+        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' is repeated here; it is already in line 2"),
         ("name: mine", "name: ../mine", 1, "name"),
         ("name: mine", "name: mine\nmapper: {use_images: true}", None, "mapper.use_images needs"),
     ],
@@ -79,7 +79,7 @@ def test_all_problems_are_told_at_once(tmp_path):
 def test_no_mapping_no_yaml_no_file(tmp_path):
     with pytest.raises(RecipeError, match="must be a mapping"):
         load_recipe(write(tmp_path, "- a"))
-    with pytest.raises(RecipeError, match=r"mine\.yaml:2.*no valid YAML"):
+    with pytest.raises(RecipeError, match=r"mine\.yaml:2.*not valid YAML"):
         load_recipe(write(tmp_path, "name: x\n  a: b: c"))
     with pytest.raises(RecipeError, match="Did you mean 'fieldguide'"):
         load_recipe("fieldgude")
@@ -144,7 +144,7 @@ def test_what_is_no_yaml_text_is_told(tmp_path, content, said):
 def test_a_folder_and_an_impossible_name_are_no_recipes(tmp_path):
     with pytest.raises(RecipeError, match="This is a folder"):
         load_recipe(tmp_path)
-    with pytest.raises(RecipeError, match="no such recipe"):
+    with pytest.raises(RecipeError, match="recipe does not exist"):
         load_recipe("x" * 5000)
 
 

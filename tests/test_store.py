@@ -231,7 +231,7 @@ def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -
         db.execute(f"CREATE TABLE {store.table} (id INTEGER, text TEXT)")
     db.close()
     if store.precious:
-        with pytest.raises(DataError, match="another version of taxtune, or another program's"):
+        with pytest.raises(DataError, match="another version of taxtune or by another program"):
             kind.open(tmp_path)
     else:
         assert get(kind, store, 1) == [None]
@@ -266,7 +266,7 @@ def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         with store._connected() as db:
             db.execute("PRAGMA max_page_count = 4")
-        with pytest.raises(DataError, match=r"The disk is full; no answers can be kept"):
+        with pytest.raises(DataError, match=r"The disk is full; answers cannot be saved"):
             store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
 
 

@@ -138,7 +138,7 @@ def test_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_misspelt_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "wordnte"))
-    with pytest.raises(DataError, match=r"TAXTUNE_WORDNET names no folder.*wordnte.*unset"):
+    with pytest.raises(DataError, match=r"TAXTUNE_WORDNET does not name a folder.*wordnte.*unset"):
         find_wordnet()
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_one_is_an_error_that_names_folder_and_file(tmp_path: Path, mo
     (folder / "index.noun").write_text("cat n one 0\n")
     found = find_wordnet()
     assert found is not None
-    with pytest.raises(DataError, match=r"cannot be read: .*index\.noun, line 1.*none does without"):
+    with pytest.raises(DataError, match=r"cannot be read: .*index\.noun, line 1.*none to do without"):
         found.synsets("cat")
 
 

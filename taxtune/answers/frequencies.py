@@ -8,7 +8,7 @@ of labels, not sums over subtrees.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from taxtune.answers.read import rows_error
 from taxtune.answers.targets import target_finder
 from taxtune.errors import DataError
 from taxtune.metrics.information import Information, frequency_information, leaf_information
+from taxtune.progress import note
 from taxtune.tables import parse_table, read_text
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ def make_information(
     smoothing: float = 0.0,
     targets: Sequence[int] = (),
     part: Domain | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> Information:
     """Returns what the nodes of a tree weigh, as a user says it.
 
@@ -101,7 +101,6 @@ def make_information(
         smoothing: What is added to each leaf's frequency, at least 0.
         targets: The targets' node numbers, for "targets".
         part: What `taxonomy` is a part of.
-        on_note: Called with what the user should know.
 
     Raises:
         DataError: If the file cannot be used, a node has no occurrences at or below it and there is no smoothing, or
@@ -121,8 +120,8 @@ def make_information(
         counts = np.bincount(np.asarray(targets, dtype=np.int64), minlength=len(taxonomy)).astype(np.float64)
     else:
         counts, outside = read_frequencies(frequencies, taxonomy, part=part)
-        if outside and on_note is not None and part is not None:
-            on_note(f"{outside:,} rows of {frequencies} name nodes outside {part.label!r} and are left out.")
+        if outside and part is not None:
+            note(f"{outside:,} rows of {frequencies} name nodes outside {part.label!r} and are left out.")
     return frequency_information(taxonomy, counts, smoothing=smoothing, source=str(frequencies))
 
 

@@ -11,7 +11,6 @@ from taxtune.answers.measured import mean_interval, measure_answers
 from taxtune.answers.read import AnswerTable
 from taxtune.metrics.base import Measure
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.relay import ProgressRelay
 
 __all__ = ["measured_report"]
 
@@ -25,7 +24,6 @@ def measured_report(
     settings: Mapping[str, Any],
     resamples: int = 2000,
     seed: int = 0,
-    relay: ProgressRelay | None = None,
 ) -> StudyReport:
     """Returns the mean of each measure over the answers, and the score of every answer.
 
@@ -35,17 +33,12 @@ def measured_report(
         settings: What the report records of how it came about.
         resamples: Bootstrap resamples of the means.
         seed: Their seed.
-        relay: What the measures report their progress to.
 
     Raises:
         DataError: If a measure needs questions or images and the answers have none.
         ImageError: If an image cannot be read.
     """
-    relay = relay or ProgressRelay()
-    scores = {}
-    for measure in measures:
-        with relay.shown(sum(len(row.references) for row in answers.rows), measure.label):
-            scores[measure.name] = measure_answers(measure, answers)
+    scores = {measure.name: measure_answers(measure, answers) for measure in measures}
     rows = []
     for name, values in scores.items():
         unscored = int(np.isnan(values).sum())

@@ -86,7 +86,7 @@ def read_table(
             DataFrame or list of records.
         format: One of `FORMATS`.
         what: What the file holds, for messages.
-        text: Whether a file whose name says nothing is text with an answer a line; otherwise it is CSV or JSON lines.
+        text: Whether a file with an unknown suffix is text with one answer per line; otherwise it is CSV or JSON lines.
             A blank line is an empty record, for there it may be an answer.
         harnesses: Whether "auto" looks for other harnesses' columns.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -212,7 +212,6 @@ def score_answers(
     smoothing: float = 0.0,
     resamples: int = 2000,
     seed: int = 0,
-    on_note: Callable[[str], None] | None = None,
 ) -> ScoredAnswers:
     """Returns every score of answers, or of predicted nodes where the table has them.
 
@@ -225,7 +224,6 @@ def score_answers(
         smoothing: What is added to the frequency of each leaf.
         resamples: Bootstrap resamples; the same seed draws the same for every score.
         seed: Their seed.
-        on_note: Told what the user should know.
 
     Raises:
         DataError: If the frequencies cannot be used.
@@ -243,7 +241,7 @@ def score_answers(
         identity = dict(mapper.identity())
         nodes = [placement.node for placement in placements]
     draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
-    weights = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part, on_note=on_note)
+    weights = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
     full = None
     if part is not None:
         on_full = part.on_full(targets).tolist()

@@ -1,13 +1,13 @@
 """A chat model as the judge of placements.
 
-It sees the answer, the path, what is below it and the nodes whose names stand in the answer. A reply is read strictly:
+It sees the answer, the path, what is below it and the nodes whose names are in the answer. A reply is read strictly:
 without exactly one verdict it is unread, and neither that nor a call that failed is scored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,6 @@ def judge_placements(
     model: Model,
     *,
     cache_dir: Path | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> JudgedByModel:
     """Asks a chat model about placements; replies that are on disk are not asked for again.
 
@@ -84,13 +83,12 @@ def judge_placements(
         items: The placements.
         model: The model.
         cache_dir: Where replies are kept; None for the user's cache.
-        on_progress: Called with how many are done and how many there are.
 
     Raises:
         ModelError: If the model cannot be asked at all.
         DataError: If the file of replies cannot be read or written.
     """
-    judge: Judge = Judge(model, cache_dir=cache_dir, on_progress=on_progress)
+    judge: Judge = Judge(model, cache_dir=cache_dir)
     prompt = JudgePrompt("judge.j2", "audit")
     search = NodeSearch(population.tree)
     prompts = [

@@ -14,6 +14,7 @@ from taxtune.audit.population import Item
 from taxtune.audit.result import Audited
 from taxtune.audit.verdicts import Finding, Verdict
 from taxtune.authoring.proposals import node_path, proposal_rows
+from taxtune.progress import track_each
 from taxtune.tables import clean, csv_text
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -71,20 +72,15 @@ class Mender:
         self._judged = judged
         self._kept: dict[int, tuple[str, ...]] = {}
 
-    def proposals(self, advance: Callable[[int, int], None] = lambda done, total: None) -> list[Alias]:
-        """Returns a proposal for each answer for which another node was chosen, in order.
-
-        Args:
-            advance: Called with how many of them are tried, and how many there are.
-        """
+    def proposals(self) -> list[Alias]:
+        """Returns a proposal for each answer for which another node was chosen, in order."""
         wanted = [
             (item, finding)
             for item, finding in self._judged
             if finding.verdict is not Verdict.RIGHT and finding.node not in (None, self._tree.root, item.node)
         ]
         found = []
-        for done, (item, finding) in enumerate(wanted):
-            advance(done, len(wanted))
+        for item, finding in track_each(wanted, "trying names"):
             assert finding.node is not None
             tried = [self.check(Alias(text, finding.node, item.answer)) for text in _wordings(item, finding)]
             best = next((alias for alias in tried if alias.helps), tried[0] if tried else None)
@@ -92,7 +88,6 @@ class Mender:
                 found.append(best)
                 if best.helps:
                     self.keep(best)
-        advance(len(wanted), len(wanted))
         return found
 
     def retry(self, alias: Alias, text: str) -> Alias:

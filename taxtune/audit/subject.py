@@ -14,6 +14,7 @@ from taxtune.answers.runs import RunRows, heldout_rows, read_run_rows, split_run
 from taxtune.audit.population import Item, Population, digest, place_answers
 from taxtune.audit.result import AuditFiles
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.domain import read_part
 
@@ -61,12 +62,10 @@ class Placing:
     similarity: str | None = None
     preset: str | None = None
 
-    def tree(self, on_note: Note, *, names: bool = True) -> Taxonomy:
+    def tree(self, *, names: bool = True) -> Taxonomy:
         """Returns the tree, with or without English names."""
         assert self.taxonomy is not None
-        tree, _ = read_part(
-            self.taxonomy, self.format, self.root, names=names, root_label=self.root_label, on_note=on_note
-        )
+        tree, _ = read_part(self.taxonomy, self.format, self.root, names=names, root_label=self.root_label)
         return tree
 
 
@@ -97,9 +96,7 @@ class Subject:
         return replace(self.population, items=tuple(items))
 
 
-def read_subject(
-    source: str, placing: Placing, *, evaluation: str | None = None, input: str = "auto", on_note: Note
-) -> Subject:
+def read_subject(source: str, placing: Placing, *, evaluation: str | None = None, input: str = "auto") -> Subject:
     """Returns what a user names: the answers of a file, placed on a tree; or of a run, as it placed them, or anew.
 
     Args:
@@ -107,24 +104,23 @@ def read_subject(
         placing: The tree and the mapper, where they are not the run's.
         evaluation: Which answers of a run, in place of what stands behind the colon.
         input: A file's format, see `taxtune.answers.FORMATS`.
-        on_note: Told what the user should know.
 
     Raises:
         DataError: If there is no such file or run, it has no answers, there is no tree or another one than the run's,
-            or answers of a mapper that looks at images would have to be placed anew.
+            or answers of a mapper that looks at images would have to be placed again.
     """
     run = split_run(source)
     if run is None:
         if evaluation is not None and Path(source).exists():
             raise DataError("Only runs have evaluations.", value=evaluation, remedy="Remove --evaluation.")
-        return _of_file(Path(source), placing, input, on_note)
+        return _of_file(Path(source), placing, input)
     folder, named = run
     if evaluation is not None and named is not None:
         raise DataError("The run and --evaluation both name an evaluation.", value=named, remedy="Remove one.")
-    return _of_run(folder, evaluation or named, placing, on_note)
+    return _of_run(folder, evaluation or named, placing)
 
 
-def _of_file(source: Path, placing: Placing, input: str, on_note: Note) -> Subject:
+def _of_file(source: Path, placing: Placing, input: str) -> Subject:
     if not source.exists():
         raise DataError("There is no such run or file of answers.", file=source, remedy="Check the path.")
     if placing.taxonomy is None:
@@ -136,12 +132,12 @@ def _of_file(source: Path, placing: Placing, input: str, on_note: Note) -> Subje
     if not read.rows:
         raise DataError("The file contains no answers.", file=source)
     for text in read.notes:
-        on_note(text)
-    population = place_answers(source.name, [row.answer or "" for row in read.rows], make(placing.tree(on_note)))
+        note(text)
+    population = place_answers(source.name, [row.answer or "" for row in read.rows], make(placing.tree()))
     return Subject(population, AuditFiles(source.with_name(f"{source.stem}-audit")), make)
 
 
-def _of_run(folder: Path, evaluation: str | None, placing: Placing, on_note: Note) -> Subject:
+def _of_run(folder: Path, evaluation: str | None, placing: Placing) -> Subject:
     run = read_run_rows(folder, evaluation)
     answered = [row for row in run.rows if row["answer"] is not None]
     settings = run_settings(folder)
@@ -157,7 +153,7 @@ def _of_run(folder: Path, evaluation: str | None, placing: Placing, on_note: Not
             remedy="Remove --taxonomy to audit the recorded placements, or choose another --similarity.",
         )
     names = bool(settings.get("recipe.taxonomy.english_names", True))
-    tree = _with_run_tree(settings, placing, folder).tree(on_note, names=names)
+    tree = _with_run_tree(settings, placing, folder).tree(names=names)
     if not anew:
         return Subject(recorded_population(run, name, tree, _part(settings, "mapper.")), files, None if looks else make)
     population = place_answers(
@@ -166,7 +162,7 @@ def _of_run(folder: Path, evaluation: str | None, placing: Placing, on_note: Not
     before = {row["answer"]: row["placed"] for row in answered}
     moved = sum(item.count for item in population.items if population.path(item) != before[item.answer])
     if moved:
-        on_note(
+        note(
             f"{moved:,} of {population.answers:,} answers are placed otherwise than in the run; what is audited is how "
             "they are placed now, and not the run"
         )

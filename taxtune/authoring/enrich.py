@@ -6,7 +6,7 @@ which of them is meant is for a person to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from taxtune.authoring.suggesting import Suggestions, suggest_names
 from taxtune.authoring.synonyms import kinds, synonyms
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
+from taxtune.progress import track, track_each
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, WordNet
 
@@ -91,7 +92,6 @@ def enrich(
     llm: Model | None = None,
     store: AnswerStore | None = None,
     most_kinds: int = 200,
-    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Enrichment:
     """Returns names that would help the mapper to place answers on a tree.
 
@@ -103,29 +103,28 @@ def enrich(
         llm: The chat model, which "llm" needs.
         store: Where its replies are kept, or None.
         most_kinds: The most kinds of one node that "kinds" takes.
-        on_progress: Called with what is done, how much of it is, and how much there is.
 
     Raises:
         DataError: If a source needs WordNet and there is none.
         ModelError: If the chat model cannot reply at all.
     """
-    tell = on_progress or (lambda what, done, total: None)
     found = Enrichment()
     needy = [source for source in ("wordnet", "kinds") if source in sources and wordnet is None]
     if needy:
         raise DataError(f"The source {needy[0]!r} needs WordNet, which is not installed.", remedy=INSTALL)
-    candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, tell, found))
+    candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, found))
     for source in sources:
         found.counts[source] = {"candidates": 0, "found already": 0, "proposed": 0, "ambiguous": 0}
     kept = _settled(taxonomy, candidates)
     clear = [row for row in kept if not row.mark]
     already = set()
-    for start in range(0, len(clear), 64):
-        batch = clear[start : start + 64]
-        for row, placement in zip(batch, mapper.place([row.name for row in batch]), strict=True):
-            if placement.node == row.node:
-                already.add((row.node, row.name))
-        tell("placing", start + len(batch), len(clear))
+    with track("placing", len(clear)) as task:
+        for start in range(0, len(clear), 64):
+            batch = clear[start : start + 64]
+            for row, placement in zip(batch, mapper.place([row.name for row in batch]), strict=True):
+                if placement.node == row.node:
+                    already.add((row.node, row.name))
+            task.advance(len(batch))
     for row in kept:
         count = found.counts[row.source]
         count["candidates"] += 1
@@ -149,25 +148,23 @@ def _candidates(
     llm: Model | None,
     store: AnswerStore | None,
     most_kinds: int,
-    tell: Callable[[str, int, int], None],
     found: Enrichment,
 ) -> Iterator[_Candidate]:
     everyone = range(len(taxonomy))
     if "inflection" in sources:
-        for node in everyone:
+        for node in track_each(everyone, "inflecting"):
             for name in (taxonomy.labels[node], *taxonomy.aliases[node]):
                 for other, what in forms(name, wordnet):
                     kind = "lead" if what == "from the verb" else "alias"
                     yield _Candidate(node, other, "inflection", kind, f"{what} of {name!r}")
-            tell("inflecting", node + 1, len(taxonomy))
     if "short" in sources:
         shortener = Shortener(taxonomy, lambda phrase: _parts_of_speech(wordnet, phrase))
         for node in everyone:
             for other, how in shortener.names(node):
                 yield _Candidate(node, other, "short", "lead", how)
     if wordnet is not None and ("wordnet" in sources or "kinds" in sources):
-        tell("finding senses", 0, 1)
-        senses = senses_on_tree(wordnet, taxonomy)
+        with track("finding senses", 1):
+            senses = senses_on_tree(wordnet, taxonomy)
         found.notes.append(f"{wordnet.source} has an unambiguous sense for {len(senses):,} of {len(taxonomy):,} nodes.")
         if "wordnet" in sources:
             for node, name, comment in synonyms(taxonomy, senses):
@@ -176,9 +173,7 @@ def _candidates(
             for node, name, comment in kinds(wordnet, taxonomy, senses, most=most_kinds):
                 yield _Candidate(node, name, "kinds", "lead", comment)
     if "llm" in sources and llm is not None:
-        found.suggestions = suggest_names(
-            llm, taxonomy, store=store, on_progress=lambda done, total: tell("asking", done, total)
-        )
+        found.suggestions = suggest_names(llm, taxonomy, store=store)
         for node, name in found.suggestions.names:
             yield _Candidate(node, name, "llm", "lead", "")
 

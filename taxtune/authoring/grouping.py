@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from taxtune.authoring.labels import Label
 from taxtune.authoring.replies import UnreadError, read_json, render_prompt
 from taxtune.errors import ModelError
 from taxtune.models import Answer, AnswerStore, Model, Request, ask
+from taxtune.progress import track
 from taxtune.tables import clean
 
 __all__ = ["group_labels"]
@@ -25,7 +26,6 @@ def group_labels(
     max_depth: int | None = None,
     min_children: int = 2,
     store: AnswerStore | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, tuple[str, ...]], list[dict[str, object]]]:
     """Asks a chat model which groups each label is in.
 
@@ -39,7 +39,6 @@ def group_labels(
         max_depth: Most edges from the root to a label, or None for five.
         min_children: How many labels a group should hold.
         store: Where replies are kept, or None.
-        on_progress: Called with how many labels are done and how many there are.
 
     Returns:
         The groups of each label by its name, the widest first; and the replies that could not be used, each with the
@@ -53,41 +52,41 @@ def group_labels(
     spelling: dict[str, str] = {}
     paths: dict[str, tuple[str, ...]] = {}
     unread: list[dict[str, object]] = []
-    for start in range(0, len(labels), LABELS):
-        asked = [label.name for label in labels[start : start + LABELS]]
-        others = [label.name for label in labels if label.name not in asked][:_SHOWN]
-        problem = ""
-        for _ in range(ATTEMPTS):
-            groups = sorted({path[:end] for path in paths.values() for end in range(1, len(path) + 1)})
-            prompt = render_prompt(
-                "groups.j2",
-                labels=asked,
-                more=others,
-                groups=groups,
-                most=most,
-                least=min_children,
-                problem=problem,
-            )
-            reply = ask(llm, [Request(prompt)], store)[0]
-            if not isinstance(reply, Answer):
-                raise ModelError(
-                    f"The model did not reply: {reply.reason}",
-                    remedy="Run the command again; the replies so far are saved.",
+    with track("sorting labels", len(labels)) as task:
+        for start in range(0, len(labels), LABELS):
+            asked = [label.name for label in labels[start : start + LABELS]]
+            others = [label.name for label in labels if label.name not in asked][:_SHOWN]
+            problem = ""
+            for _ in range(ATTEMPTS):
+                groups = sorted({path[:end] for path in paths.values() for end in range(1, len(path) + 1)})
+                prompt = render_prompt(
+                    "groups.j2",
+                    labels=asked,
+                    more=others,
+                    groups=groups,
+                    most=most,
+                    least=min_children,
+                    problem=problem,
                 )
-            try:
-                paths |= _read(reply.text, asked, names, most, spelling)
-                break
-            except UnreadError as error:
-                problem = str(error)
-                unread.append({"labels": asked, "reply": reply.text, "reason": problem})
-        else:
-            raise ModelError(
-                f"None of {ATTEMPTS} replies about {len(asked)} labels can be used; the last problem: {problem}",
-                value=", ".join(asked[:5]) + (", …" if len(asked) > 5 else ""),
-                remedy="Use another model, or remove --llm to use WordNet.",
-            )
-        if on_progress is not None:
-            on_progress(start + len(asked), len(labels))
+                reply = ask(llm, [Request(prompt)], store)[0]
+                if not isinstance(reply, Answer):
+                    raise ModelError(
+                        f"The model did not reply: {reply.reason}",
+                        remedy="Run the command again; the replies so far are saved.",
+                    )
+                try:
+                    paths |= _read(reply.text, asked, names, most, spelling)
+                    break
+                except UnreadError as error:
+                    problem = str(error)
+                    unread.append({"labels": asked, "reply": reply.text, "reason": problem})
+            else:
+                raise ModelError(
+                    f"None of {ATTEMPTS} replies about {len(asked)} labels can be used; the last problem: {problem}",
+                    value=", ".join(asked[:5]) + (", …" if len(asked) > 5 else ""),
+                    remedy="Use another model, or remove --llm to use WordNet.",
+                )
+            task.advance(len(asked))
     return paths, unread
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +41,6 @@ def suggest_names(
     taxonomy: Taxonomy,
     *,
     store: AnswerStore | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> Suggestions:
     """Asks a chat model for other names of every node but the root.
 
@@ -52,7 +50,6 @@ def suggest_names(
         llm: The chat model.
         taxonomy: The tree.
         store: Where replies are kept, or None.
-        on_progress: Called with how many prompts are done and how many there are.
 
     Raises:
         ModelError: If the model cannot reply at all.
@@ -63,12 +60,10 @@ def suggest_names(
         groups += [children[i : i + KINDS] for i in range(0, len(children), KINDS)]
     found = Suggestions(asked=len(taxonomy) - 1)
     by_node: dict[int, list[str]] = {}
-    tell = on_progress or (lambda done, total: None)
     replies = ask(
         llm,
         [Request(_prompt(taxonomy, group)) for group in groups],
         store,
-        on_progress=lambda done, stored: tell(done, len(groups)),
     )
     for group, reply in zip(groups, replies, strict=True):
         labels = [taxonomy.labels[node] for node in group]

@@ -11,9 +11,6 @@ import codecs
 import contextlib
 import os
 import sys
-import warnings
-from pathlib import Path
-from typing import TextIO
 
 from taxtune.errors import TaxtuneError
 
@@ -31,9 +28,7 @@ def main() -> None:
     _escape_what_cannot_be_encoded()
     try:
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
-                app(prog_name="taxtune")
+            app(prog_name="taxtune")
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where what goes wrong can still be told
@@ -48,20 +43,6 @@ def main() -> None:
             _drop_output()
             _fail(f"Cannot write the output: {what}.")
         _fail(f"{error.filename}: {what}.")
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Prints what taxtune's own code warns of as a note; other packages' warnings stay as Python prints them."""
-    ours = category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1])
-    text = f"taxtune: note: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=sys.stderr)
 
 
 def _fail(message: str, *notes: str) -> None:

@@ -16,6 +16,8 @@ from taxtune.cli.score import score
 from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
+from taxtune.progress import showing
+from taxtune.report.progress import Terminal
 
 __all__ = ["app"]
 
@@ -90,11 +92,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Tune the prompts of vision-language models against a label taxonomy."""
+    context.with_resource(showing(Terminal()))
 
 
 app.add_typer(taxonomy_app, name="taxonomy")

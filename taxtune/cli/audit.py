@@ -24,9 +24,9 @@ from taxtune.options import (
     JsonOption,
     PlaceRootOption,
     RootLabelOption,
-    note,
     text_model,
 )
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,7 +124,7 @@ def audit(
         )
     keep_work([similarity])
     placing = Placing(taxonomy, format, root_label, root, similarity, preset)
-    subject = read_subject(source, placing, evaluation=evaluation, input=input, on_note=note)
+    subject = read_subject(source, placing, evaluation=evaluation, input=input)
     files = replace(
         subject.files,
         folder=subject.files.folder if out is None else out,
@@ -172,12 +172,9 @@ def _judged_by_model(
     finish: Callable[..., Audited],
 ) -> Audited:
     from taxtune.audit.llm import judge_placements
-    from taxtune.studies.relay import ProgressRelay
 
     keep_replies()
-    relay = ProgressRelay()
-    with relay.shown(len(items), "placements"):
-        said = judge_placements(population, items, model, cache_dir=cache_dir, on_progress=relay)
+    said = judge_placements(population, items, model, cache_dir=cache_dir)
     account = {**said.account, "identity": dict(model.identity)}
     return finish(said.findings, str(model.identity["model"]), notes=said.notes, account=account)
 

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from taxtune.errors import RecipeError
-from taxtune.options import note
 
 __all__ = ["init"]
 
@@ -86,7 +85,7 @@ def init(
             file=data,
             remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}.",
         )
-    tree = read_taxonomy(taxonomy, on_note=note)
+    tree = read_taxonomy(taxonomy)
     # The ranks in the order of their mean depth, without the root's.
     depths: dict[str, list[int]] = {}
     for node in range(1, len(tree)):

@@ -81,7 +81,6 @@ def measure(
     from taxtune.answers.measured import check_needs
     from taxtune.answers.measures import measured_report
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
-    from taxtune.studies.relay import ProgressRelay
 
     specs = dict.fromkeys(measures or _DEFAULT)
     for spec in specs:
@@ -99,7 +98,6 @@ def measure(
     for spec in specs:
         check_needs(spec, answers)
     # Models are loaded once the file is known to be in order.
-    relay = ProgressRelay()
     settings = MeasureSettings(
         device=device,
         batch_size=batch_size,
@@ -107,7 +105,6 @@ def measure(
         api_base=api_base,
         concurrency=concurrency,
         chunker=chunker,
-        on_progress=relay,
     )
     keep_work(specs)
     report = measured_report(
@@ -123,7 +120,6 @@ def measure(
         },
         resamples=resamples,
         seed=seed,
-        relay=relay,
     )
     publish(report, out=out, as_json=as_json)
 

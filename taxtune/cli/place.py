@@ -18,8 +18,8 @@ from taxtune.options import (
     RootLabelOption,
     SimilarityOption,
     TaxonomyOption,
-    note,
 )
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -59,7 +59,7 @@ def place(
     answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
     for text in answers.notes:
         note(text)
-    tree, _ = read_part(taxonomy, format, root, root_label=root_label, on_note=note)
+    tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
     placements = mapper.place([row.answer or "" for row in answers.rows])

@@ -15,9 +15,9 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
-from taxtune.options import note
+from taxtune.progress import showing
 from taxtune.recipe import load_recipe
-from taxtune.report.progress import Progress, ProgressCallback
+from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import differences_table, heldout_table, print_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -45,11 +45,11 @@ SplitKind = Literal["tuning", "heldout"]
 def open_recipe(recipe: str, settings: Sequence[str], out: Path | None) -> Parts:
     """Returns the parts of a recipe; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
-    return Parts(loaded, out if out is not None else Path("runs") / loaded.name, on_note=note)
+    return Parts(loaded, out if out is not None else Path("runs") / loaded.name)
 
 
 @contextmanager
-def announce(parts: Parts, *, quiet: bool) -> Iterator[ProgressCallback]:
+def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
     """Makes the run's folder and shows progress on standard error while the run goes on.
 
     Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
@@ -59,24 +59,23 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[ProgressCallback]:
         made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
     make_folder(parts.folder)
     try:
-        with Progress(quiet=quiet) as progress:
-            parts.on_note = progress.note
-            parts.on_images = progress.on_images
-            yield _Interruptible(progress)
+        with showing(Terminal(quiet=quiet)) as terminal:
+            yield _Interruptible(terminal)
     finally:
         with suppress(OSError):
             for folder in made:
                 folder.rmdir()
 
 
-class _Interruptible(ProgressCallback):
+class _Interruptible(TuningProgress):
     """Shows a run in the terminal, and takes note when it is being ended."""
 
     def on_stop(self, status: str) -> None:
+        super().on_stop(status)
         interrupts.heard()
 
 
-def callbacks_of(parts: Parts, progress: ProgressCallback) -> list[Any]:
+def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
     """Returns who is told of a run: the terminal, and MLflow where the recipe wants it."""
     from taxtune.tracking import MLflowTracker
     from taxtune.tuning.callbacks import TrackingCallback
@@ -84,7 +83,7 @@ def callbacks_of(parts: Parts, progress: ProgressCallback) -> list[Any]:
     tracking = parts.recipe.tracking
     if not tracking.mlflow:
         return [progress]
-    make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri, note=progress.note)
+    make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri)
     return [progress, TrackingCallback(make)]
 
 

@@ -24,8 +24,8 @@ from taxtune.options import (
     SmoothingOption,
     TaxonomyOption,
     missing_answers,
-    note,
 )
+from taxtune.progress import note
 
 __all__ = ["score"]
 
@@ -60,7 +60,7 @@ def score(
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
     missing = missing_answers(empty)
-    tree, part = read_part(taxonomy, format, root, root_label=root_label, on_note=note)
+    tree, part = read_part(taxonomy, format, root, root_label=root_label)
     schema = AnswerSchema(predicted="predicted", id=None, taxonomy=tree, part=part, off_tree_option="", **missing)
     table = read_answers(file, schema)
     for text in table.notes:
@@ -75,7 +75,6 @@ def score(
         smoothing=smoothing,
         resamples=resamples,
         seed=seed,
-        on_note=note,
     )
     if as_json:
         result = {"file": table.file, "taxonomy": taxonomy, **scored.as_dict()}

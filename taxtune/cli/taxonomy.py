@@ -20,7 +20,6 @@ from taxtune.options import (
     JsonOption,
     RootLabelOption,
     TaxonomyArgument,
-    note,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def convert(
         raise TaxonomyError("The output file is also the input file.", file=out, remedy="Choose another.")
     if out.exists() and not force:
         raise TaxonomyError("The file already exists; nothing was written.", file=out, remedy="Add --force.")
-    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, kind, force=force)
     print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
 
@@ -104,7 +103,7 @@ def show(
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
-    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     index = taxonomy.root if node is None else taxonomy.resolve(node)
     if as_json:
         _print_json(_node_dict(taxonomy, index, depth))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +14,9 @@ from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
-__all__ = ["bars", "build", "keep", "link"]
+__all__ = ["build", "keep", "link"]
 
 
 def build(
@@ -92,27 +91,25 @@ def build(
         raise TaxtuneError("The report must be a .jsonl or .csv file.", file=report, remedy="Rename it.")
     keep([*files, *(names or ()), *([leaves] if leaves else ())], out, report)
     wanted = None if leaves is None else read_leaves(leaves)
-    with bars() as tell:
-        graph = read_graph(
-            files,
-            format=format,
-            names=names or (),
-            properties=properties,
-            only={"P31": frozenset(wanted)} if wanted is not None and properties != ("P31",) else None,
-            language=language,
-            direction=way,  # type: ignore[arg-type]
-            on_bytes=lambda path, done, total: tell(f"reading {path.name}", done, total),
-        )
-        options = BuildOptions(
-            root=root,
-            join_roots=join_roots,
-            leave_out=tuple(leave_out or ()),
-            lift=lift,
-            cycles=rule,  # type: ignore[arg-type]
-            leaves=wanted,
-            seed=seed,
-        )
-        built = build_tree(graph, options, on_progress=tell)
+    graph = read_graph(
+        files,
+        format=format,
+        names=names or (),
+        properties=properties,
+        only={"P31": frozenset(wanted)} if wanted is not None and properties != ("P31",) else None,
+        language=language,
+        direction=way,  # type: ignore[arg-type]
+    )
+    options = BuildOptions(
+        root=root,
+        join_roots=join_roots,
+        leave_out=tuple(leave_out or ()),
+        lift=lift,
+        cycles=rule,  # type: ignore[arg-type]
+        leaves=wanted,
+        seed=seed,
+    )
+    built = build_tree(graph, options)
     named = name_nodes(built)
     facts = summary(built, named)
     write_tree(out, built, named)
@@ -158,8 +155,7 @@ def link(
 
     keep([Path(tree), oven], out)
     taxonomy = read_taxonomy(tree, names=False)
-    with bars() as tell:
-        linked = link_oven(oven, taxonomy, on_bytes=lambda done, total: tell(f"reading {oven.name}", done, total))
+    linked = link_oven(oven, taxonomy)
     on = linked.on_tree()
     inner = sorted(key for key in on if len(taxonomy.children(taxonomy.by_id[key])))
     facts: dict[str, Any] = {
@@ -226,21 +222,6 @@ def keep(read: list[Path], *written: Path | None) -> None:
         if path.resolve() in taken:
             raise TaxtuneError("The output file is also an input file.", file=path, remedy="Choose another.")
         taken.add(path.resolve())
-
-
-@contextmanager
-def bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows a bar for whatever is being done, if standard error is a terminal; yields `tell(what, done, total)`."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(24), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=None)
-        yield lambda what, done, total: bars.update(task, description=what, completed=done, total=total)
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.cli.taxonomy_build import keep
 from taxtune.errors import DataError
 from taxtune.options import (
     ApiBaseOption,
@@ -26,9 +26,9 @@ from taxtune.options import (
     SimilarityOption,
     TaxonomyArgument,
     choice,
-    note,
     text_model,
 )
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.authoring.enrich import Enrichment
@@ -104,7 +104,7 @@ def enrich(
         if source or llm:
             raise DataError("--apply adds existing proposals; --source and --llm are for making proposals.")
         # Without the English names that come with taxtune: they are added when the new file is read.
-        tree = read_taxonomy(file, format=format, names=False, root_label=root_label, on_note=note)
+        tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
         _apply(tree, apply, out, marked, as_json)
         return
     if marked:
@@ -125,7 +125,7 @@ def enrich(
     # What was not asked for by name may be missing.
     if wordnet is None and not source:
         sources.remove("wordnet")
-    tree = read_taxonomy(file, format=format, names=names, root_label=root_label, on_note=note)
+    tree = read_taxonomy(file, format=format, names=names, root_label=root_label)
     model, store = None, None
     if llm is not None:
         from taxtune.models import open_replies
@@ -136,10 +136,7 @@ def enrich(
     # Without WordNet: names that only it leads to are worth having on the tree.
     config = MapperConfig(preset=preset, wordnet=False)
     mapper = Mapper(tree, similarity, config, device=device, cache_dir=cache_dir)
-    with bars() as tell:
-        found = gather(
-            tree, mapper, sources, wordnet=wordnet, llm=model, store=store, most_kinds=most_kinds, on_progress=tell
-        )
+    found = gather(tree, mapper, sources, wordnet=wordnet, llm=model, store=store, most_kinds=most_kinds)
     for said in found.notes:
         note(said)
     text = proposals_csv(tree, found.proposals)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.cli.interrupts import keep_replies
-from taxtune.cli.taxonomy_build import bars, keep
+from taxtune.cli.taxonomy_build import keep
 from taxtune.errors import DataError
 from taxtune.options import (
     ApiBaseOption,
@@ -19,9 +19,9 @@ from taxtune.options import (
     CacheDirOption,
     DeviceOption,
     JsonOption,
-    note,
     text_model,
 )
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.authoring.choices import Choice
@@ -146,15 +146,13 @@ def _by_model(
 
     keep_replies()
     model = text_model(llm, 8192, api_base=api_base, device=device, batch_size=batch_size)
-    with bars() as tell:
-        paths, unread = group_labels(
-            model,
-            labels,
-            max_depth=max_depth,
-            min_children=min_children,
-            store=open_replies(cache_dir),
-            on_progress=lambda done, total: tell("sorting labels", done, total),
-        )
+    paths, unread = group_labels(
+        model,
+        labels,
+        max_depth=max_depth,
+        min_children=min_children,
+        store=open_replies(cache_dir),
+    )
     tree = tree_from_paths(labels, paths, root_label=root_label, max_depth=max_depth, min_children=min_children)
     return tree, unread
 

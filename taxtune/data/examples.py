@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,10 +16,11 @@ from taxtune.data.inat21 import read_inat21
 from taxtune.data.rows import read_rows
 from taxtune.data.sources import Record, Source, find_kind, source_name
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
+from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "load_examples", "merge_duplicates"]
+__all__ = ["Example", "distinct", "load_examples", "merge_duplicates"]
 
 # In place of a node: the label is on the whole tree, outside the part that counts.
 _OUTSIDE = "outside"
@@ -62,8 +62,6 @@ def load_examples(
     part: Domain | None = None,
     check: Literal["all", "drawn"] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-    on_note: Callable[[str], None] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -91,9 +89,6 @@ def load_examples(
         check: "all" reads every image to its end at once, so that all unreadable ones are named; "drawn" leaves that to
             `taxtune.data.splits.split`, for those it draws. By default "drawn" for "inat21" and "all" otherwise.
         max_pixels: Largest width times height of an image.
-        on_note: Called with what the user should know but need not mend (images left out, and why). By default notes
-            are given as warnings.
-        on_progress: Called with the number of images checked so far and their total.
 
     Returns:
         The examples, in the order of the source. An image that is listed twice with the same label is kept once.
@@ -103,7 +98,6 @@ def load_examples(
             names), or an image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    note = on_note if on_note is not None else _warn
     if isinstance(source, str):
         source = Path(source)
     if isinstance(source, Path):
@@ -119,17 +113,17 @@ def load_examples(
             raise DataError(
                 "Data of the kind 'folder' takes no `images`: the images are in the folder itself.", file=source
             )
-        records = read_folder(source, on_note=note)
+        records = read_folder(source)
     elif isinstance(source, Path) and kind == "inat21":
-        records = read_inat21(source, images=root, on_note=note)
+        records = read_inat21(source, images=root)
     else:
         records = read_rows(source, images=root, image_column=image_column, label_column=label_column)
     if not records:
         raise DataError("There are no images in the data.", file=name)
 
-    placed = _place(records, taxonomy, part, source=name, note=note)
+    placed = _place(records, taxonomy, part, source=name)
     if domain is not None:
-        placed = _below(placed, taxonomy, domain, source=name, note=note)
+        placed = _below(placed, taxonomy, domain, source=name)
     examples = _examples(placed, None if folder is None else Path(folder), source=name)
     if check is None:
         check = "drawn" if kind == "inat21" else "all"
@@ -139,11 +133,9 @@ def load_examples(
             short = source.name if isinstance(source, Path) else name
             for example, (record, _) in zip(examples, placed, strict=True):
                 rows.setdefault(example.image, f"{short}, {record.where}")
-        hashes = check_images(
-            (e.image for e in examples), max_pixels=max_pixels, on_progress=on_progress, named_in=rows
-        )
+        hashes = check_images((e.image for e in examples), max_pixels=max_pixels, named_in=rows)
         examples = [replace(e, sha256=hashes[e.image]) for e in examples]
-    return merge_duplicates(examples, taxonomy, source=name, on_note=note)
+    return merge_duplicates(examples, taxonomy, source=name)
 
 
 def _examples(placed: Sequence[tuple[Record, int]], folder: Path | None, *, source: str) -> list[Example]:
@@ -185,9 +177,21 @@ def merge_duplicates(
     taxonomy: Taxonomy | None = None,
     *,
     source: str | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> list[Example]:
-    """Keeps one of the examples that show the same image: the same content where it is known, or else the same file.
+    """Keeps one of the examples that show the same image, and notes how many others there are; see `distinct`."""
+    kept, repeated = distinct(examples, source=source)
+    if repeated:
+        note(
+            f"{_count(repeated, 'image')} listed more than once with the same label: {_some(repeated)}. Each is "
+            f"used once."
+        )
+    return kept
+
+
+def distinct(examples: Iterable[Example], *, source: str | None = None) -> tuple[list[Example], list[str]]:
+    """Returns one of the examples that show the same image, and the ids of the others.
+
+    Images are the same that have the same content where it is known, or else are the same file.
 
     Raises:
         DataError: If the same image has two labels; it names all such pairs.
@@ -210,17 +214,11 @@ def merge_duplicates(
             "The same image has two labels:\n" + "\n".join(shortened(conflicts)) + "\nKeep one row of each pair.",
             file=source,
         )
-    if repeated:
-        note = on_note if on_note is not None else _warn
-        note(
-            f"{_count(repeated, 'image')} listed more than once with the same label: {_some(repeated)}. Each is "
-            f"used once."
-        )
-    return kept
+    return kept, repeated
 
 
 def _place(
-    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str, note: Callable[[str], None]
+    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str
 ) -> list[tuple[Record, int]]:
     nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
     outside: dict[str, int] = {}
@@ -326,7 +324,7 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
 
 
 def _below(
-    placed: list[tuple[Record, int]], taxonomy: Taxonomy, domain: int, *, source: str, note: Callable[[str], None]
+    placed: list[tuple[Record, int]], taxonomy: Taxonomy, domain: int, *, source: str
 ) -> list[tuple[Record, int]]:
     inside = taxonomy.is_ancestor(domain, np.array([node for _, node in placed], dtype=np.int64))
     kept = [pair for pair, keep in zip(placed, inside.tolist(), strict=True) if keep]
@@ -349,7 +347,3 @@ def _count(items: Sequence[object], noun: str) -> str:
 
 def _some(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=3)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.sources import Record
 from taxtune.errors import DataError
+from taxtune.progress import note
 
 __all__ = ["label_references", "read_folder"]
 
 
-def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
+def read_folder(path: Path) -> list[Record]:
     """Finds the images of one folder for each class.
 
     The name of a class folder is a node's label, alias, id or, in nested folders, path. If the name as written is on no
@@ -24,7 +24,6 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
 
     Args:
         path: The folder that holds the class folders.
-        on_note: Called once where files are left out because they are no images.
 
     Returns:
         One record an image, ordered by path.
@@ -66,7 +65,7 @@ def read_folder(path: Path, *, on_note: Callable[[str], None]) -> list[Record]:
         )
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
-        on_note(f"{others.total()} files are left out because they are not images: {kinds}.")
+        note(f"{others.total()} files are left out because they are not images: {kinds}.")
     return records
 
 

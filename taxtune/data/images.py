@@ -11,7 +11,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.errors import ImageError, shortened
+from taxtune.progress import track
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -86,7 +87,6 @@ def check_images(
     paths: Iterable[str | Path],
     *,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-    on_progress: Callable[[int, int], None] | None = None,
     named_in: Mapping[Path, str] | None = None,
 ) -> dict[Path, str]:
     """Reads every image to its end and returns the content hashes.
@@ -94,7 +94,6 @@ def check_images(
     Args:
         paths: The files; one named twice is read once.
         max_pixels: Largest width times height of an image.
-        on_progress: Called with the number of files read so far and their total.
         named_in: Where a file is named ("manifest.csv, row 3"), for the message.
 
     Returns:
@@ -116,14 +115,14 @@ def check_images(
     hashes: dict[Path, str] = {}
     faults: list[ImageError] = []
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the memory as well.
-    with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
-        for done, (path, (digest, fault)) in enumerate(zip(files, pool.map(examine, files), strict=True), start=1):
+    workers = min(8, 2 * (os.cpu_count() or 1))
+    with ThreadPoolExecutor(workers) as pool, track("reading images", len(files)) as task:
+        for path, (digest, fault) in zip(files, pool.map(examine, files), strict=True):
             if fault is None:
                 hashes[path] = digest
             else:
                 faults.append(fault)
-            if on_progress is not None:
-                on_progress(done, len(files))
+            task.advance()
     places = named_in or {}
     if len(faults) == 1:
         (fault,) = faults

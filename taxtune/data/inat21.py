@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from taxtune.data.sources import Record
 from taxtune.errors import DataError
+from taxtune.progress import note
 
 __all__ = ["read_inat21"]
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 
 
-def read_inat21(path: Path, *, images: Path | None = None, on_note: Callable[[str], None]) -> list[Record]:
+def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
     """Reads the images of an iNaturalist JSON (`train.json`, `val.json`) with their categories.
 
     The label of an image is its category's path from the kingdom down to the species, so that names which occur twice
@@ -24,7 +25,6 @@ def read_inat21(path: Path, *, images: Path | None = None, on_note: Callable[[st
     Args:
         path: The JSON file.
         images: The folder that `file_name` is relative to; by default the JSON file's.
-        on_note: Called once where images have no annotation and are left out.
 
     Returns:
         One record an image, in the order of the annotations.
@@ -75,7 +75,7 @@ def read_inat21(path: Path, *, images: Path | None = None, on_note: Callable[[st
         label, references = categories[category]
         records.append(Record(names[image], folder / names[image], label, f"annotation {number}", references))
     if len(chosen) < len(names):
-        on_note(f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out.")
+        note(f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out.")
     return records
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from taxtune.data.examples import Example, merge_duplicates
+from taxtune.data.examples import Example, distinct, merge_duplicates
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
@@ -33,8 +33,6 @@ def split(
     heldout: int,
     seed: int,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-    on_note: Callable[[str], None] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> Splits:
     """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
 
@@ -53,8 +51,6 @@ def split(
         heldout: Size of the held-out split.
         seed: Any integer; another seed gives another draw.
         max_pixels: Largest width times height of an image that is read here.
-        on_note: Called with what the user should know; by default notes are given as warnings.
-        on_progress: Called with the number of images read so far and how many are wanted.
 
     Raises:
         DataError: If there are too few different images, or the same image has two labels.
@@ -71,10 +67,10 @@ def split(
         if not batch:
             raise _too_few(tuning, heldout, len(drawn))
         unread = [example.image for example in batch if not example.sha256]
-        hashes = check_images(unread, max_pixels=max_pixels, on_progress=on_progress) if unread else {}
+        hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
         taken += [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
-        drawn = merge_duplicates(taken, on_note=_ignore)
-    merge_duplicates(taken, on_note=on_note)  # says once what was passed over
+        drawn, _ = distinct(taken)
+    merge_duplicates(taken)  # says once what was passed over
     return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
 
 
@@ -103,7 +99,3 @@ def _too_few(tuning: int, heldout: int, there: int) -> DataError:
         f"but there {'is' if there == 1 else 'are'} {there}.",
         remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
     )
-
-
-def _ignore(_: str) -> None:
-    """Drops a note that will be given later."""

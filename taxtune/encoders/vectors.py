@@ -13,6 +13,7 @@ import numpy as np
 from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import ImageError
+from taxtune.progress import track
 from taxtune.store import Identity, Store, cache_folder
 
 if TYPE_CHECKING:
@@ -94,7 +95,6 @@ def stored_images(
     files: Sequence[Path],
     *,
     sha256: Sequence[str] | None = None,
-    on_progress: Callable[[int], object] | None = None,
 ) -> FloatMatrix:
     """Returns a unit vector for each image file, from disk where a file of this content was encoded before.
 
@@ -105,7 +105,6 @@ def stored_images(
         encoder: A CLIP model.
         files: The images.
         sha256: Their content hashes, "" for one that is not known; None where none is.
-        on_progress: Called with the number of images just done.
 
     Returns:
         Shape (images, dimensions).
@@ -116,33 +115,33 @@ def stored_images(
     store, identity = VectorStore(encoder.cache_dir), _of_images(encoder)
     known = list(sha256) if sha256 is not None else [""] * len(files)
     parts: list[FloatMatrix] = []
-    for start in range(0, len(files), encoder.batch_size):
-        batch = files[start : start + encoder.batch_size]
-        hashes = [
-            given or content_hash(file)
-            for file, given in zip(batch, known[start : start + encoder.batch_size], strict=True)
-        ]
-        vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
-        fresh = {key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None}
-        if fresh:
-            made = encoder.images([load_image(file, sha256=key) for key, file in fresh.items()])
-            store.put(identity, zip(fresh, made, strict=True))
-            vectors.update(zip(fresh, made, strict=True))
-        parts.append(np.stack([vector for key in hashes if (vector := vectors[key]) is not None]))
-        if on_progress is not None:
-            on_progress(len(batch))
+    with track("encoding images", len(files)) as task:
+        for start in range(0, len(files), encoder.batch_size):
+            batch = files[start : start + encoder.batch_size]
+            hashes = [
+                given or content_hash(file)
+                for file, given in zip(batch, known[start : start + encoder.batch_size], strict=True)
+            ]
+            vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
+            fresh = {key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None}
+            if fresh:
+                made = encoder.images([load_image(file, sha256=key) for key, file in fresh.items()])
+                store.put(identity, zip(fresh, made, strict=True))
+                vectors.update(zip(fresh, made, strict=True))
+            parts.append(np.stack([vector for key in hashes if (vector := vectors[key]) is not None]))
+            task.advance(len(batch))
     return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
 
 
 def checked_images(
-    encoder: ClipEncoder, files: Sequence[Path], *, on_progress: Callable[[int, int], None] | None = None
+    encoder: ClipEncoder,
+    files: Sequence[Path],
 ) -> list[str]:
     """Returns the content hashes of image files, once all that the store lacks were read to their end.
 
     Args:
         encoder: The CLIP model that is to encode them.
         files: The images.
-        on_progress: Called with the number of files decoded so far and their total.
 
     Raises:
         ImageError: If images cannot be used; it names all of them.
@@ -150,7 +149,7 @@ def checked_images(
     hashes = {file: _hash(file) for file in dict.fromkeys(files)}
     known = VectorStore(encoder.cache_dir).get(_of_images(encoder), list(hashes.values()))
     fresh = [file for file, vector in zip(hashes, known, strict=True) if vector is None]
-    hashes.update(check_images(fresh, on_progress=on_progress))
+    hashes.update(check_images(fresh))
     return [hashes[file] for file in files]
 
 

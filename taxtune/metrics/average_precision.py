@@ -9,12 +9,11 @@ and a look-up of each positive image, and 50,000 images × 1,820 labels are a ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.statistics import resample
+from taxtune.progress import track_each
 
 __all__ = ["average_precision", "bootstrap_average_precision", "resample_counts"]
 
@@ -25,15 +24,12 @@ BoolArray = NDArray[np.bool_]
 _CHUNK = 8_000_000
 
 
-def average_precision(
-    scores: ArrayLike, positive: ArrayLike, *, on_progress: Callable[[int], object] | None = None
-) -> FloatArray:
+def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
     """Returns the average precision of each label.
 
     Args:
         scores: The score of each image under each label, shape (images, labels), finite; larger is surer.
         positive: Whether the image shows the label, same shape.
-        on_progress: Called with 1 after each label.
 
     Returns:
         Shape (labels,), in (0, 1]; NaN for a label that no image shows, whose average precision is undefined.
@@ -43,7 +39,7 @@ def average_precision(
     """
     values, truth = _checked(scores, positive)
     result = np.full(values.shape[1], np.nan)
-    for label in range(values.shape[1]):
+    for label in track_each(range(values.shape[1]), "labels"):
         column = np.ascontiguousarray(values[:, label])
         own = np.sort(column[truth[:, label]])
         if own.size:
@@ -51,8 +47,6 @@ def average_precision(
             above = column.size - np.searchsorted(np.sort(column), own, side="left")
             positives_above = own.size - np.searchsorted(own, own, side="left")
             result[label] = float(np.mean(positives_above / above))
-        if on_progress is not None:
-            on_progress(1)
     return result
 
 
@@ -72,8 +66,6 @@ def bootstrap_average_precision(
     scores: ArrayLike,
     positive: ArrayLike,
     counts: ArrayLike,
-    *,
-    on_progress: Callable[[int], object] | None = None,
 ) -> FloatArray:
     """Returns the average precision of each label in each bootstrap resample of the images.
 
@@ -86,7 +78,6 @@ def bootstrap_average_precision(
         positive: As for `average_precision`.
         counts: How often each image occurs in each resample, shape (images, resamples); see `resample_counts`. The same
             counts for two score matrices make their comparison paired.
-        on_progress: Called with 1 after each label.
 
     Returns:
         Shape (labels, resamples); NaN where a resample holds no image of the label.
@@ -100,12 +91,10 @@ def bootstrap_average_precision(
         raise ValueError(f"counts must have shape ({len(values)}, resamples), not {weights.shape}")
     result = np.full((values.shape[1], weights.shape[1]), np.nan)
     step = max(1, _CHUNK // max(1, len(values)))
-    for label in range(values.shape[1]):
+    for label in track_each(range(values.shape[1]), "labels"):
         for start in range(0, weights.shape[1], step):
             part = slice(start, start + step)
             result[label, part] = _weighted(values[:, label], truth[:, label], weights[:, part])
-        if on_progress is not None:
-            on_progress(1)
     return result
 
 

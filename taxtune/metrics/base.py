@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.progress import track_each
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,7 +53,6 @@ class MeasureSettings:
         api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
         concurrency: Calls of a judge under way at a time, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
-        on_progress: Called with how many pairs are done and how many there are.
         judge: How a judge is run, in full; made from the settings above where left out.
         demonstrations: A YAML file of demonstrations for LAVE in place of ours.
         yes_no_demonstrations: The same for yes/no questions.
@@ -64,7 +64,6 @@ class MeasureSettings:
     api_base: str | None = None
     concurrency: int = 8
     chunker: str = "spacy"
-    on_progress: Callable[[int, int], None] | None = None
     judge: ModelSettings | None = None
     demonstrations: Path | None = None
     yes_no_demonstrations: Path | None = None
@@ -177,7 +176,7 @@ class FunctionMeasure(PairwiseMeasure):
         needs: Sequence[str] = (),
     ) -> None:
         super().__init__(name, label)
-        self._function, self._on_progress, self._batched, self._needs = function, settings.on_progress, batched, needs
+        self._function, self._batched, self._needs = function, batched, needs
         self.needs_images, self.needs_questions = "image" in needs, "question" in needs
 
     def identity(self) -> Identity:
@@ -216,18 +215,10 @@ class FunctionMeasure(PairwiseMeasure):
             given = list(self._function(*map(list, zip(*rows, strict=True)))) if rows else []
             if len(given) != len(rows):
                 raise TaxtuneError(f"The measure {self.name} returned {len(given)} scores for {len(rows)} pairs.")
-            self._tell(len(rows), len(rows))
         else:
-            given = []
-            for row in rows:
-                given.append(self._function(*row))
-                self._tell(len(given), len(rows))
+            given = [self._function(*row) for row in track_each(rows, self.label)]
         known = {key: self._number(score, row) for key, score, row in zip(distinct, given, rows, strict=True)}
         return np.array([known[key] for key in keys], dtype=np.float64)
-
-    def _tell(self, done: int, total: int) -> None:
-        if self._on_progress is not None:
-            self._on_progress(done, total)
 
     def _number(self, score: object, row: Sequence[Any]) -> float:
         """Returns a score as a number.

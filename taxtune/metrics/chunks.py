@@ -1,4 +1,4 @@
-"""Cutting an answer into the things it names: with spaCy (paper 2), or by rules where spaCy's model is not at hand."""
+"""Cutting an answer into the things it names: with spaCy (paper 2), or by rules where its model is not available."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from taxtune.metrics.base import (
 from taxtune.metrics.registry import measure
 from taxtune.metrics.string_measure import Words, package_version
 from taxtune.metrics.words import stems, tokens
+from taxtune.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -108,7 +109,6 @@ class Cider(ManyReferencesMeasure):
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__()
-        self._on_progress = settings.on_progress
         self._fitted: tuple[_Corpus, str] | None = None
         self._wordless = self._weightless = 0
 
@@ -185,13 +185,13 @@ class Cider(ManyReferencesMeasure):
         left_texts, left = _numbered(answers)
         wanted, asked = self._sides(corpus, left_texts, right_texts)
         similar = np.empty(len(owner))
-        for start in range(0, len(owner), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            a, b = left[owner[part]], right[part]
-            products = np.asarray(asked.rows[a].multiply(wanted.rows[b]).sum(axis=1)).ravel()
-            similar[part] = self._finished(products, asked.lengths[a] - wanted.lengths[b])
-            if self._on_progress is not None:
-                self._on_progress(min(start + _CHUNK, len(owner)), len(owner))
+        with track(self.label, len(owner)) as task:
+            for start in range(0, len(owner), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                a, b = left[owner[part]], right[part]
+                products = np.asarray(asked.rows[a].multiply(wanted.rows[b]).sum(axis=1)).ravel()
+                similar[part] = self._finished(products, asked.lengths[a] - wanted.lengths[b])
+                task.advance(len(products))
         good = wanted.weighty[right]
         self._count(wanted, np.bincount(right, minlength=len(right_texts)))
         found = np.bincount(owner[good], minlength=len(answers))
@@ -214,12 +214,12 @@ class Cider(ManyReferencesMeasure):
         wanted, asked = self._sides(self._corpus([[reference] for reference in references]), answers, references)
         table = np.empty((len(answers), len(references)))
         step = max(1, _CHUNK // max(1, len(references)))
-        for start in range(0, len(answers), step):
-            part = slice(start, start + step)
-            products = (asked.rows[part] @ wanted.rows.T).toarray()
-            table[part] = self._finished(products, np.subtract.outer(asked.lengths[part], wanted.lengths))
-            if self._on_progress is not None:
-                self._on_progress(min(table.size, (start + step) * len(references)), table.size)
+        with track(self.label, table.size) as task:
+            for start in range(0, len(answers), step):
+                part = slice(start, start + step)
+                products = (asked.rows[part] @ wanted.rows.T).toarray()
+                table[part] = self._finished(products, np.subtract.outer(asked.lengths[part], wanted.lengths))
+                task.advance(products.size)
         table[:, ~wanted.weighty] = np.nan
         self._count(wanted, np.full(len(references), len(answers)))
         return table

@@ -16,6 +16,7 @@ from taxtune.metrics.model_pairs import Advance, Pair, is_empty, whole
 from taxtune.metrics.registry import measure
 from taxtune.metrics.semantic import CosineMeasure
 from taxtune.metrics.text_model import version_of
+from taxtune.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -116,22 +117,21 @@ class ClipImageMeasure(ClipTextMeasure):
         check_lengths(answers, references)
         scores = np.full(len(answers), np.nan)
         missing: list[int] = []
-        tell = self.settings.on_progress
-        for rows in self._blocks(images, len(answers)):
-            keys = self._take_in(images, rows, missing)
-            places: dict[Pair, list[int]] = {}
-            for place, key in keys.items():
-                if is_empty(answers[place]):
-                    self._notes.count("Pairs with an empty answer, which score 0: {n}.")
-                    scores[place] = 0.0
-                else:
-                    places.setdefault((whole(answers[place]), key), []).append(place)
-            self.note_texts(list(dict.fromkeys(answer for answer, _ in places)))
-            unscored = self.look_up_and_compute(places, scores, None)
-            self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
-            self._pictures.clear()
-            if tell is not None:
-                tell(rows.stop, len(answers))
+        with track(self.label, len(answers)) as task:
+            for rows in self._blocks(images, len(answers)):
+                keys = self._take_in(images, rows, missing)
+                places: dict[Pair, list[int]] = {}
+                for place, key in keys.items():
+                    if is_empty(answers[place]):
+                        self._notes.count("Pairs with an empty answer, which score 0: {n}.")
+                        scores[place] = 0.0
+                    else:
+                        places.setdefault((whole(answers[place]), key), []).append(place)
+                self.note_texts(list(dict.fromkeys(answer for answer, _ in places)))
+                unscored = self.look_up_and_compute(places, scores)
+                self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
+                self._pictures.clear()
+                task.advance(rows.stop - rows.start)
         self._note_missing(missing, len(answers))
         return scores
 
@@ -157,17 +157,17 @@ class ClipImageMeasure(ClipTextMeasure):
         table = np.full((len(answers), len(references)), np.nan)
         missing: list[int] = []
         names: FloatMatrix | None = None
-        for rows in self._blocks(images, len(answers)):
-            keys = self._take_in(images, rows, missing)
-            if keys:
-                names = self.stored([whole(reference) for reference in references]) if names is None else names
-                self._encode_images(list(dict.fromkeys(keys.values())))
-                table[list(keys)] = np.clip(
-                    np.stack([self._image_vectors[key] for key in keys.values()]) @ names.T, -1, 1
-                )
-            self._pictures.clear()
-            if self.settings.on_progress is not None:
-                self.settings.on_progress(rows.stop * len(references), table.size)
+        with track(self.label, len(answers)) as task:
+            for rows in self._blocks(images, len(answers)):
+                keys = self._take_in(images, rows, missing)
+                if keys:
+                    names = self.stored([whole(reference) for reference in references]) if names is None else names
+                    self._encode_images(list(dict.fromkeys(keys.values())))
+                    table[list(keys)] = np.clip(
+                        np.stack([self._image_vectors[key] for key in keys.values()]) @ names.T, -1, 1
+                    )
+                self._pictures.clear()
+                task.advance(rows.stop - rows.start)
         self._note_missing(missing, len(answers))
         blank = [is_empty(reference) for reference in references]
         table[:, blank] = np.nan

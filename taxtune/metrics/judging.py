@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -116,15 +115,11 @@ class Judge:
     Args:
         llm: The model.
         cache_dir: Folder of the file of replies, `replies.db`; None is the user's cache folder.
-        on_progress: Called with how many texts are judged and how many there are.
     """
 
-    def __init__(
-        self, llm: Model, *, cache_dir: Path | None = None, on_progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, llm: Model, *, cache_dir: Path | None = None) -> None:
         self.llm = llm
         self._cache_dir = cache_dir
-        self._on_progress = on_progress
         self._seen: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
 
@@ -144,13 +139,9 @@ class Judge:
         """
         asked = [i for i, prompt in enumerate(prompts) if prompt is not None]
 
-        def on_progress(done: int, _: int) -> None:
-            if self._on_progress is not None:
-                self._on_progress(done, len(asked))
-
         with open_replies(self._cache_dir) as store:
             requests = [Request(prompt) for prompt in prompts if prompt is not None]
-            replies = ask(self.llm, requests, store, on_progress=on_progress)
+            replies = ask(self.llm, requests, store, what="judging")
         values = np.full(len(prompts), np.nan)
         written: list[str | None] = [None] * len(prompts)
         problems: list[str | None] = [why_not if prompt is None else None for prompt in prompts]
@@ -219,16 +210,9 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
         concurrency=settings.concurrency,
         device=settings.device,
         batch_size=settings.batch_size,
-        on_note=_warn,
     )
     llm = make_model(model, settings.judge or in_short)
-    return Judge(llm, cache_dir=settings.cache_dir, on_progress=settings.on_progress)
-
-
-def _warn(text: str) -> None:
-    # The command line prints taxtune's warnings as notes, so that a judge that is waited for does not look like a
-    # program that hangs.
-    warnings.warn(text, stacklevel=2)
+    return Judge(llm, cache_dir=settings.cache_dir)
 
 
 def check_questions(questions: Sequence[str] | None, count: int, whose: str, remedy: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ from taxtune.metrics.base import (
     check_texts,
 )
 from taxtune.metrics.score_store import ScoreStore
+from taxtune.progress import track
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -107,7 +108,7 @@ class PairsMeasure(PairwiseMeasure):
         return False
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Counts what deserves a word about pairs, whether their scores are known or computed anew."""
+        """Counts what deserves a word about pairs, whether their scores are known or recomputed."""
 
     def store_identity(self) -> Identity:
         """Returns under what the scores are kept."""
@@ -136,36 +137,35 @@ class PairsMeasure(PairwiseMeasure):
             if not self.settle(answer, reference, scores, place):
                 places.setdefault(self.as_pair(answer, reference), []).append(place)
         self.note_pairs(list(places))
-        unscored = self.look_up_and_compute(places, scores, self.settings.on_progress)
+        with track(self.label, len(places)) as task:
+            unscored = self.look_up_and_compute(places, scores, task.advance)
         self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
         return scores
 
     def look_up_and_compute(
-        self, places: dict[Pair, list[int]], scores: FloatArray, tell: Callable[[int, int], None] | None
+        self, places: dict[Pair, list[int]], scores: FloatArray, advance: Advance = lambda _: None
     ) -> int:
         """Fills in the scores of pairs, from disk or from the model; returns how many places the model left without.
 
         Args:
             places: Where in `scores` each different pair stands.
             scores: Written to.
-            tell: Called with how many scores are done and how many there are.
+            advance: Called with how many more pairs are done.
         """
         pairs = list(places)
         identity = self.store_identity()
         waiting: list[Pair] = []
-        done = len(scores)
         kept = [None] * len(pairs) if self._store is None else self._store.get(identity, pairs)
         for pair, score in zip(pairs, kept, strict=True):
             if score is None:
                 waiting.append(pair)
-                done -= len(places[pair])
             else:
                 scores[places[pair]] = score
-        progress = _Progress(tell, done, len(scores), len(waiting))
+        advance(len(pairs) - len(waiting))
         unscored = 0
         for start in range(0, len(waiting), self.block):
             block = waiting[start : start + self.block]
-            fresh = self.compute(block, progress.advance)
+            fresh = self.compute(block, advance)
             if self._store is not None:
                 self._store.put(identity, zip(block, fresh.tolist(), strict=True))
             for pair, score in zip(block, fresh, strict=True):
@@ -173,7 +173,6 @@ class PairsMeasure(PairwiseMeasure):
                 if not np.isfinite(score):
                     scores[places[pair]] = np.nan
                     unscored += len(places[pair])
-        progress.end()
         return unscored
 
 
@@ -205,23 +204,3 @@ class ModelMeasure(PairsMeasure):
             scores[place] = 0.0
             return True
         return False
-
-
-class _Progress:
-    """Speaks of all pairs, while the model is only shown the different ones that are not known."""
-
-    def __init__(self, tell: Callable[[int, int], None] | None, done: int, total: int, waiting: int) -> None:
-        self._tell, self._start, self._total = tell, done, total
-        self._waiting, self._computed, self._told = waiting, 0, -1
-        self.advance(0)
-
-    def advance(self, n: int) -> None:
-        self._computed = min(self._computed + n, self._waiting)
-        share = self._computed / self._waiting if self._waiting else 1.0
-        done = self._start + int(share * (self._total - self._start))
-        if self._tell is not None and done != self._told:
-            self._told = done
-            self._tell(done, self._total)
-
-    def end(self) -> None:
-        self.advance(self._waiting)

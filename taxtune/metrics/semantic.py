@@ -117,8 +117,6 @@ class CosineMeasure(ModelMeasure):
             "Pairs left unscored because the model returned no number: {n}.",
             int(np.isnan(table[:, ~np.array(blank)]).sum()),
         )
-        if self.settings.on_progress is not None:
-            self.settings.on_progress(table.size, table.size)
         return table
 
 

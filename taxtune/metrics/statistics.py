@@ -267,7 +267,6 @@ def resample(
     *,
     resamples: int,
     seed: int,
-    on_progress: Callable[[int], object] | None = None,
 ) -> FloatArray:
     """Returns a statistic in each bootstrap resample: the draws on which every interval here rests.
 
@@ -278,7 +277,6 @@ def resample(
             occurs, to draw as many in all.
         resamples: How many resamples, at least 1.
         seed: The same seed gives the same draws, and so pairs whatever is computed from them.
-        on_progress: Called with how many resamples were done since the last call.
 
     Returns:
         Shape (resamples, ...).
@@ -301,8 +299,6 @@ def resample(
             n = int(weights.sum())
             counts = rng.multinomial(n, weights / n, size=size)
         blocks.append(statistic(counts.astype(np.float64)))
-        if on_progress is not None:
-            on_progress(size)
     return np.concatenate(blocks)
 
 

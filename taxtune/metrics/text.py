@@ -84,7 +84,7 @@ class Contained(_Inclusion):
 
 @measure("text-inclusion", label="TI", summary="the answer contains the reference as whole words", source="paper 2")
 class TextInclusion(_Inclusion):
-    """Text inclusion on word boundaries: 1 if the reference stands in the answer as a phrase of its own.
+    """Text inclusion on word boundaries: 1 if the reference is in the answer as a phrase of its own.
 
     Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". The phrase must not
     qualify what is joined to it: a word in the possessive is another word, and one with a hyphen and a word behind it

@@ -83,7 +83,6 @@ class ApiModel:
         self._notes = RetryNotes(
             self._name,
             self.settings.retry.max_retries + 1,
-            self.settings.on_note,
             secrets=(self.settings.api_key,),
         )
 

@@ -6,12 +6,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from taxtune.errors import ModelError
+from taxtune.progress import note
 
 if TYPE_CHECKING:
     import tenacity
@@ -114,7 +115,6 @@ class RetryNotes:
     Args:
         name: The model, as messages call it.
         attempts: Most attempts of a call.
-        on_note: Called with a sentence; None says nothing.
         secrets: What must not be in it.
         every: Least seconds between two notes.
     """
@@ -123,14 +123,12 @@ class RetryNotes:
         self,
         name: str,
         attempts: int,
-        on_note: Callable[[str], None] | None,
         *,
         secrets: Iterable[str | None] = (),
         every: float = 15.0,
     ) -> None:
         self._name = name
         self._attempts = attempts
-        self._on_note = on_note
         self._secrets = tuple(secrets)
         self._every = every
         self._lock = threading.Lock()
@@ -139,7 +137,7 @@ class RetryNotes:
     def __call__(self, state: tenacity.RetryCallState) -> None:
         """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
         error = state.outcome.exception() if state.outcome is not None else None
-        if self._on_note is None or error is None:
+        if error is None:
             return
         with self._lock:
             if self._last is not None and time.monotonic() - self._last < self._every:
@@ -147,7 +145,7 @@ class RetryNotes:
             self._last = time.monotonic()
         wait = state.next_action.sleep if state.next_action is not None else 0.0
         reason = classify(error, secrets=self._secrets).reason.rstrip(".")
-        self._on_note(
+        note(
             f"{self._name} {reason}; trying again in {max(1, round(wait))} s "
             f"(attempt {state.attempt_number + 1} of {self._attempts})."
         )

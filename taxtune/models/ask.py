@@ -9,6 +9,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.answers import AnswerStore
 from taxtune.models.base import Answer, Failure, Model, Reply, Request
+from taxtune.progress import track
 
 __all__ = ["ask", "check_model"]
 
@@ -34,7 +35,7 @@ def ask(
     store: AnswerStore | None,
     *,
     batch_size: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    what: str = "asking",
 ) -> list[Reply]:
     """Answers requests, asking the model only what the store does not know.
 
@@ -50,8 +51,7 @@ def ask(
         requests: The requests; an image without a hash is hashed here.
         store: Where answers are kept, or None to keep none.
         batch_size: Requests a batch; by default the model's own `batch_size` if it has one, or else 8.
-        on_progress: Called at the start and after every batch with the number of requests that are done, and how many
-            of these came from the store.
+        what: What the progress of it is called.
 
     Returns:
         An answer or a failure for each request, in order.
@@ -88,28 +88,24 @@ def ask(
                 replies[key] = stored
                 from_store += len(places[key])
     done = sum(len(places[key]) for key in replies)
-    if on_progress is not None:
-        on_progress(done, from_store)
-
     wanted = [key for key in distinct if key not in replies]
     given_up: str | None = None
-    for start in range(0, len(wanted), size):
-        keys = wanted[start : start + size]
-        if given_up is None:
-            batch = [distinct[key] for key in keys]
-            fresh = model.answer(batch)
-            if len(fresh) != len(batch):
-                raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
-            if store is not None:
-                store.put(identity, [(q, r) for q, r in zip(batch, fresh, strict=True) if isinstance(r, Answer)])
-            given_up = _hopeless(fresh)
-        else:
-            reason = f"not asked because the whole batch before it failed: {given_up}"
-            fresh = [Failure(reason, retryable=True)] * len(keys)
-        replies.update(zip(keys, fresh, strict=True))
-        done += sum(len(places[key]) for key in keys)
-        if on_progress is not None:
-            on_progress(done, from_store)
+    with track(what, len(requests), done=done, stored=from_store) as task:
+        for start in range(0, len(wanted), size):
+            keys = wanted[start : start + size]
+            if given_up is None:
+                batch = [distinct[key] for key in keys]
+                fresh = model.answer(batch)
+                if len(fresh) != len(batch):
+                    raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
+                if store is not None:
+                    store.put(identity, [(q, r) for q, r in zip(batch, fresh, strict=True) if isinstance(r, Answer)])
+                given_up = _hopeless(fresh)
+            else:
+                reason = f"not asked because the whole batch before it failed: {given_up}"
+                fresh = [Failure(reason, retryable=True)] * len(keys)
+            replies.update(zip(keys, fresh, strict=True))
+            task.advance(sum(len(places[key]) for key in keys))
 
     result: dict[int, Reply] = {}
     for key, indices in places.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -171,7 +171,6 @@ class ModelSettings:
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
         seed: Seed of the sampling on this machine; without effect at temperature 0.
         max_pixels: Largest width times height of an image file.
-        on_note: Called with a sentence, from any thread, when calls fail and are tried again.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -192,7 +191,6 @@ class ModelSettings:
     batch_size: int = 8
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
-    on_note: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):

@@ -46,7 +46,7 @@ class FunctionModel:
         batched: Whether it takes lists; None tells it from the names of the parameters.
         identity: What the answers are stored under besides the function's name: text, or values by name. Left out, it
             is the function's attribute `identity` if it has one, or else a hash of its source, so that a changed
-            function is asked anew. Only the function itself is looked at, not what it calls.
+            function is asked again. Only the function itself is looked at, not what it calls.
         batch_size: Requests a call, at least 1; of an async function at least twice `concurrency`.
         concurrency: Calls of an async function under way at a time, at least 1.
         max_pixels: Largest width times height of an image file.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 __all__ = ["Effort", "thread_map"]
@@ -68,7 +69,8 @@ def thread_map(items: Sequence[Item], work: Callable[[Item, Effort], Result], co
 
     results: dict[int, Any] = {}
     for _ in range(min(concurrency, len(items))):
-        threading.Thread(target=run, name="taxtune-model", daemon=True).start()
+        # Each thread in a context of its own, so that its notes go to the display in force here.
+        threading.Thread(target=copy_context().run, args=(run,), name="taxtune-model", daemon=True).start()
     try:
         for _ in items:
             place, result, error = finished.get()

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taxtune.progress import note
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -211,7 +213,7 @@ def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
         return
     _print(report)
     if out is None and report.figures:
-        print("taxtune: note: with --out FOLDER the tables and figures are written to files.", file=sys.stderr)
+        note("with --out FOLDER the tables and figures are written to files.")
 
 
 def _print(report: StudyReport) -> None:
@@ -238,10 +240,10 @@ def _print(report: StudyReport) -> None:
             # Text, not markup: names may hold square brackets. And what answers hold is not for the terminal to obey.
             shown.add_row(*(Text(visible(cell)) for cell in row))
         console.print(shown, crop=False)
-        for note in table.notes:
-            console.print(Text(f"  {note}"))
-    for note in report.notes:
-        print(f"taxtune: note: {note}", file=sys.stderr)
+        for text in table.notes:
+            console.print(Text(f"  {text}"))
+    for text in report.notes:
+        note(text)
 
 
 def _is_numeric(rows: Sequence[Sequence[Cell]], column: int) -> bool:

@@ -1,29 +1,30 @@
-"""Progress of a run on standard error: a live display in a terminal, a line an iteration elsewhere, or nothing."""
+"""What is shown on standard error while work goes on: bars in a terminal, notes, and a line an iteration of a run."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
+from taxtune.progress import Display, Task, track
 from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
 from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
-__all__ = ["Progress", "ProgressCallback"]
+__all__ = ["Terminal", "TuningProgress"]
+
+# What TERM says of terminals that cannot move the cursor.
+_DUMB = frozenset({"dumb", "unknown"})
 
 
-class Progress:
-    """Shows how far a run is.
-
-    Use it as a context manager around the run; every method may be called at any time, and none raises because of the
-    terminal.
+class Terminal(Display):
+    """Writes notes and lines to standard error, and shows a bar for each task that is under way if it is a terminal.
 
     Args:
         quiet: Whether to say nothing but notes (for scripts).
@@ -31,106 +32,104 @@ class Progress:
     """
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._objective = "hp"
         self._quiet = quiet
         self._stream = stream
-        self._console: Console | None = None
-        self._bars: Bars | None = None
-        self._iterations: TaskID | None = None
-        self._answers: TaskID | None = None
-        self._reading: TaskID | None = None
-        self._total = 0
-        self._images = 0
-        self._first = 0
-        self._seen = 0
+        self._lock = threading.RLock()
+        self._bars: Progress | None = None
+        self._shown: dict[Task, TaskID] = {}
+
+    def note(self, text: str) -> None:
+        """Prints a note, even when quiet."""
+        self._print(f"taxtune: note: {visible(text)}")
+
+    def line(self, text: str) -> None:
+        """Prints a line, unless quiet."""
+        if not self._quiet:
+            self._print(text)
+
+    def update(self, task: Task) -> None:
+        """Shows how far a task is; the bar goes when the task ends."""
+        stream = self._stream or sys.stderr
+        if self._quiet or not stream.isatty() or os.environ.get("TERM", "").lower() in _DUMB:
+            return
+        with self._lock:
+            if task.ended:
+                self._end(task)
+                return
+            if self._bars is None:
+                self._bars = _bars(stream)
+                self._bars.start()
+            if task not in self._shown:
+                self._shown[task] = self._bars.add_task(task.what, total=task.total, remark="")
+            remark = task.remark or _stored(task.stored)
+            self._bars.update(self._shown[task], completed=task.done, remark=remark)
+
+    def close(self) -> None:
+        """Wipes the bars of tasks that were never ended, such as those of a generator that somebody still holds."""
+        with self._lock:
+            self._shown.clear()
+            if self._bars is not None:
+                self._bars.stop()
+                self._bars = None
+
+    def _end(self, task: Task) -> None:
+        bar = self._shown.pop(task, None)
+        if self._bars is None or bar is None:
+            return
+        if self._shown:
+            self._bars.remove_task(bar)
+        else:
+            self.close()
+
+    def _print(self, text: str) -> None:
+        with self._lock:
+            if self._bars is not None:
+                # Whole lines without wrapping: a log is searched by line.
+                self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=self._stream or sys.stderr)
+
+
+class TuningProgress:
+    """Shows a tuning run: a callback that tells a terminal of its iterations, the best so far and the time left."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._objective = "hp"
+        self._total = self._first = self._seen = 0
         self._best: IterationRecord | None = None
         self._begin = time.monotonic()
         self._heldout_said: set[str] = set()
+        self._open = ExitStack()
+        self._task: Task | None = None
 
-    def __enter__(self) -> Progress:
-        console = self._terminal()
-        if console.is_terminal and not console.is_dumb_terminal and not self._quiet:
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bars
-
-            self._bars = Bars(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-                TextColumn("{task.fields[note]}"),
-                TimeElapsedColumn(),
-                console=console,
-                transient=True,
-                # What libraries print is theirs; only our own lines go through the display.
-                redirect_stdout=False,
-                redirect_stderr=True,
-            )
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-
-    def start(self, total_iterations: int, images: int, *, name: str = "hp", done: int = 0) -> None:
-        """Says how much there is to do.
-
-        Args:
-            total_iterations: Iterations after the baseline.
-            images: Images asked an iteration.
-            name: The objective: what "best" means.
-            done: Records of an earlier, interrupted run, the baseline's among them.
-        """
-        self._objective = name
-        self._total, self._images, self._first, self._seen = total_iterations + 1, images, done, done
-        self._best, self._begin, self._reading = None, time.monotonic(), None
+    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
+        """Begins the display of a run."""
+        experiment = tuner.experiment
+        self._objective = experiment.objective.name
+        self._total, self._first, self._seen = experiment.iterations + 1, len(done), len(done)
+        self._best, self._begin = None, time.monotonic()
         self._heldout_said.clear()
-        if self._bars is None:
-            return
-        for task in self._bars.task_ids:
-            self._bars.remove_task(task)
-        text = f"tuning for {metric_name(name)}"
-        self._iterations = self._bars.add_task(text, total=self._total, completed=done, note="")
-        self._answers = self._bars.add_task("answers", total=images, note="")
-
-    def on_images(self, done: int, total: int) -> None:
-        """Shows how many images have been read and checked before anything is asked."""
-        if self._bars is None:
-            return
-        if self._reading is None:
-            self._reading = self._bars.add_task("reading images", total=total, note="")
-        self._bars.update(self._reading, completed=done, total=total, visible=done < total)
-
-    def on_answers(self, done: int, from_store: int) -> None:
-        """Shows how many of the images of this iteration have an answer, and how many of those came from the store."""
-        if self._bars is not None and self._answers is not None:
-            self._bars.update(self._answers, completed=done, total=max(self._images, done), note=_stored(from_store))
+        self._open.close()
+        what = f"tuning for {metric_name(self._objective)}"
+        self._task = self._open.enter_context(track(what, self._total, done=len(done)))
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Shows a finished iteration and the best so far."""
         self._seen, self._best = self._seen + 1, best
-        self._line(self._summary(record))
-        if self._bars is not None and self._iterations is not None and self._answers is not None:
-            self._bars.update(self._iterations, completed=self._seen, note=self._left())
-            # A finished bar keeps its time until it is reset.
-            self._bars.reset(self._answers, total=self._images, note="")
+        self._terminal.line(self._summary(record))
+        if self._task is not None:
+            self._task.advance(remark=self._left())
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
-        """Shows how many held-out images a template has been asked about."""
-        if self._bars is not None and self._answers is not None:
-            if name not in self._heldout_said:
-                self._bars.reset(self._answers, total=total)
-            self._bars.update(self._answers, description=f"held-out: {name}", completed=done, total=total, note="")
-        elif name not in self._heldout_said:
-            self._line(f"held-out split: {name}, {total} images")
+        """Says which template the held-out images are asked about."""
+        if name not in self._heldout_said:
+            self._terminal.line(f"held-out split: {name}, {total} images")
         self._heldout_said.add(name)
 
-    def note(self, text: str) -> None:
-        """Says something that the user should know, even when quiet."""
-        self._line(visible(text), always=True)
+    def on_stop(self, status: str) -> None:
+        """Ends the display of a run."""
+        self._open.close()
 
     def _summary(self, record: IterationRecord) -> str:
         head = f"iteration {record.iteration}/{max(self._total - 1, 0)}"
@@ -158,36 +157,21 @@ class Progress:
             return ""
         return f"about {_duration((time.monotonic() - self._begin) / done * remaining)} left"
 
-    def _line(self, text: str, *, always: bool = False) -> None:
-        if self._quiet and not always:
-            return
-        # Whole lines without wrapping: a log is searched by line.
-        self._terminal().print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _terminal(self) -> Console:
-        if self._console is None:
-            from rich.console import Console
+def _bars(stream: TextIO) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-            self._console = Console(file=self._stream or sys.stderr)
-        return self._console
-
-
-class ProgressCallback:
-    """Shows a run in the terminal."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.on_answers = progress.on_answers
-        self.on_iteration = progress.on_iteration
-        self.on_heldout = progress.on_heldout
-        self.note = progress.note
-
-    def on_start(self, tuner: Any, done: Sequence[Any]) -> None:
-        """Begins the display of a run."""
-        experiment = tuner.experiment
-        self._progress.start(
-            experiment.iterations, len(experiment.splits.tuning), name=experiment.objective.name, done=len(done)
-        )
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[remark]}", markup=False),
+        TimeElapsedColumn(),
+        console=Console(file=stream),
+        transient=True,
+        redirect_stdout=False,  # results go to standard output as they are
+    )
 
 
 def _stored(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError, ModelError
+from taxtune.progress import track_each
 from taxtune.resources import prompts_dir
 from taxtune.tables import read_text
 
@@ -157,7 +158,6 @@ def embed_labels(
     encoder: TextEncoder,
     templates: Sequence[str],
     labels: Sequence[str],
-    on_progress: Callable[[int], object] = lambda n: None,
 ) -> FloatMatrix:
     """Returns a unit vector for each label: the normalised mean of the unit vectors of its prompts, kept on disk.
 
@@ -165,16 +165,14 @@ def embed_labels(
         encoder: What embeds the prompts.
         templates: The prompts, with `{label}`.
         labels: The labels; repeated ones are embedded once.
-        on_progress: Called with 1 after each template.
 
     Returns:
         Shape (labels, dimensions).
     """
     row = {label: i for i, label in enumerate(dict.fromkeys(labels))}
     vectors = []
-    for template in templates:
+    for template in track_each(templates, "embedding labels"):
         vectors.append(encoder.stored([template.replace(_SLOT, label) for label in row]))
-        on_progress(1)
     return unit(np.sum(vectors, axis=0, dtype=np.float32))[[row[label] for label in labels]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taxtune.answers import AnswerRow
 from taxtune.answers.scores import as_child
 from taxtune.metrics.hierarchical import score
-from taxtune.studies.progress import progress
+from taxtune.progress import track
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def place_rows(mapper: Mapper, rows: Mapping[Key, Sequence[AnswerRow]]) -> dict[
         rows: The rows by model or prompt.
     """
     texts = {row.answer for some in rows.values() for row in some if row.answer is not None}
-    with progress(len(texts), "answers placed") as advance:
-        placed = place_texts(mapper, texts, advance)
+    placed = place_texts(mapper, texts)
     found = {}
     for key, some in rows.items():
         here = [None if row.answer is None else placed[row.answer] for row in some]
@@ -91,15 +90,12 @@ def missing_note(placed: Iterable[PlacedAnswers], scored: str) -> list[str]:
     return [lost] if missing else []
 
 
-def place_texts(
-    mapper: Mapper, texts: Iterable[str], advance: Callable[[int], None] = lambda n: None
-) -> dict[str, Placement]:
+def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
     """Returns the placement of each distinct text.
 
     Args:
         mapper: The mapper.
         texts: Answers, in any order and as often as they come.
-        advance: Called with the number of texts placed since the last call.
 
     Raises:
         MapperError: If the mapper's similarity needs images.
@@ -107,10 +103,11 @@ def place_texts(
     # Sorted, so that batches, and with them the last digits of an encoder's scores, do not depend on who said what.
     distinct = sorted(set(texts))
     placed: dict[str, Placement] = {}
-    for start in range(0, len(distinct), _STEP):
-        batch = distinct[start : start + _STEP]
-        placed.update(zip(batch, mapper.place(batch), strict=True))
-        advance(len(batch))
+    with track("answers placed", len(distinct)) as task:
+        for start in range(0, len(distinct), _STEP):
+            batch = distinct[start : start + _STEP]
+            placed.update(zip(batch, mapper.place(batch), strict=True))
+            task.advance(len(batch))
     return placed
 
 

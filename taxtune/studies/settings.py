@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -240,20 +240,18 @@ class ModelSettings(Settings):
     device: Annotated[str, DeviceOption, NOT_RECORDED] = "auto"
     cache_dir: Annotated[Path | None, CacheDirOption, NOT_RECORDED] = None
 
-    def measure_settings(self, on_progress: Callable[[int, int], None] | None = None) -> MeasureSettings:
+    def measure_settings(self) -> MeasureSettings:
         """Returns what every measure is told of these settings."""
         from taxtune.metrics.registry import MeasureSettings
 
         told = {name: getattr(self, name) for name in _TOLD if hasattr(self, name)}
-        return MeasureSettings(on_progress=on_progress, **told)
+        return MeasureSettings(**told)
 
-    def measures(
-        self, specs: Iterable[str | Measure], on_progress: Callable[[int, int], None] | None = None
-    ) -> list[Measure]:
+    def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:
         """Returns the measures, each once; one that is given in place of a specification is taken as it is."""
         from taxtune.metrics.registry import make_measure
 
-        told = self.measure_settings(on_progress)
+        told = self.measure_settings()
         return [make_measure(spec, told) if isinstance(spec, str) else spec for spec in dict.fromkeys(specs)]
 
 

@@ -7,7 +7,7 @@ tree, and its placements are scored on the whole tree too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -113,7 +113,6 @@ def read_part(
     *,
     names: bool = True,
     root_label: str | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> tuple[Taxonomy, Domain | None]:
     """Returns a tree, and what it is a part of, or None where it is the whole taxonomy.
 
@@ -123,7 +122,6 @@ def read_part(
         root: Label, alias or path of the node that becomes the root; None for the whole.
         names: Whether the English names that come with taxtune are added.
         root_label: What the root is called where the file has none and one is added.
-        on_note: Called with what the user should know; by default that is given as warnings.
 
     Raises:
         TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
@@ -132,7 +130,7 @@ def read_part(
 
     whole = source
     if not isinstance(whole, Taxonomy):
-        whole = read_taxonomy(whole, format=format, names=names, root_label=root_label, on_note=on_note)
+        whole = read_taxonomy(whole, format=format, names=names, root_label=root_label)
     if root is None:
         return whole, None
     part = restrict(whole, root)

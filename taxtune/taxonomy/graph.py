@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from taxtune.progress import note
 from taxtune.taxonomy.building.arcs import components
 from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
@@ -19,12 +19,11 @@ __all__ = ["assemble", "tree_of"]
 _TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
 
 
-def tree_of(raw: RawTaxonomy, on_note: Callable[[str], None] | None = None) -> Taxonomy:
+def tree_of(raw: RawTaxonomy) -> Taxonomy:
     """Returns the tree of a file's statements.
 
     Args:
         raw: The statements.
-        on_note: Called with what was left out or changed, one sentence at a time. By default these are warnings.
 
     Raises:
         TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
@@ -35,12 +34,8 @@ def tree_of(raw: RawTaxonomy, on_note: Callable[[str], None] | None = None) -> T
         raise breaking[0].error(more=len(breaking) - 1)
     for defect in defects:
         if defect.kind in _TOLD:
-            (on_note or _warn)(f"{defect.file}: {defect.message}")
+            note(f"{defect.file}: {defect.message}")
     return taxonomy
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
 
 
 def assemble(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:

@@ -7,7 +7,6 @@ the user, and the run goes on. What is recorded already is not recorded twice wh
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from taxtune.errors import TaxtuneError
+from taxtune.progress import note
 from taxtune.report.wording import best_so_far, headline, redact
 from taxtune.tracking import values
 from taxtune.tracking.store import Store, hushed, open_store, short_reason, store_uri
@@ -41,7 +41,6 @@ class MLflowTracker:
         experiment: Name of the MLflow experiment.
         folder: The run's folder; by default the store is `mlflow.db` with `mlartifacts/` in it.
         tracking_uri: Another store; without it `MLFLOW_TRACKING_URI` counts.
-        note: Called with a sentence when something could not be recorded; by default it is logged as a warning.
     """
 
     def __init__(
@@ -49,13 +48,10 @@ class MLflowTracker:
         experiment: str,
         folder: str | Path,
         tracking_uri: str | None = None,
-        *,
-        note: Callable[[str], None] | None = None,
     ) -> None:
         self._experiment = experiment
         self._folder = Path(folder)
         self._uri = store_uri(folder, tracking_uri)
-        self._note = note or logging.getLogger(__name__).warning
         self._opened: Store | None = None
         self._run: str | None = None
         self._recorded: set[int] = set()
@@ -113,7 +109,7 @@ class MLflowTracker:
                 self._pending.setdefault(record.iteration, (record, best))
         self._flush()
         if self._pending:
-            self._note(
+            note(
                 f"MLflow has no record of iterations {', '.join(map(str, self.unrecorded))}; the run's folder has one."
             )
         self._try("the result", lambda: self._finish(result))
@@ -198,7 +194,7 @@ class MLflowTracker:
             )
             self._run = str(run.info.run_id)  # from here on `close` has a run to end, whatever happens
             if run_id is not None:
-                self._note(f"MLflow does not know the run {run_id}; its iterations will be recorded again.")
+                note(f"MLflow does not know the run {run_id}; its iterations will be recorded again.")
         else:
             self._run = str(run.info.run_id)
             store.client.update_run(run.info.run_id, status="RUNNING")
@@ -251,7 +247,7 @@ class MLflowTracker:
             except Exception as error:
                 # One note is enough: the next iterations, and `finish`, try again.
                 if not self._complained:
-                    self._note(f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}")
+                    note(f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}")
                 self._complained = True
                 return
             del self._pending[number]
@@ -393,5 +389,5 @@ class MLflowTracker:
         try:
             return action()
         except Exception as error:
-            self._note(f"MLflow could not record {what}: {short_reason(error)}")
+            note(f"MLflow could not record {what}: {short_reason(error)}")
             return None

@@ -13,6 +13,7 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
 from taxtune.models import Answer, Failure, Model, Request, ask
+from taxtune.progress import Task, following
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
 from taxtune.tuning.template import render
@@ -61,7 +62,7 @@ class Evaluator:
         taxonomy: The label tree.
         vlm: Answers the questions.
         mapper: Places the answers.
-        store: Keeps the answers; None asks anew.
+        store: Keeps the answers; None asks again.
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         metrics: What is taken of each answer besides.
@@ -113,7 +114,13 @@ class Evaluator:
         """
         prompt = render(template, self.variables)
         questions = [Request(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
-        replies = ask(self.vlm, questions, self.store, on_progress=on_answers)
+
+        def tell(task: Task) -> None:
+            if on_answers is not None and not task.ended:
+                on_answers(task.done, task.stored)
+
+        with following(tell):
+            replies = ask(self.vlm, questions, self.store, what="answers")
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
         texts = [reply.text for reply in replies if isinstance(reply, Answer)]

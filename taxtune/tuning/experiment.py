@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
+from taxtune.progress import note
 from taxtune.recipe_settings import PromptSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
@@ -102,7 +103,6 @@ class Experiment:
         settings: What was asked for, as nested plain values, for the record.
         fixed: The settings that a resumed run must not change, by dotted key.
         source: The file that the settings were read from.
-        note: Called with remarks worth showing.
     """
 
     name: str
@@ -126,7 +126,6 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
-    note: Callable[[str], None] = _ignore
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -212,7 +211,7 @@ class Experiment:
         for each in (self.vlm, self.proposer, *self.metrics.values()):
             # What is somebody's own need not be able to check itself.
             for text in getattr(each, "check", tuple)() or ():
-                self.note(text)
+                note(text)
 
     def identity(self) -> dict[str, Any]:
         """Returns what must stay the same for a run to be resumed, by dotted key."""

@@ -61,10 +61,6 @@ _FREE = (
 _KEPT = {"tuning", "heldout", "root", "domain", "frequencies", "smoothing"}
 
 
-def _ignore(*_: object) -> None:
-    pass
-
-
 @dataclass
 class Parts:
     """What a recipe asks for, piece by piece, so that `--dry-run` can try each alone.
@@ -78,8 +74,6 @@ class Parts:
         own_taxonomy: A whole label tree in place of the recipe's.
         own_examples: Labelled images in place of the recipe's.
         own_metrics: What is taken of each answer besides what the objective needs, by name.
-        on_note: Called with remarks worth showing, such as how many images were left out and why.
-        on_images: Called with the number of images read and how many there are to read.
     """
 
     recipe: Recipe
@@ -90,8 +84,6 @@ class Parts:
     own_taxonomy: Taxonomy | None = None
     own_examples: Source | None = None
     own_metrics: Mapping[str, Metric] = field(default_factory=dict)
-    on_note: Callable[[str], None] = _ignore
-    on_images: Callable[[int, int], None] = _ignore
 
     def experiment(self, objectives: Sequence[Objective | Callable[..., float] | str] = ()) -> Experiment:
         """Returns the experiment that the recipe describes.
@@ -139,7 +131,6 @@ class Parts:
                 if not key.startswith(_FREE) and key.split(".")[0] not in replaced
             },
             source=recipe.source,
-            note=self.note,
         )
 
     def _replaced(self) -> list[str]:
@@ -172,10 +163,6 @@ class Parts:
         for folder, name in runs:
             check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
 
-    def note(self, text: str) -> None:
-        """Shows a remark; looked up at every note, since the display that shows them comes later than the models."""
-        self.on_note(text)
-
     # -- data ----------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -190,7 +177,6 @@ class Parts:
             format=settings.format,
             names=settings.english_names,
             root_label=settings.root_label,
-            on_note=self.note,
         )
 
     @cached_property
@@ -215,8 +201,6 @@ class Parts:
                 folder=self.folder / "images",
                 domain=None if self.recipe.taxonomy.domain is None else self.domain,
                 part=self.part,
-                on_note=self.note,
-                on_progress=self._images,
             )
         images: Path | None = None
         columns = ("image", "label")
@@ -238,15 +222,10 @@ class Parts:
             label_column=columns[1],
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
             part=self.part,
-            on_note=self.note,
-            on_progress=self._images,
         )
         if isinstance(data, FieldGuideData):  # numbered in the order in which they were drawn
             return [example for example in examples if int(example.image.stem) < data.count]
         return examples
-
-    def _images(self, done: int, total: int) -> None:
-        self.on_images(done, total)
 
     @cached_property
     def splits(self) -> Splits:
@@ -257,8 +236,6 @@ class Parts:
             tuning=data.tuning,
             heldout=data.heldout,
             seed=self.recipe.seed,
-            on_note=self.note,
-            on_progress=self._images,
         )
 
     @cached_property
@@ -283,7 +260,6 @@ class Parts:
             smoothing=settings.smoothing or 0.0,
             targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
             part=self.part,
-            on_note=self.note,
         )
 
     # -- what is tuned for ---------------------------------------------------------------------------------------------
@@ -316,7 +292,7 @@ class Parts:
             spec, settings = self._judge(name)
         else:
             spec, settings = name, MeasureSettings(cache_dir=self.folder)
-        return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question, self.note)
+        return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question)
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
         from taxtune.metrics.base import MeasureSettings
@@ -345,7 +321,6 @@ class Parts:
             dtype=s.dtype,
             batch_size=s.batch_size,
             revision=s.revision,
-            on_note=self.note,
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
         return f"{name}:{model}", MeasureSettings(
@@ -391,7 +366,6 @@ class Parts:
                 temperature=s.temperature,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
-                on_note=self.note,
             ),
         )
 
@@ -456,7 +430,6 @@ class Parts:
             max_history_tokens=s.max_history_tokens,
             timeout=s.timeout,
             max_retries=s.max_retries,
-            on_note=self.note,
         )
 
     def _key(self, variable: str | None, key: str) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.progress import note
 from taxtune.tuning.records import ExampleRow, Judged
 
 if TYPE_CHECKING:
@@ -134,7 +135,6 @@ class MeasureMetric:
         measure: The measure.
         taxonomy: The label tree.
         question: The run's own question.
-        on_note: Told what a judge's calls come to where some fail.
     """
 
     def __init__(
@@ -143,13 +143,11 @@ class MeasureMetric:
         measure: Measure,
         taxonomy: Taxonomy,
         question: str,
-        on_note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.name = name
         self.measure = measure
         self._taxonomy = taxonomy
         self._question = question
-        self._on_note = on_note
 
     def references(self, target: int) -> list[str]:
         """Returns what an answer is compared with: the label and its preferred common name."""
@@ -169,7 +167,7 @@ class MeasureMetric:
         reasons = tuple(_reason(verdicts, i) if missing[i] else None for i in range(len(answers)))
         if missing.any():
             first = next(reason for reason in reasons if reason is not None)
-            self._on_note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
+            note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
         replies = sum(reply is not None for reply in verdicts.replies)
         account = Judged(
             rated=int((~missing).sum()),

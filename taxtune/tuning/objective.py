@@ -154,10 +154,10 @@ def _from_plugin(found: Any, name: str, floor: float) -> Objective:
         made = found if isinstance(found, Objective) else found(floor)
     except Exception as error:
         raise TaxtuneError(
-            f"The objective {name!r}, which a package adds, cannot be made: {type(error).__name__}: {error}"
+            f"The objective {name!r}, which a package provides, cannot be created: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(made, Objective):
-        raise TaxtuneError(f"What a package adds as {name!r} is no objective.", value=made)
+        raise TaxtuneError(f"What a package adds as {name!r} is not an objective.", value=made)
     return made
 
 

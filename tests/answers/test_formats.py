@@ -89,7 +89,7 @@ def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
         ),
         ("a.json", b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}', "inspect_ai"),
         ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*lmms-eval: doc_id, filtered_resps; vlmevalkit: index, pred"),
-        ("missing.csv", None, "There is no such answers file"),
+        ("missing.csv", None, "The answers file does not exist"),
     ],
 )
 def test_what_is_no_file_of_answers_is_said(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
@@ -234,9 +234,9 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     for source, message in (
         (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
-        (f"{run}:7", r"no answers of this iteration.*'7'.*those of 0, 1"),
-        (str(tmp_path), "holds no run"),
-        (f"{run}x:winner", "There is no such answers file"),
+        (f"{run}:7", r"no answers for this iteration.*'7'.*those of 0, 1"),
+        (str(tmp_path), "contains no run"),
+        (f"{run}x:winner", "The answers file does not exist"),
     ):
         with pytest.raises(DataError, match=message):
             read_answers(source)

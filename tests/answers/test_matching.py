@@ -46,10 +46,10 @@ def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
 def test_the_same_id_with_another_target_is_refused(birds: Taxonomy, jsonl: Write) -> None:
     one = read_file(jsonl({"id": "a", "answer": "x", "target": "mallard"}, name="one.jsonl"), birds)
     two = read_file(jsonl({"id": "a", "answer": "x", "target": "blackbird"}, name="two.jsonl"), birds)
-    with pytest.raises(DataError, match="another target in two"):
+    with pytest.raises(DataError, match="a different target in two"):
         align({"one": one, "two": two})
     other = read_file(jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds)
-    with pytest.raises(DataError, match="no example in common"):
+    with pytest.raises(DataError, match="no examples in common"):
         align({"one": one, "other": other}, "common")
 
 

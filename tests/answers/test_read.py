@@ -156,7 +156,7 @@ def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> No
     columns = {"answer": "said", "target": "gold", "id": "key"}
     read = read_file(file, birds, **columns, where={"domain": "birds"}, missing="keep")
     assert [(row.id, row.answer, row.target) for row in read.rows] == [("a", "duck", 8), ("c", None, 8)]
-    with pytest.raises(DataError, match="No row fits"):
+    with pytest.raises(DataError, match="No row matches"):
         read_file(file, birds, **columns, where={"domain": "trees"})
     with pytest.raises(DataError, match="no column 'answer'"):
         read_file(file, birds)

@@ -54,9 +54,9 @@ def test_nothing_is_proposed_without_another_node(finding: Finding) -> None:
 
 def test_a_name_of_another_node_is_refused() -> None:
     found = mender((item("soup", 5, evidence="soup"), Finding(Verdict.TOO_GENERAL, 6))).proposals()
-    assert [(alias.helps, alias.why) for alias in found] == [(False, "it already names food/soup")]
+    assert [(alias.helps, alias.why) for alias in found] == [(False, "it is already a name of food/soup")]
     own = mender().check(Alias("PHO BO", 6, "pho bo"))
-    assert "has this name already" in own.why
+    assert "already has this name" in own.why
 
 
 def test_a_name_that_moves_another_right_answer_is_refused() -> None:
@@ -66,7 +66,10 @@ def test_a_name_that_moves_another_right_answer_is_refused() -> None:
     assert right.node == 1
     # As a name of the tart it would take the other answer with it.
     direct = Mender(tree, Mapper, [(item("lemon cake", 1), Finding(Verdict.WRONG, 2)), (right, RIGHT)])
-    assert direct.check(Alias("lemon cake", 2, "lemon cake")).why == "it moves 1 that is right, such as 'a lemon cake'"
+    assert (
+        direct.check(Alias("lemon cake", 2, "lemon cake")).why
+        == "it changes 1 correct placements, such as 'a lemon cake'"
+    )
 
 
 def test_a_name_that_does_not_mend_says_where_the_answer_goes() -> None:

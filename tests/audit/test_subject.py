@@ -67,7 +67,7 @@ def test_what_the_run_was_made_from(run: Path) -> None:
 
 def test_another_tree_is_told(run: Path) -> None:
     other = Taxonomy(["colour", "green"], [-1, 0])
-    with pytest.raises(DataError, match=r"not the one that the run's answers were placed on.* anew"):
+    with pytest.raises(DataError, match=r"not the taxonomy that the run's answers were placed on.* again"):
         recorded_population(read_run_rows(run), "run", other, {})
 
 
@@ -95,20 +95,20 @@ def test_a_comparison_has_its_objectives(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no run"):
+    with pytest.raises(DataError, match="contains no run"):
         read_run_rows(tmp_path)
     shutil.copy(run / "history.jsonl", tmp_path)
     with pytest.raises(DataError, match="not finished"):
         read_run_rows(tmp_path)
     assert read_run_rows(tmp_path, "0").split == "tuning"
-    with pytest.raises(DataError, match=r"no answers of this iteration.*'9'.* 0, 1, 2"):
+    with pytest.raises(DataError, match=r"no answers for this iteration.*'9'.* 0, 1, 2"):
         read_run_rows(tmp_path, "9")
     for content in ("nonsense", "[]", "{}", '{"heldout": [{"name": "a", "rows": [{}]}]}', '{"heldout": 3}'):
         (tmp_path / "result.json").write_text(content)
         with pytest.raises(DataError, match=r"result\.json: "):
             read_run_rows(tmp_path)
     (tmp_path / "result.json").write_text('{"heldout": [{"name": "a", "rows": [{"answer": null}]}]}')
-    with pytest.raises(DataError, match="No image of the held-out split was answered"):
+    with pytest.raises(DataError, match="No image of the held-out split has an answer"):
         read_run_rows(tmp_path)
     (tmp_path / "history.db").write_text("no database")
     with pytest.raises(TaxtuneError, match="The history cannot be read"):

@@ -127,7 +127,7 @@ def test_the_evidence_stands_out_and_answers_do_not_command_the_terminal(tmp_pat
 
 def test_without_a_terminal_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(DataError, match=r"this is none: .* --llm"), terminal_keys():
+    with pytest.raises(DataError, match=r"in a terminal, but .* --llm"), terminal_keys():
         pass
 
 
@@ -135,7 +135,7 @@ def test_without_a_terminal_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch)
 
 GOOD = Alias("mud pie", 2, "a mud pie")
 OTHER = Alias("affogato", 4, "affogato")
-BAD = Alias("soup", 6, "soup", why="it already names food/soup")
+BAD = Alias("soup", 6, "soup", why="it is already a name of food/soup")
 
 
 def take(tmp_path: Path, proposals: list[Alias], *keys: str) -> tuple[list[Alias], str]:
@@ -158,6 +158,6 @@ def test_aliases_are_taken_by_key(tmp_path: Path) -> None:
 def test_an_alias_that_does_not_help_can_be_edited_and_not_taken(tmp_path: Path) -> None:
     taken, text = take(tmp_path, [BAD], "t", "e", " bowl", "<enter>", "t")
     assert taken == [Alias("soup bowl", 6, "soup")]
-    assert "it already names food/soup" in text
+    assert "it is already a name of food/soup" in text
     assert take(tmp_path, [BAD], "e", "<escape>", "as")[0] == []
     assert take(tmp_path, [GOOD], "e", *["<backspace>"] * 9, "<enter>", "t")[0] == [GOOD]  # an empty line is none

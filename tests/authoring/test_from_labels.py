@@ -87,13 +87,13 @@ def test_choices_are_written_edited_and_read(small: WordNet, tmp_path: Path) -> 
     [
         ("label\ncrane\n", r"synsets\.csv:1: The synsets file has no column synset"),
         ("label,synset\ncrain,crane.n.01\n", r"synsets\.csv:2: This is not one of the labels\. \(got 'crain'\)"),
-        ("label,synset\ncrane,crane.n.01\nCrane,\n", r"synsets\.csv:3: The label has a row already"),
+        ("label,synset\ncrane,crane.n.01\nCrane,\n", r"synsets\.csv:3: The label already has a row"),
         (
             "label,synset\ncrane,crane.n.9\n",
             r"synsets\.csv:2: .*has no such synset.*Write one of crane\.n\.01, crane\.n\.02",
         ),
-        ("label,synset\ncrane,zonk.n.01\n", r"has no such synset.*Write it as in dog\.n\.01"),
-        ("label,synset,relation\ncrane,crane.n.01,part of\n", r"A relation is 'is' or 'kind of'"),
+        ("label,synset\ncrane,zonk.n.01\n", r"has no such synset.*Write it like dog\.n\.01"),
+        ("label,synset,relation\ncrane,crane.n.01,part of\n", r"The relation must be 'is' or 'kind of'"),
     ],
 )
 def test_a_bad_row_of_choices_is_named(small: WordNet, tmp_path: Path, text: str, message: str) -> None:
@@ -264,9 +264,9 @@ def test_a_models_groups_make_a_tree() -> None:
         ({"newt": []}, "1 keys are not labels from the question: 'newt'"),
         ({"pug": "Dogs"}, "The value of 'pug' is not a list"),
         ({"pug": [""]}, "The value of 'pug' is not a list"),
-        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 groups, more than 2"),
-        ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' is called like a label"),
-        ({"pug": ["dogs", "Dogs"]}, "within itself"),
+        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 nested groups, more than 2"),
+        ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' has the same name as a label"),
+        ({"pug": ["dogs", "Dogs"]}, "contains itself"),
     ],
 )
 def test_a_reply_that_cannot_be_used_is_asked_for_again(changed: dict[str, Any], reason: str) -> None:
@@ -283,11 +283,11 @@ def test_a_model_that_never_replies_as_asked_is_an_error() -> None:
     with (
         OpenAIServer(*["I would say dogs and cats."] * ATTEMPTS) as server,
         pytest.raises(
-            ModelError, match=r"None of 3 replies about 4 labels can be used.*no JSON.*without|leave --llm out"
+            ModelError, match=r"None of 3 replies about 4 labels can be used.*not JSON.*without|remove --llm"
         ),
     ):
         group_labels(model(server), PETS)
-    with OpenAIServer(servers.content_filter()) as server, pytest.raises(ModelError, match="does not reply"):
+    with OpenAIServer(servers.content_filter()) as server, pytest.raises(ModelError, match="did not reply"):
         group_labels(model(server), PETS)
 
 

@@ -42,7 +42,7 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("nothing.txt", None, r"nothing\.txt: There is no such labels file"),
+        ("nothing.txt", None, r"nothing\.txt: The labels file does not exist"),
         ("empty.txt", " \n", r"empty\.txt: The labels file is empty"),
         (
             "photos.csv",
@@ -50,7 +50,7 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
             r"photos\.csv:1: The labels file has no column label\. \(got 'image,class'\)",
         ),
         ("photos.csv", "image,label\na,dog\nb,\n", r"photos\.csv:3: The row has no label"),
-        ("photos.csv", "label\n", r"a header and no rows"),
+        ("photos.csv", "label\n", r"a header but no rows"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) -> None:
@@ -61,7 +61,7 @@ def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) ->
 
 
 def test_a_folder_without_folders(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no sub-folders to take labels from.*one sub-folder for each label"):
+    with pytest.raises(DataError, match=r"no sub-folders to use as labels.*one sub-folder for each label"):
         read_labels(tmp_path)
 
 

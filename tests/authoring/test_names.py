@@ -206,7 +206,7 @@ def test_a_models_names_are_read() -> None:
     ("reply", "reason"),
     [
         ("Sure! A dog is also called a hound.", "no JSON"),
-        ('{"1": ["hound"], "2": []}', "no object with the keys 1 to 3"),
+        ('{"1": ["hound"], "2": []}', "not an object with the keys 1 to 3"),
         ('{"1": ["hound"], "1": ["pup"], "2": [], "3": []}', "names '1' twice"),
         ('{"1": "hound", "2": [], "3": []}', "The value of 1 is not a list"),
         ('{"1": [7], "2": [], "3": []}', "The value of 1 is not a list"),

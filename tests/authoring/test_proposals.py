@@ -48,8 +48,11 @@ def test_marked_names_and_names_that_are_there_are_not_added() -> None:
         ("node,alias\nfood/pizza,x\n", r"p\.csv:2: The node is not on the tree: .*'food/pizza'"),
         ("node,alias\nsoup,a\nfood\\/cake,b\n", r"p\.csv:3: The node is not on the tree"),
         ("node,alias\nsoup,\n", r"p\.csv:2: The row proposes no alias"),
-        ("node,alias\nsoup,a;b\n", r"p\.csv:2: A name cannot hold .*'a;b'.*Give each name a row"),
-        ("node,alias,kind\nsoup,a,synonym\n", r"p\.csv:2: The kind of a name is alias or lead\. \(got 'synonym'\)"),
+        ("node,alias\nsoup,a;b\n", r"p\.csv:2: A name cannot contain .*'a;b'.*Give each name its own row"),
+        (
+            "node,alias,kind\nsoup,a,synonym\n",
+            r"p\.csv:2: The kind of a name must be alias or lead\. \(got 'synonym'\)",
+        ),
         ("", r"p\.csv: The proposals file is empty"),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
     judge_all(run, other, [row["answer"] for row in rows])
     assert run_command(monkeypatch, "audit", run, "-t", other) == 0
     assert "answers are placed otherwise than in the run" in capsys.readouterr().err
-    assert "It was audited on other answers or placements" in (run / "report.html").read_text("utf-8")
+    assert "The audit is of other answers or placements" in (run / "report.html").read_text("utf-8")
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
         (["gone"], "There is no such run or file of answers. Check the path."),
         (["empty"], "The folder does not contain a taxtune run."),
         (["answers.txt"], "A file of answers needs a taxonomy to place them on. Give it with -t TREE."),
-        (["answers.txt", "-t", "gone.csv"], "There is no such taxonomy file."),
+        (["answers.txt", "-t", "gone.csv"], "The taxonomy file does not exist."),
         (["nothing.txt", "-t", "dishes.csv"], "The file contains no answers."),
         (["answers.txt", "-t", "dishes.csv", "--evaluation", "winner"], "Only runs have evaluations."),
         (["empty:0", "--evaluation", "1"], "The run and --evaluation both name an evaluation."),
@@ -221,8 +221,8 @@ def test_a_runs_answers_on_another_tree_are_no_audit_of_the_run(
         (["answers.txt", "-t", "dishes.csv", "--input", "xml"], "Unknown input format."),
         (["answers.txt", "-t", "dishes.csv", "--root", "cheese"], "'cheese' is not on the taxonomy."),
         (["answers.txt", "-t", "dishes.csv", "--llm", " "], "The model's name is empty."),
-        (["answers.txt", "-t", "dishes.csv"], "this is none: input or messages are redirected. Run it in a terminal, "),
-        (["answers.txt", "-t", "dishes.csv", "--n", "900"], "have a chat model judge: --llm"),
+        (["answers.txt", "-t", "dishes.csv"], "but input or messages are redirected. Run it in a terminal, "),
+        (["answers.txt", "-t", "dishes.csv", "--n", "900"], "let a chat model judge: --llm"),
     ],
 )
 def test_bad_input(
@@ -244,7 +244,7 @@ def test_a_sample_of_none(monkeypatch: Patch, tree: Path, answers: Path, n: str)
 def test_a_run_whose_tree_is_gone(monkeypatch: Patch, capsys: Capture, tmp_path: Path, run: Path) -> None:
     (tmp_path / "recipe" / "tree.csv").unlink()
     assert run_command(monkeypatch, "audit", run) == 2
-    assert "The run's taxonomy is not where it was" in capsys.readouterr().err
+    assert "The run's taxonomy has been moved" in capsys.readouterr().err
     assert run_command(monkeypatch, "audit", run, "--preset", "best", "-t", "x") == 2
     assert "The mapper has no such preset" in capsys.readouterr().err
 
@@ -314,7 +314,7 @@ def test_ctrl_c_keeps_what_was_judged(tmp_path: Path, tree: Path, answers: Path)
     terminal.press("\x03")
     code, _ = terminal.end()
     assert code == 130
-    assert "stopped; verdicts so far are kept in answers-audit/audit.jsonl" in terminal.shown
+    assert "stopped; your verdicts so far are saved in answers-audit/audit.jsonl" in terminal.shown
     assert json.loads((tmp_path / "answers-audit" / "audit.json").read_text())["judged"] == 1
 
 

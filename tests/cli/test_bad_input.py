@@ -86,13 +86,13 @@ def answer(request: dict[str, Any]) -> servers.Reply:
     ("content", "words"),
     [
         (b"", ["bad.yaml", "The recipe is empty"]),
-        (b"name: [1,\n  b", ["bad.yaml:2", "no valid YAML"]),
+        (b"name: [1,\n  b", ["bad.yaml:2", "not valid YAML"]),
         (b"\x1f\x8b\x08\x00\xff", ["bad.yaml:1", "not UTF-8", "Save it as UTF-8"]),
         (b"just words\n", ["bad.yaml", "must be a mapping"]),
         (b"- a\n- b\n", ["bad.yaml", "must be a mapping"]),
         (b"[" * 3000, ["bad.yaml", "nested too deeply"]),
-        (b"!!python/object/apply:os.system ['touch out']\n", ["bad.yaml:1", "no valid YAML"]),
-        (b"name: a\nname: b\n", ["bad.yaml:2", "'name' stands here again, first in line 1"]),
+        (b"!!python/object/apply:os.system ['touch out']\n", ["bad.yaml:1", "not valid YAML"]),
+        (b"name: a\nname: b\n", ["bad.yaml:2", "'name' is repeated here; it is already in line 1"]),
     ],
     ids=["empty", "yaml", "binary", "words", "list", "deep", "code", "twice"],
 )
@@ -110,9 +110,9 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("tuning: 8", "tuning: -8", [":4", "data.tuning: must be at least 1 (got -8)"]),
         ("tuning: 8", "tuning: yes", [":4", "data.tuning: must be a whole number (got True)"]),
         ("seed: 3", "seed: -3", [":2", "seed: must be at least 0 (got -3)"]),
-        ("name: toy", "name: to/y ü", [":1", "since it names a folder (got 'to/y ü')"]),
+        ("name: toy", "name: to/y ü", [":1", "because it is the name of a folder (got 'to/y ü')"]),
         ("name: toy", "name: " + 300 * "a", [":1", "at most 100"]),
-        ("path: tree.csv", "path: gone.csv", ["gone.csv", "There is no such taxonomy file"]),
+        ("path: tree.csv", "path: gone.csv", ["gone.csv", "The taxonomy file does not exist"]),
         ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
         ("path: tree.csv", 'path: "tr\\0ee.csv"', ["NUL"]),
         ("path: manifest.csv", "path: gone.csv", ["gone.csv", "no such manifest"]),
@@ -120,7 +120,7 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
         ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
-        ("model: openai/test", "model: test", ["knows no provider", "openai/gpt-4o"]),
+        ("model: openai/test", "model: test", ["does not know the provider", "openai/gpt-4o"]),
         ("model: openai/test", "model: openai/test, api_key_env: NO_SUCH_KEY", ["NO_SUCH_KEY", "export"]),
     ],
 )
@@ -144,7 +144,7 @@ def test_wrong_keys_and_values(
         ("data.tuning", ["KEY=VALUE", "(got 'data.tuning')"]),
         ("=5", ["KEY=VALUE"]),
         ("name.a=5", ["'name' is a value, not a group of keys"]),
-        ("prompt.baseline={{ x }}", ["no valid YAML", "in quotes of its own"]),
+        ("prompt.baseline={{ x }}", ["not valid YAML", "in quotes of its own"]),
         ("vlm.timeout=.inf", ["must be a finite number"]),
         ("mapper.similarity=word2vec", ["'lexical', 'sentence:MODEL' or 'clip:MODEL'"]),
     ],
@@ -157,8 +157,8 @@ def test_wrong_settings_of_the_command_line(
 
 
 def test_recipes_that_are_not_there(taxtune: Run, tmp_path: Path) -> None:
-    refused(taxtune("tune", "fieldgude", "--out", "out"), "no such recipe", "Did you mean 'fieldguide'?")
-    refused(taxtune("tune", "x" * 5000, "--out", "out"), "no such recipe")
+    refused(taxtune("tune", "fieldgude", "--out", "out"), "recipe does not exist", "Did you mean 'fieldguide'?")
+    refused(taxtune("tune", "x" * 5000, "--out", "out"), "recipe does not exist")
     refused(taxtune("tune", tmp_path, "--out", "out"), "This is a folder, not a recipe", out=tmp_path / "out")
 
 
@@ -167,7 +167,7 @@ def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Pat
     given = [part for name in objectives for part in ("--objective", name)]
     for more in ([], ["--dry-run"]):
         done = taxtune("compare", inputs / "recipe.yaml", *given, *more, "--out", "out")
-        refused(done, "two or more different objectives", out=tmp_path / "out")
+        refused(done, "at least two different objectives", out=tmp_path / "out")
 
 
 def test_options_that_do_not_exist(taxtune: Run, inputs: Path) -> None:
@@ -245,14 +245,14 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: change(text, add="navy9.png,nayv\n"), ["'nayv' (row 22)", "did you mean 'navy'?"]),
         (lambda text: change(text, old="image,label", new="img,label"), ["manifest.csv:1", "Did you mean 'img'?"]),
         (lambda text: change(text, add="navy0.png,azure\n"), ["two labels", "'navy'", "'azure'"]),
-        (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill them in"]),
+        (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill in the values"]),
         (lambda text: change(text, add="navy0.png,navy,blue\n"), ["manifest.csv:22", "more than the 2 columns"]),
         (lambda text: change(text, add='"navy0.png,navy\n'), ["manifest.csv:22", "Close its quotes"]),
         (lambda text: change(text, add='"na\nvy.png",navy\n'), ["na\nvy.png", "does not exist", "row 22"]),
         (lambda text: change(text, add=f"{'x' * 300}.png,navy\n"), ["too long", "row 22"]),
         (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv:22", "NUL"]),
         (lambda text: change(text, old="image,label", new="image,label,label"), ["manifest.csv:1", "the same name"]),
-        (lambda text: "image,label\n", ["a header and no rows"]),
+        (lambda text: "image,label\n", ["a header but no rows"]),
         (lambda text: "", ["manifest.csv", "is empty"]),
         (lambda text: " \n\n", ["manifest.csv", "is empty"]),
         (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
@@ -311,12 +311,12 @@ def test_labels_and_images_by_the_hundred_thousand_are_a_message_that_ends(
     [
         ("child,parent\nroot,\na,b\nb,a\n", [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"]),
         ("child,parent\nr,\ns,\na,r\n", [":3", "second root beside 'r'"]),
-        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 states a node with this label"]),
-        ("child,parent\nr,\n,r\n", [":3", "names no child"]),
+        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 already gives a node with this label"]),
+        ("child,parent\nr,\n,r\n", [":3", "has no child"]),
         ("path\nr/a\nr//b\n", [":3", "Name 2 of the path is empty"]),
-        ("child,parent\nr,\na,gone\n", [":3", "'gone' is in no row"]),
-        ("foo,bar\n1,2\n", [":1", "header is that of no taxonomy", "child and parent"]),
-        ("child,parent\n", [":1", "a header and no rows"]),
+        ("child,parent\nr,\na,gone\n", [":3", "No row defines the parent 'gone'"]),
+        ("foo,bar\n1,2\n", [":1", "not the header of a known taxonomy format", "child and parent"]),
+        ("child,parent\n", [":1", "a header but no rows"]),
         ("", ["is empty"]),
         ('{"categories": [', [":1", "not valid JSON"]),
     ],
@@ -392,14 +392,14 @@ def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(
 # -- servers -----------------------------------------------------------------------------------------------------------
 
 TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
-    "401": (servers.status(401), ["refuses the key", "(401)", "Check OPENAI_API_KEY"]),
+    "401": (servers.status(401), ["rejected the key", "(401)", "Check OPENAI_API_KEY"]),
     "404": (servers.status(404), ["was not found", "Check the model's name and `api_base`"]),
     "429": (servers.status(429), ["over its rate limit", "--resume"]),
     "429-for-an-hour": (servers.status(429, retry_after=3600), ["it asks to wait 3600 s", "--resume"]),
     "500": (servers.status(500), ["failed (500)", "--resume"]),
     "hangs": (servers.slow(60), ["did not answer in time", "--resume"]),
-    "empty-body": (servers.empty_body(), ["replied with nothing", "--resume"]),
-    "html": (servers.html(), ["a web page in place of an answer", "api_base"]),
+    "empty-body": (servers.empty_body(), ["returned nothing", "--resume"]),
+    "html": (servers.html(), ["a web page instead of an answer", "api_base"]),
     "dropped": (servers.dropped(), ["cannot be reached", "--resume"]),
 }
 #: What a proposer's reply may be too: there it is a bad template, and the iteration fails.
@@ -490,9 +490,9 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
     ("where", "words"),
     [
         ("file", "file"),
-        ("file/below", "A part of the path is a file"),
+        ("file/below", "Part of the path is a file"),
         ("x" * 300, "too long"),
-        ("/dev/null/x", "A part of the path is a file"),
+        ("/dev/null/x", "Part of the path is a file"),
     ],
 )
 def test_output_that_cannot_be_a_folder(
@@ -634,7 +634,7 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     apply(tmp_path / "in")
     history = (tmp_path / "out/history.jsonl").read_bytes()
     done = taxtune("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
-    refused(done, "made from another recipe or other data", *words, "--out DIR")
+    refused(done, "made with a different recipe or different data", *words, "--out DIR")
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
 
 

@@ -135,7 +135,7 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     told = rows(("mallard", "Turdus merula"), ("mallard", "mallard"), (None, "duck"), ("thrush", "Turdus merula"))
     file.write_text(told)
     result = diagnosed(file, tree, "--root", "songbird")
-    # A mallard is no songbird: as a child of the root that is never right it shares 1 of 3 nodes; a thrush is 2 of 3.
+    # A mallard is no songbird: as a wrong child of the root it shares 1 of 3 nodes; a thrush is 2 of 3.
     assert [(record["id"], record["hp"], record["hr"]) for record in result["answers"]] == [
         ("x0", 0.5, pytest.approx(1 / 3)),
         ("x3", 1.0, pytest.approx(2 / 3)),
@@ -262,7 +262,7 @@ def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_pat
     [
         ("", (), "empty"),
         ('{"answer": "a", "target": "dragon"}\n', (), "dragon"),
-        ('{"answer": "a", "target": "dragon"}\n', ("--off-tree", "leave-out"), "No row is left"),
+        ('{"answer": "a", "target": "dragon"}\n', ("--off-tree", "leave-out"), "No usable rows are left"),
         ('{"answer": null, "target": "thrush"}\n', (), "--missing leave-out"),
         ('{"answer": 3, "target": "thrush"}\n', (), "answer is not text: 3"),
         ('{"answer": "a", "target": "thrush"}\n', ("--where", "domain=x"), "domain"),
@@ -314,7 +314,7 @@ def test_files_as_people_have_them(tree: Path, tmp_path: Path) -> None:
     assert found[0][0]["answer"] == 'a duck, "wild"\nor tame'
     assert all(other == found[0] for other in found)
     done = run(str(tmp_path), "-t", str(tree))
-    assert (done.code, "The folder contains no run of taxtune" in done.err) == (2, True)
+    assert (done.code, "The folder does not contain a taxtune run" in done.err) == (2, True)
 
 
 def test_odd_answers_are_diagnosed_and_counted(tree: Path, tmp_path: Path) -> None:

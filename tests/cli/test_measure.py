@@ -82,7 +82,7 @@ def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ([], "A file of answers is needed"),
+        ([], "No file of answers was given"),
         (["FILE", "-m", "rogue-1"], "Did you mean 'rouge-1'"),
         (["FILE", "--empty", "zero"], "leave-out"),
         (["FILE", "--answer-column", "said"], "no column 'said'"),

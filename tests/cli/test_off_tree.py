@@ -165,7 +165,7 @@ def test_mapping_counts_both_and_judges_the_mapper_by_where_people_put_it(tmp_pa
 
 def test_a_dry_run_says_when_the_run_would_end(tmp_path: Path, run: Run) -> None:
     arguments = ("tune", make_files(tmp_path / "in"), "--dry-run", "--set", "vlm.model=builtin:fieldguide")
-    line = "off the tree    at most 50 % of the baseline's answers, or the run ends there (max_off_tree)"
+    line = "off the tree    the run stops if more than 50 % of the baseline's answers are off the tree (max_off_tree)"
     assert line in run(*arguments, text=True)
     assert run(*arguments, "--set", "max_off_tree=0.2")["max_off_tree"] == 0.2
 

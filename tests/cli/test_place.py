@@ -91,7 +91,7 @@ def test_no_standard_input_at_all(monkeypatch: pytest.MonkeyPatch, capsys: Captu
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert "There is no standard input" in capsys.readouterr().err
+    assert "Standard input is closed" in capsys.readouterr().err
 
 
 def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:

@@ -112,7 +112,7 @@ def test_frequencies_change_what_a_node_is_worth(
     assert run_command(monkeypatch, *score, "targets", "--smoothing", 0.5) == 0
     assert "(by targets, smoothed by 0.5)" in capsys.readouterr().out
     assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
-    assert "no such frequencies file" in capsys.readouterr().err
+    assert "The frequencies file does not exist" in capsys.readouterr().err
     assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
     assert "Smoothing goes with frequencies" in capsys.readouterr().err
 
@@ -240,7 +240,7 @@ def test_predicted_wins_over_answer_and_says_so(
     [
         ("rows.csv", "predicted\nbird\n", "no column 'target'"),
         ("rows.csv", "target\nbird\n", "It needs predicted (a node) or answer (text)"),
-        ("rows.csv", "predicted,target\n", "a header and no rows"),
+        ("rows.csv", "predicted,target\n", "a header but no rows"),
         ("rows.csv", "", "answers file is empty"),
         ("rows.csv", 'predicted,target\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
         ("rows.csv", "predicted,target\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),

@@ -136,7 +136,7 @@ def test_what_keeps_nothing_says_so(capsys: pytest.CaptureFixture[str], monkeypa
             stoppable(command)()
         assert stopped.value.exit_code == 130
         said.append(capsys.readouterr().err)
-    nothing, scores = "nothing was kept", "scores and embeddings so far are kept"
+    nothing, scores = "nothing was saved", "scores and embeddings so far are saved"
     for text, words in zip(said, (nothing, nothing, scores, scores, STOPPED), strict=True):
         assert words in text
     assert interrupts.kept == STOPPED.partition("; ")[2]

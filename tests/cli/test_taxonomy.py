@@ -88,7 +88,7 @@ def test_check_of_what_cannot_be_read(
     assert run_command(monkeypatch, "taxonomy", "check", tmp_path, "--format", "nonsense") == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "There is no such taxonomy file." in captured.err
+    assert "The taxonomy file does not exist." in captured.err
     assert "Unknown taxonomy format." in captured.err
 
 
@@ -164,7 +164,7 @@ def test_an_added_root_is_named_on_the_command_line(
     own.write_text("path\nbird/duck\n")
     for command in (("taxonomy", "check", own), ("place", texts, "-t", own)):
         assert run_command(monkeypatch, *command, *named) == 2
-        assert "The file has a root of its own" in capsys.readouterr().err
+        assert "The file has its own root" in capsys.readouterr().err
 
 
 def test_convert_writes_another_format_and_over_nothing(
@@ -173,16 +173,16 @@ def test_convert_writes_another_format_and_over_nothing(
     tree, out = tmp_path / "ways.txt", tmp_path / "tree.json"
     tree.write_text("animal > bird > duck\nanimal > fish\n")
     assert run_command(monkeypatch, "taxonomy", "convert", tree, out) == 0
-    assert "4 nodes are in" in capsys.readouterr().err
+    assert "wrote 4 nodes to" in capsys.readouterr().err
     written = out.read_text()
     assert run_command(monkeypatch, "taxonomy", "convert", out, tmp_path / "tree.csv", "--to", "edges") == 0
     assert (tmp_path / "tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
     capsys.readouterr()
     for arguments, message in (
-        ([tree, out], "is there already; nothing was written. Add --force."),
+        ([tree, out], "already exists; nothing was written. Add --force."),
         ([tree, tmp_path / "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
         ([tree, tmp_path / "tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
-        ([out, out, "--force"], "would overwrite the file that is read"),
+        ([out, out, "--force"], "is also the input file"),
     ):
         assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2
         assert message in capsys.readouterr().err

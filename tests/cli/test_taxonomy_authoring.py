@@ -39,7 +39,7 @@ def test_proposals_are_written_reviewed_and_applied(
     command = ("taxonomy", "enrich", tree, "--source", "short", "--source", "wordnet")
     assert run_command(monkeypatch, *command, "--out", proposals) == 0
     said = capsys.readouterr()
-    assert "proposals to review are in" in said.err
+    assert "proposals to review written to" in said.err
     assert said.out.splitlines()[0].split() == ["source", "new", "names", "found", "already", "proposed", "ambiguous"]
     rows = list(csv.DictReader(proposals.open()))
     assert "sinker" in {row["alias"] for row in rows}
@@ -106,10 +106,10 @@ def test_a_model_is_asked_and_what_cannot_be_read_is_kept(
         ),
         (("--source", "llm"), "The source 'llm' needs a model. Name it with --llm."),
         (("--marked",), "--marked can be used only with --apply."),
-        (("--apply", "p.csv", "--source", "short"), "--source and --llm belong to the proposing"),
-        (("--apply", "nothing.csv"), "There is no such proposals file"),
-        (("--apply", "p.csv", "--out", "tree.xyz"), "suffix says no format that can be written"),
-        (("--out", "tree.csv"), "would overwrite a file that is in use"),
+        (("--apply", "p.csv", "--source", "short"), "--source and --llm are for making proposals"),
+        (("--apply", "nothing.csv"), "The proposals file does not exist"),
+        (("--apply", "p.csv", "--out", "tree.xyz"), "No format that can be written has this suffix"),
+        (("--out", "tree.csv"), "is also an input file"),
         (("--llm", "openai/"), "openai"),
     ],
 )
@@ -145,8 +145,8 @@ def test_without_wordnet(
     labels.write_text("dog\n")
     assert run_command(monkeypatch, "taxonomy", "from-labels", labels) == 2
     said = capsys.readouterr()
-    assert "there is no WordNet here. Install it" in said.err
-    assert "sort them with --llm" in said.err
+    assert "WordNet is not installed. Install it" in said.err
+    assert "group them with --llm" in said.err
 
 
 def test_a_tree_from_labels_and_its_synsets_edited(
@@ -205,7 +205,7 @@ def test_a_model_sorts_labels(
     with OpenAIServer("No.", json.dumps({"pug": ["dog"], "beagle": ["dog"], "gecko": []})) as server:
         command = ("taxonomy", "from-labels", labels, "--llm", "openai/gpt-4o-mini", "--api-base", server.api_base)
         assert run_command(monkeypatch, *command, "--cache-dir", tmp_path / "cache", "--out", out) == 0
-    assert "1 replies could not be used and were asked for again" in capsys.readouterr().err
+    assert "1 replies could not be used and were requested again" in capsys.readouterr().err
     taxonomy = read_taxonomy(out)
     assert taxonomy.path(taxonomy.resolve("pug")) == ("thing", "dog", "pug")
     assert not (tmp_path / "tree.synsets.csv").exists()
@@ -214,11 +214,11 @@ def test_a_model_sorts_labels(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nothing.txt",), "There is no such labels file"),
-        (("labels.csv", "--out", "labels.csv"), "would overwrite a file that is in use"),
-        (("labels.txt", "--out", "tree.txt"), "suffix says no format that can be written"),
-        (("labels.txt", "--synsets", "nothing.csv"), "There is no such synsets file"),
-        (("labels.txt", "--llm", "openai/x", "--synsets", "s.csv"), "are about WordNet"),
+        (("nothing.txt",), "The labels file does not exist"),
+        (("labels.csv", "--out", "labels.csv"), "is also an input file"),
+        (("labels.txt", "--out", "tree.txt"), "No format that can be written has this suffix"),
+        (("labels.txt", "--synsets", "nothing.csv"), "The synsets file does not exist"),
+        (("labels.txt", "--llm", "openai/x", "--synsets", "s.csv"), "need WordNet"),
         (("labels.txt", "--min-children", "1"), "--min-children"),
     ],
 )

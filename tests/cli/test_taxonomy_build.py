@@ -40,9 +40,9 @@ def test_build_prints_what_became_of_everything(
     assert "proven minimal for 1 of them" in said.out
     assert "edges: 1 duplicate edge, 1 self loop, 1 unreachable edge, 1 cycle edge, 1 extra parent" in said.out
     assert "nodes: 3 unreachable node" in said.out
-    assert "2 labels with the id in them" in said.out
+    assert "2 labels with the id added" in said.out
     assert "tree     5 nodes, 2 leaves, height 3" in said.out
-    assert f"the tree is in {out}" in said.err
+    assert f"wrote the tree to {out}" in said.err
     rows = [json.loads(line) for line in report.read_text("utf-8").splitlines()]
     assert f"{len(rows)} records" in said.err
     assert [row["cycle"] for row in rows if "cycle" in row] == [["a", "b", "a"]]

@@ -16,8 +16,10 @@ from PIL import Image
 
 from taxtune.data import Example, content_hash, load_examples, load_image
 from taxtune.errors import DataError, ImageError
+from taxtune.progress import showing
 from taxtune.taxonomy import read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
+from tests.displays import Recorder
 
 TREE = Taxonomy(
     [
@@ -65,7 +67,10 @@ def table(
 
 
 def load(kind: str, path: Path, **options: Any) -> list[Example]:
-    return load_examples(path, TREE, kind=kind, on_note=lambda note: pytest.fail(f"unexpected note: {note}"), **options)
+    with showing(Recorder()) as display:
+        examples = load_examples(path, TREE, kind=kind, **options)
+    assert display.notes == []
+    return examples
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
     assert lines[0].endswith("m.csv: 4 labels name no single node of the taxonomy:")
     assert lines[1] == "  'blackbrid' (row 2, row 4): did you mean 'blackbird'?"
     assert lines[2].startswith("  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, ")
-    assert lines[3] == "  'xyzzy' (row 6): no name on it is near."
+    assert lines[3] == "  'xyzzy' (row 6): no similar name is on the taxonomy."
     assert lines[4].startswith("  'a/b' (row 7)")
 
 
@@ -156,22 +161,18 @@ def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> 
         load("manifest", path)
 
 
-def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp_path: Path) -> None:
+def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
     shutil.copy(paint("a.png"), tmp_path / "copy.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "Turdus merula"], ["a.png", "blackbird"]])
-    notes: list[str] = []
-    assert [e.id for e in load_examples(path, TREE, on_note=notes.append)] == ["a.png"]
+    assert [e.id for e in load_examples(path, TREE)] == ["a.png"]
     assert notes == ["2 images are listed more than once with the same label: copy.png, a.png. Each is used once."]
-    with pytest.warns(UserWarning, match="2 images are listed before"):
-        load_examples(path, TREE)
 
 
-def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path) -> None:
+def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
     for name in "abc":
         paint(f"{name}.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]])
-    notes: list[str] = []
-    kept = load_examples(path, TREE, domain=1, on_note=notes.append)
+    kept = load_examples(path, TREE, domain=1)
     assert [e.id for e in kept] == ["a.png", "c.png"]
     assert notes == ["1 of 3 images are outside the domain 'Aves' and are left out."]
     with pytest.raises(DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"):
@@ -187,7 +188,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
             r"no column 'label'. There are 'image', 'lable'. Did you mean 'lable'\?",
         ),
         ("m.csv", "", "The manifest file is empty"),
-        ("m.csv", "image,label\n", "a header and no rows"),
+        ("m.csv", "image,label\n", "a header but no rows"),
         ("m.csv", "image,label,Label\na.png,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
         ("m.csv", "image,label\n\na.png,bird\nb\0.png,bird\n", r"m\.csv:4: .*NUL"),
         ("m.jsonl", '{"image": "a\\u0000.png", "label": "bird"}\n', r"m\.jsonl:1: .*NUL"),
@@ -203,7 +204,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", "a.png bird\n", "ends in .csv, .tsv or .jsonl, not in '.txt'"),
+        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'"),
     ],
 )
 def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_a_manifest_that_is_not_text_or_not_there(tmp_path: Path) -> None:
 def test_an_unknown_kind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such kind of data"):
         load("parquet", tmp_path)
-    with pytest.raises(DataError, match="Only a path has a kind"):
+    with pytest.raises(DataError, match="applies only to data given as a path"):
         load_examples([], TREE, kind="folder")
 
 
@@ -273,19 +274,18 @@ def test_paths_in_memory_are_read_as_from_a_manifest(wrap: Wrap, paint: Paint, t
 
 
 @in_memory
-def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_path: Path) -> None:
+def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_path: Path, notes: list[str]) -> None:
     rows: Rows = [(picture(1), "blackbird"), (picture(2), "American robin"), (picture(1), "Turdus merula")]
-    notes: list[str] = []
-    examples = load_examples(wrap(rows), TREE, folder=tmp_path / "images", on_note=notes.append)
+    examples = load_examples(wrap(rows), TREE, folder=tmp_path / "images")
     assert [e.target for e in examples] == [MERULA, MIGRATORIUS]
     assert [load_image(e.image).getpixel((0, 0)) for e in examples] == [(1, 0, 0), (2, 0, 0)]
     assert len(notes) == 1
-    assert "1 image is listed before under the same label" in notes[0]
+    assert "1 image is listed more than once with the same label" in notes[0]
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")}
     assert set(written) == {e.image for e in examples}
     assert load_examples(wrap(rows[1::-1]), TREE, folder=tmp_path / "images") == examples[::-1]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")} == written
-    with pytest.raises(DataError, match=r"images that are in no file\. Say with `folder` where"):
+    with pytest.raises(DataError, match=r"images are not stored in files\. Give `folder`"):
         load_examples(wrap(rows), TREE)
 
 
@@ -337,7 +337,7 @@ def test_bytes_that_are_no_image_are_named_with_their_row(wrap: Wrap, tmp_path: 
 
 def test_only_images_of_the_domain_are_written(tmp_path: Path) -> None:
     rows = [(picture(1), "blackbird"), (picture(2), "Plantae")]
-    load_examples(rows, TREE, domain=1, folder=tmp_path, on_note=lambda _: None)
+    load_examples(rows, TREE, domain=1, folder=tmp_path)
     assert len(list(tmp_path.rglob("*.png"))) == 1
 
 
@@ -348,7 +348,7 @@ def test_only_images_of_the_domain_are_written(tmp_path: Path) -> None:
         (["a.png"], "Item 0 is not a pair"),
         ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
         ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
-        (7, "A int is no source of images"),
+        (7, "A int cannot be used as a source of images"),
         ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
         (
             pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),
@@ -408,13 +408,12 @@ def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
     assert all(e.image.is_file() for e in examples)
 
 
-def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path) -> None:
+def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
     paint("birds/bird/a.png")
     (tmp_path / "birds/bird/notes.txt").write_text("")
     (tmp_path / "birds/bird/README").write_text("")
     (tmp_path / "birds/bird/.DS_Store").write_text("")
-    notes: list[str] = []
-    assert len(load_examples(tmp_path / "birds", TREE, on_note=notes.append)) == 1
+    assert len(load_examples(tmp_path / "birds", TREE)) == 1
     assert notes == ["2 files are left out because they are not images: 1 × .txt, 1 × no ending."]
 
 
@@ -508,9 +507,8 @@ def test_inat21_reads_its_images_at_once_where_asked_to(tmp_path: Path) -> None:
         load_examples(inat(tmp_path), INAT, check="all")
 
 
-def test_inat21_keeps_the_domain(tmp_path: Path) -> None:
-    notes: list[str] = []
-    examples = load_examples(inat(tmp_path), INAT, domain=3, on_note=notes.append)
+def test_inat21_keeps_the_domain(tmp_path: Path, notes: list[str]) -> None:
+    examples = load_examples(inat(tmp_path), INAT, domain=3)
     assert [e.id for e in examples] == ["val/a.png"]
     assert len(notes) == 1
 
@@ -520,10 +518,9 @@ def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
     assert [e.target for e in load_examples(path, INAT)] == [14, 7]
 
 
-def test_images_without_an_annotation_are_counted(tmp_path: Path) -> None:
-    notes: list[str] = []
+def test_images_without_an_annotation_are_counted(tmp_path: Path, notes: list[str]) -> None:
     path = inat(tmp_path, annotations=[{"image_id": 7, "category_id": 1}])
-    assert len(load_examples(path, INAT, on_note=notes.append)) == 1
+    assert len(load_examples(path, INAT)) == 1
     assert notes == ["1 of 2 images have no annotation and are left out."]
 
 

@@ -15,6 +15,7 @@ from PIL import Image
 from taxtune.data import check_images, content_hash, load_image
 from taxtune.data.images import MIN_SIDE
 from taxtune.errors import ImageError
+from tests.displays import Recorder
 
 
 def noise(width: int = 32, height: int = 24, channels: int = 3) -> np.ndarray[Any, Any]:
@@ -162,8 +163,8 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
         "text.jpg": (b"this is not an image at all", "not an image, or its format is not supported"),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|no image"),
-        "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no image, or one in a format"),
-        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "no image, or one in a format"),
+        "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
+        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
         "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
@@ -215,7 +216,7 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
     path = save(Image.fromarray(noise()), tmp_path / "a.png")
     before = content_hash(path)
     save(Image.new("RGB", (32, 24)), path)
-    with pytest.raises(ImageError, match="changed since the run began"):
+    with pytest.raises(ImageError, match="changed since the run started"):
         load_image(path, sha256=before)
 
 
@@ -240,9 +241,8 @@ def test_good_images_give_their_hashes_in_order(tmp_path: Path) -> None:
     assert hashes == {path: content_hash(path) for path in paths}
 
 
-def test_progress_is_reported_to_the_end(tmp_path: Path) -> None:
+def test_progress_is_reported_to_the_end(tmp_path: Path, recorder: Recorder) -> None:
     paths = [save(Image.new("RGB", (16, 16), (i, 0, 0)), tmp_path / f"{i}.png") for i in range(5)]
-    seen: list[tuple[int, int]] = []
-    check_images(paths, on_progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(i, 5) for i in range(1, 6)]
+    check_images(paths)
+    assert recorder.of("reading images") == [(i, 5) for i in range(6)]
     assert check_images([]) == {}

@@ -11,6 +11,7 @@ from PIL import Image
 
 from taxtune.data import Example, split
 from taxtune.errors import DataError, ImageError
+from tests.displays import Recorder
 
 
 def made(*sizes: int) -> list[Example]:
@@ -75,11 +76,10 @@ def test_a_larger_held_out_split_keeps_the_tuning_split() -> None:
     assert split(examples, tuning=5, heldout=3, seed=1).tuning == split(examples, tuning=5, heldout=20, seed=1).tuning
 
 
-def test_copies_of_an_image_are_drawn_once() -> None:
+def test_copies_of_an_image_are_drawn_once(notes: list[str]) -> None:
     examples = made(4, 4)
     copies = [replace(e, id=f"copy of {e.id}", image=Path(f"copy-{e.id}")) for e in examples]
-    notes: list[str] = []
-    drawn = split([*examples, *copies], tuning=4, heldout=4, seed=0, on_note=notes.append)
+    drawn = split([*examples, *copies], tuning=4, heldout=4, seed=0)
     assert len({e.sha256 for e in (*drawn.tuning, *drawn.heldout)}) == 8
     assert len(notes) == 1
     with pytest.raises(DataError, match=r"need 9 different images, but there are 8\."):
@@ -138,17 +138,15 @@ def test_all_bad_images_that_are_drawn_are_named(unread: list[Example]) -> None:
     assert str(drawn.heldout[3].image) in str(caught.value)
 
 
-def test_copies_are_found_as_they_are_drawn(unread: list[Example]) -> None:
+def test_copies_are_found_as_they_are_drawn(unread: list[Example], notes: list[str]) -> None:
     for example in unread[4:]:  # every label has ten files, and all show the same
         example.image.write_bytes(unread[unread.index(example) % 4].image.read_bytes())
-    notes: list[str] = []
-    drawn = split(unread, tuning=2, heldout=2, seed=0, on_note=notes.append)
+    drawn = split(unread, tuning=2, heldout=2, seed=0)
     assert {e.target for e in (*drawn.tuning, *drawn.heldout)} == {0, 1, 2, 3}
     with pytest.raises(DataError, match="there are 4"):
-        split(unread, tuning=3, heldout=2, seed=0, on_note=notes.append)
+        split(unread, tuning=3, heldout=2, seed=0)
 
 
-def test_progress_is_reported(unread: list[Example]) -> None:
-    seen: list[tuple[int, int]] = []
-    split(unread, tuning=2, heldout=3, seed=0, on_progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(i, 5) for i in range(1, 6)]
+def test_progress_is_reported(unread: list[Example], recorder: Recorder) -> None:
+    split(unread, tuning=2, heldout=3, seed=0)
+    assert recorder.of("reading images") == [(i, 5) for i in range(6)]

@@ -68,7 +68,7 @@ def test_the_real_sentence_encoder(tmp_path: Path) -> None:
 
 def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
-    with pytest.raises(ModelError, match="not available here"):
+    with pytest.raises(ModelError, match="not available on this machine"):
         ClipEncoder("no-such-architecture", device="cuda:99", cache_dir=tmp_path)
 
 

@@ -15,6 +15,7 @@ from taxtune.encoders.base import folder_digest
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.vectors import checked_images, stored_embeddings, stored_images
 from taxtune.errors import ImageError
+from tests.displays import Recorder
 from tests.tiny_text_models import make_clip
 
 MODEL = {"kind": "clip", "model": "m", "weights": "w"}
@@ -50,15 +51,14 @@ def encode(encoder: Encoder, files: Sequence[Path], **options: Any) -> FloatMatr
     return stored_images(encoder, files, **options)  # type: ignore[arg-type]
 
 
-def test_a_second_run_encodes_nothing(tmp_path: Path, files: list[Path]) -> None:
+def test_a_second_run_encodes_nothing(tmp_path: Path, files: list[Path], recorder: Recorder) -> None:
     first, second = Encoder(tmp_path / "cache"), Encoder(tmp_path / "cache")
-    told: list[int] = []
-    vectors = encode(first, files, on_progress=told.append)
-    assert (first.seen, told) == ([2, 2, 1], [2, 2, 1])
+    vectors = encode(first, files)
+    assert (first.seen, recorder.of("encoding images")) == ([2, 2, 1], [(0, 5), (2, 5), (4, 5), (5, 5)])
     assert vectors[:3] == pytest.approx(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
-    told.clear()
-    again = encode(second, files[::-1], on_progress=told.append)
-    assert (second.seen, told) == ([], [2, 2, 1])
+    recorder.steps.clear()
+    again = encode(second, files[::-1])
+    assert (second.seen, recorder.of("encoding images")) == ([], [(0, 5), (2, 5), (4, 5), (5, 5)])
     assert (again[::-1] == vectors).all()
     assert again.dtype == np.float32
 
@@ -116,14 +116,16 @@ def test_hashes_that_are_known_save_the_reading(tmp_path: Path, files: list[Path
     assert encoder.seen == []
 
 
-def test_only_what_is_new_is_checked(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_new_is_checked(
+    tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
     encoder: Any = Encoder(tmp_path / "cache")
     hashes = checked_images(encoder, files)
     assert hashes == [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     encode(encoder, files[:3], sha256=hashes[:3])
-    told: list[tuple[int, int]] = []
-    assert checked_images(encoder, [*files, files[0]], on_progress=lambda *at: told.append(at)) == [*hashes, hashes[0]]
-    assert told == [(1, 2), (2, 2)]
+    recorder.steps.clear()
+    assert checked_images(encoder, [*files, files[0]]) == [*hashes, hashes[0]]
+    assert recorder.of("reading images") == [(0, 2), (1, 2), (2, 2)]
     files[1].unlink()
     files[3].write_bytes(files[3].read_bytes()[:50])
     with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
+from tests.displays import Recorder
 
 
 @st.composite
@@ -103,7 +104,6 @@ def test_what_is_refused() -> None:
         bootstrap_average_precision([[1.0]], [[1]], np.ones((2, 3)))
 
 
-def test_progress_is_told_a_label_at_a_time() -> None:
-    told: list[int] = []
-    average_precision(np.zeros((3, 5)), np.zeros((3, 5)), on_progress=told.append)
-    assert told == [1] * 5
+def test_progress_is_told_a_label_at_a_time(recorder: Recorder) -> None:
+    average_precision(np.zeros((3, 5)), np.zeros((3, 5)))
+    assert recorder.of("labels") == [(done, 5) for done in range(6)]

@@ -167,7 +167,7 @@ def test_a_megabyte_is_cut_and_said(bert: Path, tmp_path: Path) -> None:
     assert measure.scores([text], ["bird"])[0] == pytest.approx(
         greedy_f1(vectors(text[:999]), vectors("bird")), abs=1e-5
     )
-    assert measure.notes == ("Different texts longer than the 64 tokens that the model reads; their ends are lost: 1.",)
+    assert measure.notes == ("Texts longer than the model's limit of 64 tokens, which are truncated: 1.",)
 
 
 def test_robertas_first_word_has_a_blank_before_it(tmp_path: Path) -> None:

@@ -165,5 +165,5 @@ def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("spec", ["", "spacy:", "nltk", "rules:x"])
 def test_there_is_no_such_chunker(spec: str) -> None:
-    with pytest.raises(ModelError, match="no such chunker"):
+    with pytest.raises(ModelError, match="Unknown chunker"):
         make_chunker(spec)

@@ -15,6 +15,7 @@ from taxtune.metrics import cider
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.metrics.words import stems, tokens
+from tests.displays import Recorder
 
 LOG2 = math.log(2)
 
@@ -127,12 +128,14 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
     assert some.notes[0] == "cider: 2 pairs unscored: the reference contains no words."
-    assert some.notes[1].startswith("cider: 2 pairs unscored, since all that the reference says stands in")
+    assert some.notes[1].startswith("cider: 2 pairs unscored: every n-gram of the reference is in")
     assert np.isnan(some.scores_many(["red", "fox"], [[], ["fox"]])).all()
 
 
 @pytest.mark.parametrize("kind", ["cider", "cider-d"])
-def test_a_matrix_takes_each_reference_for_a_document(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_takes_each_reference_for_a_document(
+    kind: str, monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
     answers, documents = made_up(1, 20)
     references = [*(given[0] for given in documents), "..."]
     table = measure(kind).matrix(answers, references)
@@ -142,10 +145,10 @@ def test_a_matrix_takes_each_reference_for_a_document(kind: str, monkeypatch: py
         np.testing.assert_allclose(table[row], pairs.scores([answer] * 21, references), atol=1e-12)
     assert np.isnan(table[:, 20]).all()
     monkeypatch.setattr(cider, "_CHUNK", 65)
-    told: list[tuple[int, int]] = []
-    again = measure(kind, MeasureSettings(on_progress=lambda done, total: told.append((done, total))))
+    again = measure(kind)
     np.testing.assert_array_equal(again.matrix(answers, references), table)
-    assert told == [*((done, 420) for done in range(63, 420, 63)), (420, 420)]
+    steps = [(done, 420) for done in (*range(0, 420, 63), 420)]
+    assert recorder.of(again.label)[-len(steps) :] == steps
     assert again.notes == (f"{kind}: 20 pairs unscored: the reference contains no words.",)
     assert again.matrix([], ["x"]).shape == (0, 1)
     assert again.matrix(["x"], []).shape == (1, 0)
@@ -170,7 +173,7 @@ def test_what_was_fitted_weighs_whatever_is_scored_together(monkeypatch: pytest.
     other = measure()
     other.fit([*documents[1:], ["x"]])
     assert other.identity() != part.identity()
-    with pytest.raises(DataError, match="needs references with words"):
+    with pytest.raises(DataError, match="needs references that contain words"):
         part.fit([["..."], []])
 
 
@@ -199,9 +202,8 @@ def test_what_is_no_list_of_texts() -> None:
     assert measure().scores([], []).shape == (0,)
 
 
-def test_progress_speaks_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_speaks_of_pairs(monkeypatch: pytest.MonkeyPatch, recorder: Recorder) -> None:
     monkeypatch.setattr(cider, "_CHUNK", 2)
-    told: list[tuple[int, int]] = []
-    settings = MeasureSettings(on_progress=lambda done, total: told.append((done, total)))
-    measure("cider", settings).scores_many(["a", "b"], [["a", "b"], ["b", "c", "d"]])
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    cider_measure = measure("cider")
+    cider_measure.scores_many(["a", "b"], [["a", "b"], ["b", "c", "d"]])
+    assert recorder.of(cider_measure.label) == [(0, 5), (2, 5), (4, 5), (5, 5)]

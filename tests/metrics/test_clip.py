@@ -12,6 +12,7 @@ from taxtune.errors import DataError, ModelError
 from taxtune.metrics import clip
 from taxtune.metrics.clip import ClipImageMeasure
 from taxtune.metrics.registry import MeasureSettings, make_measure
+from tests.displays import Recorder
 from tests.tiny_text_models import make_clip
 
 pytest.importorskip("open_clip")
@@ -60,22 +61,19 @@ def test_text_to_text(model: str, tmp_path: Path) -> None:
     assert (measure.label, measure.needs_images) == ("CLIP-t2t", False)
     assert measure.notes == ()
     measure.scores(["so many birds " * 75_000, "a bird"], ["bird", "bird"])
-    assert measure.notes == (
-        "Different texts that fill the 24 tokens that the model reads; their ends may be lost: 1.",
-    )
+    assert measure.notes == ("Texts that fill the model's limit of 24 tokens and may be truncated: 1.",)
 
 
 def test_image_to_text(
-    model: str, tmp_path: Path, pictures: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+    model: str, tmp_path: Path, pictures: list[Image.Image], monkeypatch: pytest.MonkeyPatch, recorder: Recorder
 ) -> None:
-    told: list[tuple[int, int]] = []
-    settings = MeasureSettings("cpu", 3, tmp_path, on_progress=lambda done, total: told.append((done, total)))
+    settings = MeasureSettings("cpu", 3, tmp_path)
     measure = make_measure(f"clip-i2t:{model}", settings)
     images = [pictures[0], pictures[1], pictures[2], pictures[0]]
     expected = by_hand(model, ANSWERS, images)
     monkeypatch.setattr(clip, "_BLOCK", 3)
     assert measure.scores(ANSWERS, REFERENCES, images) == pytest.approx(expected, abs=1e-5)
-    assert told == [(3, 4), (4, 4)]
+    assert [step for step in recorder.of(measure.label) if step[1] == 4] == [(0, 4), (3, 4), (4, 4)]
     # In a matrix the image stands in the answer's place.
     table = measure.matrix(["", "", ""], ["bird", "truck", " "], pictures)
     assert table[:, 0] == pytest.approx(by_hand(model, ["bird"] * 3, pictures), abs=1e-5)

@@ -264,15 +264,14 @@ def test_what_cannot_be_scored_is_refused(birds: Taxonomy) -> None:
 # -- files of frequencies ----------------------------------------------------------------------------------------------
 
 
-def test_a_file_of_frequencies(tmp_path: Path, birds: Taxonomy) -> None:
+def test_a_file_of_frequencies(tmp_path: Path, birds: Taxonomy, notes: list[str]) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("Node,Count\nTurdus merula,4\nlife/Aves/Passeriformes,0.5\nTurdus migratorius,0\n")
     counts, outside = read_frequencies(path, birds)
     assert counts.tolist() == [0, 0, 0.5, 0, 4, 0, 0, 0, 0]
     assert outside == 0
     part = restrict(birds, "Turdidae")
-    notes: list[str] = []
-    information = make_information(part.tree, path, smoothing=1, part=part, on_note=notes.append)
+    information = make_information(part.tree, path, smoothing=1, part=part)
     assert information.content.tolist() == pytest.approx([0, math.log2(6 / 5), math.log2(6)])
     assert information.as_dict()["p"] == str(path)
     assert notes == [f"1 rows of {path} name nodes outside 'Turdidae' and are left out."]
@@ -311,7 +310,7 @@ def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text: 
 
 
 def test_settings_that_make_no_sense(tmp_path: Path, birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="no such frequencies file"):
+    with pytest.raises(DataError, match="The frequencies file does not exist"):
         make_information(birds, tmp_path / "none.csv")
     with pytest.raises(DataError, match="Smoothing goes with frequencies"):
         make_information(birds, smoothing=1)

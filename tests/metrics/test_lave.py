@@ -61,7 +61,7 @@ def test_scores_rationales_and_what_is_not_scored(tmp_path: Path) -> None:
     notes = " ".join(measure.notes)
     assert "1 of 8 unscored: the judge's reply gives no rating from 1 to 3" in notes
     assert "2 of 8 unscored: the call failed" in notes
-    assert "1 of 8 unscored: no reference, or a text of more than 20,000 characters" in notes
+    assert "1 of 8 unscored: no reference, or a text longer than 20,000 characters" in notes
 
 
 def test_an_answer_cannot_rate_itself(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_judge_that_is_down_scores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_judge_without_a_key_ends_the_work(tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="refuses the key"):
+    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="rejected the key"):
         lave(server, tmp_path).rate(["a"], [["b"]], [QUESTION])
 
 
@@ -245,7 +245,7 @@ def test_from_the_registry_with_a_model_on_this_machine(tmp_path: Path) -> None:
 
 
 def test_without_questions(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="prompt that was really asked"):
+    with pytest.raises(DataError, match="needs the prompt that was asked"):
         lave(None, tmp_path).scores(["a"], ["b"])
     with pytest.raises(DataError, match="prompt of answer 2 is empty"):
         lave(None, tmp_path).scores(["a", "a"], ["b", "b"], questions=["Q?", " "])

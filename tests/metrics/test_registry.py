@@ -24,6 +24,7 @@ from taxtune.metrics.registry import (
     measure,
     split_spec,
 )
+from tests.displays import Recorder
 
 
 @pytest.mark.parametrize("kind", [name for name, kind in MEASURES.items() if kind.default_model is None])
@@ -109,14 +110,13 @@ def longer(answer: str, reference: str) -> float:
     return len(answer) - len(reference)
 
 
-def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, MeasureKind]) -> None:
+def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, MeasureKind], recorder: Recorder) -> None:
     assert measure("longer", label="Longer", source="here")(longer) is longer
     assert (own["longer"].label, own["longer"].summary) == ("Longer", "How much longer the answer is.")
     assert list(own)[-1] == "longer"
-    told: list[tuple[int, int]] = []
-    made = make_measure("longer", MeasureSettings(on_progress=lambda *done: told.append(done)))
+    made = make_measure("longer")
     assert made.scores(["abc", "abc", ""], ["a", "a", "b"]).tolist() == [2, 2, -1]
-    assert told == [(1, 2), (2, 2)], "equal pairs are scored once"
+    assert recorder.of("Longer") == [(0, 2), (1, 2), (2, 2)], "equal pairs are scored once"
     assert made.matrix(["abc", "a"], ["a", "ab"]).tolist() == [[2, 1], [0, -1]]
     assert made.identity() == {"measure": "longer", "function": f"{__name__}.longer"}
     # Without a name of its own, too.
@@ -167,7 +167,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
-        (lambda a, b: "good", False, r"other than a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
+        (lambda a, b: "good", False, r"not return a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
         (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
         (lambda a, b: [True], False, r"finite number.*\[True\]"),
         (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),
@@ -180,7 +180,7 @@ def test_what_a_function_must_not_return(given: Callable[..., Any], batched: boo
 
 
 def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
-    for name, said in (("rouge-1", "of this name"), ("a:b", "without a colon"), ("", "without a colon")):
+    for name, said in (("rouge-1", "with this name"), ("a:b", "without a colon"), ("", "without a colon")):
         with pytest.raises(TaxtuneError, match=said):
             measure(name)(longer)
     measure("longer")(longer)

@@ -84,7 +84,7 @@ def test_a_classifier_is_cross_validated(birds: Taxonomy) -> None:
     ("true", "predicted", "error", "said"),
     [
         (["Aves"], ["Avez"], TaxonomyError, r"y_pred\[0\].*'Avez' is not on the taxonomy.*Aves"),
-        ([4, 9], [4, 4], TaxonomyError, r"y_true\[1\].*neither a label.*9.*0 to 8"),
+        ([4, 9], [4, 4], TaxonomyError, r"y_true\[1\].*not a label.*9.*0 to 8"),
         ([4], [-1], TaxonomyError, r"y_pred\[0\]"),
         ([4], [True], TaxonomyError, r"y_pred\[0\]"),
         ([4], [4.0], TaxonomyError, r"y_pred\[0\]"),

@@ -171,7 +171,7 @@ def test_what_passes_is_retried_and_answered(bad: servers.Reply, asked: Request)
         (servers.status(429), "over its rate limit"),
         (servers.status(500), r"failed \(500\)"),
         (servers.html(code=503), r"failed \(503\): with a web page"),
-        (servers.empty_body(), "replied with nothing"),
+        (servers.empty_body(), "returned nothing"),
         (servers.dropped(), "cannot be reached"),
         (servers.slow(5), "did not answer in time"),
     ],
@@ -224,10 +224,9 @@ def test_a_server_that_is_down_is_not_waited_for_once_a_question(asked: Request)
     assert [isinstance(reply, Answer) for reply in replies] == [True, False, True]
 
 
-def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request) -> None:
-    notes: list[str] = []
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request, notes: list[str]) -> None:
     with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
-        vlm(server, concurrency=4, on_note=notes.append).answer(numbered(asked, 4))
+        vlm(server, concurrency=4).answer(numbered(asked, 4))
         base = server.api_base
     assert notes == [
         f"The model 'openai/gpt-4o' at {base} failed (500): broken [key]; trying again in 1 s (attempt 2 of 3)."
@@ -262,7 +261,7 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(asked: Request) -> None:
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_refused_key_ends_the_run_at_once(code: int, asked: Request) -> None:
     with OpenAIServer(then=servers.status(code)) as server:
-        with pytest.raises(ModelError, match=rf"refuses the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
+        with pytest.raises(ModelError, match=rf"rejected the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
             vlm(server, concurrency=1).answer(numbered(asked, 20))
         assert len(server.chats) == 1
     assert KEY not in str(caught.value)
@@ -385,13 +384,13 @@ def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, ask
 
 
 def test_an_unknown_provider_is_refused() -> None:
-    with pytest.raises(ModelError, match="no provider for the model 'nothing/known'"):
+    with pytest.raises(ModelError, match="not know the provider of the model 'nothing/known'"):
         ApiModel("nothing/known").check()
 
 
 def test_a_model_without_images_is_noted() -> None:
     assert ApiModel("openai/gpt-3.5-turbo", ModelSettings(api_key=KEY)).check() == [
-        "litellm's list says that openai/gpt-3.5-turbo takes no images."
+        "According to litellm, openai/gpt-3.5-turbo does not take images."
     ]
     assert ApiModel("openai/gpt-4o", ModelSettings(api_key=KEY)).check() == []
 
@@ -423,7 +422,7 @@ def test_the_representation_holds_no_secret() -> None:
         ({"max_retries": -1}, "max_retries must be at least 0"),
         ({"max_image_side": 4}, "max_image_side must be at least 8"),
         ({"timeout": 0}, "timeout must be more than 0"),
-        ({"temperature": -1}, "temperature must lie between"),
+        ({"temperature": -1}, "temperature must be between"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:

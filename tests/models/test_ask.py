@@ -10,6 +10,7 @@ import pytest
 from taxtune.data import content_hash
 from taxtune.errors import ModelError
 from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask, check_model
+from taxtune.progress import following
 
 
 class Scripted:
@@ -136,8 +137,9 @@ def test_progress_counts_what_is_done_and_what_came_from_the_store(store: Answer
     ask(Scripted(echo), [q("a"), q("b")], store)
     seen: list[tuple[int, int]] = []
     questions = [q("a"), q("b"), q("c"), q("d"), q("e"), q("e")]
-    ask(Scripted(echo), questions, store, batch_size=2, on_progress=lambda done, stored: seen.append((done, stored)))
-    assert seen == [(2, 2), (4, 2), (6, 2)]
+    with following(lambda task: seen.append((task.done, task.stored))):
+        ask(Scripted(echo), questions, store, batch_size=2)
+    assert seen == [(2, 2), (4, 2), (6, 2), (6, 2)], "the last tells that it has ended"
 
 
 def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
@@ -174,7 +176,7 @@ def test_a_model_may_have_a_check() -> None:
 
 
 def test_a_batch_size_of_zero_is_refused() -> None:
-    with pytest.raises(ModelError, match="at least one request"):
+    with pytest.raises(ModelError, match="must be at least 1"):
         ask(Scripted(echo), [q("a")], None, batch_size=0)
 
 

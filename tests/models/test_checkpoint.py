@@ -40,7 +40,7 @@ def test_a_note_beside_the_weights_does_not_change_the_revision(checkpoints: Che
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("builtin:nothing", "no such built-in model"),
+        ("builtin:nothing", "Unknown built-in model"),
         ("/no/such/folder", "folder of the model does not exist"),
         ("./nor/this", "folder of the model does not exist"),
     ],

@@ -159,10 +159,10 @@ def test_damaged_weights_are_named(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dtype": "int8"}, "no such dtype"),
+        ({"dtype": "int8"}, "Unknown dtype"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
-        ({"temperature": -1.0}, "temperature must lie between"),
+        ({"temperature": -1.0}, "temperature must be between"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -170,7 +170,9 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
         ModelSettings(**settings)
 
 
-@pytest.mark.parametrize(("device", "message"), [("abacus", "no such device"), ("cuda:99", "not available here")])
+@pytest.mark.parametrize(
+    ("device", "message"), [("abacus", "Unknown device"), ("cuda:99", "not available on this machine")]
+)
 def test_a_device_that_is_not_there_is_refused(make: Make, device: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         make(device=device).check()
@@ -180,7 +182,7 @@ def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictu
     wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
     (reply,) = make().answer([wrong])
     assert not isinstance(reply, Answer)
-    assert "takes no images" in reply.reason if family in TEXT_FAMILIES else "the request has none" in reply.reason
+    assert "takes no images" in reply.reason if family in TEXT_FAMILIES else "the request has no image" in reply.reason
 
 
 def test_seeds_of_the_maker_differ(family: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_model_is_taken_as_it_is_and_a_function_is_made_one() -> None:
 
 @pytest.mark.parametrize("spec", ["", "  ", "local:", "local", 3])
 def test_what_names_no_model_is_refused(spec: object) -> None:
-    with pytest.raises(ModelError, match=r"No model is named|neither a model nor a function"):
+    with pytest.raises(ModelError, match=r"The model's name is empty|neither a model nor a function"):
         make_model(spec)  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def test_a_model_of_an_installed_package_is_found_by_its_name() -> None:
         ("broken", {}, r"'broken', which a package provides, cannot be created: OSError: no licence"),
         ("function", {"device": "cpu"}, r"'function'.*TypeError: .*device"),
         ("number", {}, r"'number'.*neither a model nor a function.*got 3"),
-        ("gone", {}, r"'gone', which birdmodels adds.*cannot be loaded.*gone"),
+        ("gone", {}, r"'gone', which birdmodels registers.*cannot be loaded.*gone"),
     ],
 )
 def test_a_package_whose_model_cannot_be_had_is_named(name: str, settings: dict[str, Any], words: str) -> None:

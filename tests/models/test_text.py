@@ -79,7 +79,7 @@ def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama: Path) -> None
     assert isinstance(short, Answer)
     assert isinstance(long, Failure)
     assert "tokens" in long.reason
-    assert "2,036 beside its answer" in long.reason
+    assert "2,036 besides its answer" in long.reason
     assert not long.retryable
 
 

@@ -192,7 +192,7 @@ def test_a_changed_or_lost_image_fails_alone(
         [stale, request_for("Bird?", pictures[0]), lost, request_for("Bird?", pictures[2])]
     )
     assert isinstance(first, Failure)
-    assert "changed.png: The image was changed" in first.reason
+    assert "changed.png: The image has changed" in first.reason
     assert isinstance(third, Failure)
     assert "lost.png: The image file does not exist" in third.reason
     assert text(second) == text(models("llava").answer([request_for("Bird?", pictures[0])])[0])

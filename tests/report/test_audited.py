@@ -71,7 +71,7 @@ def test_an_audit_of_other_placements_does_not_count(tmp_path: Path) -> None:
     winner = result.heldout[1]
     other = replace(winner, rows=(replace(winner.rows[0], placed="bird"), *winner.rows[1:]))
     write_audit(tmp_path, other, Finding(Verdict.RIGHT))
-    assert audit_sentences(result)[0].startswith("It was audited on other answers or placements than these")
+    assert audit_sentences(result)[0].startswith("The audit is of other answers or placements")
     # Neither does one without a verdict, nor what is not an audit.
     write_audit(tmp_path, winner)
     assert audit_sentences(result)[0].startswith("Not audited")

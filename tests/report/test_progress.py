@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import io
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from taxtune.progress import note, showing, track, track_each
 from taxtune.report import progress
-from taxtune.report.progress import Progress
+from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.wording import best_so_far
 from tests.report import samples
 
@@ -18,6 +21,17 @@ class Clock:
         return self.now
 
 
+class Screen(io.StringIO):
+    """A terminal in memory."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.getvalue())
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -25,25 +39,37 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def follow(bar: Progress, clock: Clock, *, objective: str = "hp", done: int = 0) -> None:
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    monkeypatch.setenv("TERM", "xterm")
+    return Screen()
+
+
+def tuner(iterations: int, objective: str = "hp") -> Any:
+    return SimpleNamespace(experiment=SimpleNamespace(iterations=iterations, objective=SimpleNamespace(name=objective)))
+
+
+def follow(terminal: Terminal, clock: Clock, *, objective: str = "hp", done: int = 0) -> None:
     run = samples.tune(n=8)
-    with bar:
-        for read in (40, 80):
-            bar.on_images(read, 80)
-        bar.start(8, 20, name=objective, done=done)
+    shown = TuningProgress(terminal)
+    with showing(terminal):
+        for _ in track_each(range(2), "reading images"):
+            pass
+        shown.on_start(tuner(8, objective), run.iterations[:done])
         for record, best in list(zip(run.iterations, best_so_far(run.iterations), strict=True))[done:]:
-            for answered in (8, 16, 20):
-                bar.on_answers(answered, 5)
+            with track("answers", 20, done=5, stored=5) as answers:
+                answers.advance(15)
             clock.now += 10
-            bar.on_iteration(record, best)
+            shown.on_iteration(record, best)
         for answered in (100, 200):
-            bar.on_heldout("baseline", answered, 200)
-        bar.note("MLflow could not record iteration 3")
+            shown.on_heldout("baseline", answered, 200)
+        note("MLflow could not record iteration 3")
+        shown.on_stop("finished")
 
 
 def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
     stream = io.StringIO()
-    follow(Progress(stream=stream), clock)
+    follow(Terminal(stream=stream), clock)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 9 + 1 + 1
     assert lines[1] == (
@@ -53,77 +79,78 @@ def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
     assert lines[7].startswith("iteration 7/8  |  failed: three replies in a row were refused")
     assert "left" not in lines[8]
     assert lines[9] == "held-out split: baseline, 200 images"
+    assert lines[10] == "taxtune: note: MLflow could not record iteration 3"
     assert "\x1b" not in stream.getvalue()
 
 
 def test_time_left_counts_this_sitting_only(clock: Clock) -> None:
     clock.now = 5000.0
     stream = io.StringIO()
-    follow(Progress(stream=stream), clock, done=6)
+    follow(Terminal(stream=stream), clock, done=6)
     assert "about 20 s left" in stream.getvalue().splitlines()[0]
 
 
-def test_quiet_says_nothing_but_notes(clock: Clock) -> None:
+@pytest.mark.parametrize("kind", [io.StringIO, Screen])
+def test_quiet_says_nothing_but_notes(clock: Clock, kind: type[io.StringIO]) -> None:
+    stream = kind()
+    follow(Terminal(quiet=True, stream=stream), clock)
+    assert stream.getvalue() == "taxtune: note: MLflow could not record iteration 3\n"
+
+
+def test_a_terminal_gets_a_display_that_goes_away(clock: Clock, screen: Screen) -> None:
+    follow(Terminal(stream=screen), clock, objective="accuracy")
+    assert "tuning for accuracy" in screen.text
+    assert "reading images" in screen.text
+    assert "5 from store" in screen.text
+    assert "about 70 s left" in screen.text
+    assert "held-out split: baseline" in screen.text
+    assert "taxtune: note: MLflow could not record iteration 3" in screen.text
+    assert screen.getvalue().rstrip().endswith("\x1b[2K")  # the last thing is to wipe the display
+
+
+def test_a_bar_is_there_as_long_as_its_task(screen: Screen) -> None:
+    terminal = Terminal(stream=screen)
+    with showing(terminal), track("outer", 2) as outer:
+        with track("inner [bold]", 3):
+            assert terminal._bars is not None
+            assert [bar.description for bar in terminal._bars.tasks] == ["outer", "inner [bold]"]
+        outer.advance()
+        (bar,) = terminal._bars.tasks
+        assert (bar.description, bar.completed, bar.total) == ("outer", 1, 2)
+    assert terminal._bars is None
+
+
+def test_bars_that_nobody_ended_are_wiped(screen: Screen) -> None:
+    with showing(Terminal(stream=screen)):
+        held = track_each(range(3), "held")
+        next(held)
+        assert "held" in screen.text
+    assert screen.getvalue().rstrip().endswith("\x1b[2K")
+    held.close()
+    assert list(track_each(range(3), "nobody sees this")) == [0, 1, 2]
+    assert "nobody" not in screen.text
+
+
+def test_a_dumb_terminal_gets_no_bars(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with showing(Terminal(stream=screen)), track("reading", 2):
+        note("one is missing")
+    assert screen.getvalue() == "taxtune: note: one is missing\n"
+
+
+def test_methods_do_no_harm_outside_a_run() -> None:
     stream = io.StringIO()
-    follow(Progress(quiet=True, stream=stream), clock)
-    assert stream.getvalue() == "MLflow could not record iteration 3\n"
-
-
-def test_a_terminal_gets_a_display_that_goes_away(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    stream = Terminal()
-    follow(Progress(stream=stream), clock, objective="accuracy")
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "tuning for accuracy" in text
-    assert "reading images" in text
-    assert "5 from store" in text
-    assert "held-out: baseline" in text
-    assert "MLflow could not record iteration 3" in text
-    assert stream.getvalue().rstrip().endswith("\x1b[2K")  # the last thing is to wipe the display
-
-
-def test_the_answers_clock_starts_anew_with_each_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    with Progress(stream=Terminal()) as bar:
-        bar.start(1, 4)
-        assert bar._bars is not None
-        task = next(task for task in bar._bars.tasks if task.id == bar._answers)
-        bar.on_answers(4, 0)
-        assert task.finished
-        record = samples.iteration(0)
-        bar.on_iteration(record, record)
-        assert not task.finished
-        assert task.completed == 0
-        bar.on_answers(4, 0)
-        bar.on_heldout("baseline", 1, 8)
-        assert not task.finished
-        assert (task.completed, task.total) == (1, 8)
-
-
-def test_methods_do_no_harm_outside_the_context() -> None:
-    stream = io.StringIO()
-    bar = Progress(stream=stream)
-    bar.on_answers(1, 0)
-    bar.on_iteration(samples.iteration(0, state="void"), None)
-    bar.on_heldout("winner", 1, 2)
+    shown = TuningProgress(Terminal(stream=stream))
+    shown.on_iteration(samples.iteration(0, state="void"), None)
+    shown.on_heldout("winner", 1, 2)
+    shown.on_stop("failed")
     assert "iteration 0/0  |  void: 18 of 20 calls failed: HTTP 500  |" in stream.getvalue()
-    bar.start(3, 4)
 
 
 def test_control_characters_of_a_server_are_not_obeyed() -> None:
     stream = io.StringIO()
-    Progress(stream=stream).note("server said \x1b[2J")
-    assert stream.getvalue() == "server said \\x1b[2J\n"
+    Terminal(stream=stream).note("server said \x1b[2J")
+    assert stream.getvalue() == "taxtune: note: server said \\x1b[2J\n"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])

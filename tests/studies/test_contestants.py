@@ -52,7 +52,7 @@ def test_guesses_are_chosen(birds: Taxonomy, guesses: Path, guess: str, expected
 
 def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) -> None:
     read = read_file(guesses, birds, missing="keep")
-    assert with_guess(read, "2").notes[-1].endswith("1 of 5 rows have no guess 2 and are missing there")
+    assert with_guess(read, "2").notes[-1].endswith("1 of 5 rows have no guess 2 and count as missing")
     assert with_guess(read, "all").notes == read.notes
 
 
@@ -88,7 +88,7 @@ def test_models_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Pa
     assert list(read(RankingSettings, birds, [str(guesses)], guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
     both = read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], guess=["1", "2"])
     assert list(both) == ["a, guess 1", "a, guess 2", "b, guess 1", "b, guess 2"]
-    with pytest.raises(DataError, match="--by parts one file, and 2 were given"):
+    with pytest.raises(DataError, match="--by splits one file, but 2 were given"):
         read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], by="model")
 
 
@@ -102,7 +102,7 @@ def test_prompts_come_from_names_columns_and_guesses(birds: Taxonomy, guesses: P
 
 
 def test_prompts_that_are_not_said_are_refused(birds: Taxonomy, guesses: Path) -> None:
-    with pytest.raises(DataError, match="does not say model and prompt"):
+    with pytest.raises(DataError, match="does not say which model and prompt"):
         read(PromptsSettings, birds, [f"m={guesses}"])
     with pytest.raises(DataError, match="needs --prompt-column"):
         read(PromptsSettings, birds, [f"m={guesses}"], model_column="model", prompt_column=None)

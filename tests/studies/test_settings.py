@@ -79,7 +79,7 @@ def test_a_part_of_a_tree_in_memory(birds: Taxonomy) -> None:
 def test_the_mappers_settings_are_checked_at_once(birds: Taxonomy) -> None:
     with pytest.raises(MapperError, match="no such preset"):
         RankingSettings(taxonomy=birds, preset="mine")
-    with pytest.raises(DataError, match="--scores ranks by a table alone"):
+    with pytest.raises(DataError, match="--scores ranks only the models of a table"):
         RankingSettings(taxonomy=birds, scores="paper1-table4")
 
 

@@ -108,7 +108,7 @@ def test_the_report_as_plain_values(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="header is that of no taxonomy"):
+    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
         check(tmp_path, "a,b\n1,2\n")
 
 

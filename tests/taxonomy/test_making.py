@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.taxonomy import RawNode, RawTaxonomy, Taxonomy, read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy as Tree
+from tests.displays import Recorder
 
 BIRDS = Taxonomy(["bird", "finch", "duck", "mallard"], [-1, 0, 0, 2])
 
@@ -60,9 +61,9 @@ def test_aliases_and_ids() -> None:
     assert Taxonomy.from_dict({"name": "bird", "aliases": ["birds"], "children": ["duck"]}).aliases[0] == ("birds",)
 
 
-def test_a_root_that_is_added_is_told() -> None:
-    with pytest.warns(UserWarning, match="put under an added root 'everything': 2 nodes"):
-        assert Taxonomy.from_dict([{"cat": {}}, "dog"]).labels == ("everything", "cat", "dog")
+def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
+    assert Taxonomy.from_dict([{"cat": {}}, "dog"]).labels == ("everything", "cat", "dog")
+    assert "now under an added root 'everything': 2 nodes" in recorder.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,18 @@ def test_a_root_that_is_added_is_told() -> None:
         (Taxonomy.from_paths, "bird/duck", "A list is needed, not a str"),
         (Taxonomy.from_paths, ["a/b", ("a", "")], r"from_paths:2: A name in the path is empty\. \(got \('a', ''\)\)"),
         (Taxonomy.from_paths, ["a//b"], "from_paths:1: Name 2 of the path is empty"),
-        (Taxonomy.from_paths, ["a/b", ("a", 3)], r"from_paths:2: A path is a text with slashes or a sequence of names"),
+        (
+            Taxonomy.from_paths,
+            ["a/b", ("a", 3)],
+            r"from_paths:2: A path must be text with slashes or a sequence of names",
+        ),
         (Taxonomy.from_paths, ["a/b", "c/d"], "from_paths:2: This is a second root beside 'a'"),
         (Taxonomy.from_edges, [], "from_edges: There are no edges"),
         (Taxonomy.from_edges, {"a": "b"}, "A list is needed, not a dict"),
-        (Taxonomy.from_edges, [("a", "b", "c")], "from_edges:1: An edge is a pair of texts"),
-        (Taxonomy.from_edges, [("a", "b"), "cd"], "from_edges:2: An edge is a pair of texts"),
-        (Taxonomy.from_edges, [("a", 7)], "from_edges:1: An edge is a pair of texts"),
-        (Taxonomy.from_edges, [("", "b")], "from_edges:1: The row names no child"),
+        (Taxonomy.from_edges, [("a", "b", "c")], "from_edges:1: An edge must be a pair of texts"),
+        (Taxonomy.from_edges, [("a", "b"), "cd"], "from_edges:2: An edge must be a pair of texts"),
+        (Taxonomy.from_edges, [("a", 7)], "from_edges:1: An edge must be a pair of texts"),
+        (Taxonomy.from_edges, [("", "b")], "from_edges:1: The row has no child"),
         (
             Taxonomy.from_edges,
             [("a", "r"), ("b", "r"), ("a", "b")],
@@ -107,7 +112,7 @@ def test_what_is_no_tree_is_refused_with_its_place(make: Any, given: Any, messag
 
 
 def test_names_of_nodes_that_are_not_there_are_refused() -> None:
-    with pytest.raises(TaxonomyError, match=r"A label is given for a node that is in no edge\. \(got 'x'\)"):
+    with pytest.raises(TaxonomyError, match=r"A label is given for a node that is not in any edge\. \(got 'x'\)"):
         Taxonomy.from_edges([("a", "b")], labels={"x": "y"})
     with pytest.raises(TaxonomyError, match=r"'finsh' is not on the taxonomy.*'finch'"):
         Taxonomy.from_paths(["bird/finch"], aliases={"finsh": ["f"]})
@@ -135,7 +140,7 @@ def test_a_reader_may_be_a_function_or_an_entry_point(tmp_path: Path, monkeypatc
     path = tmp_path / "a.mine"
     path.write_text("cat\ndog\n")
     assert read_taxonomy(path, format=read_pairs).labels == ("root", "cat", "dog")
-    with pytest.raises(TaxonomyError, match=r"no such taxonomy format.*'mine'.*Use one of auto, .*taxdump\.$"):
+    with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*'mine'.*Use one of auto, .*taxdump\.$"):
         read_taxonomy(path, format="mine")
     monkeypatch.setattr(
         "importlib.metadata.entry_points",

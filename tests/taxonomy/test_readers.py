@@ -105,12 +105,12 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"categories": [', r"val\.json:1: The file is not valid JSON"),
-        ('{"images": []}', "no layout of a taxonomy .* it is an object .keys: 'images'."),
+        ('{"images": []}', "not in a known taxonomy layout .* it is an object .keys: 'images'."),
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
         ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: 'name' of a category is not text"),
-        ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "half a character"),
+        ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "half a surrogate pair"),
         ('{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}', r"val\.json:2: The row has no"),
     ],
 )
@@ -122,7 +122,7 @@ def test_bad_json_says_where_and_what(tmp_path: Path, text: str, message: str) -
 def test_two_categories_on_one_node_are_refused(tmp_path: Path) -> None:
     rows = categories()
     rows.append({**rows[0], "id": 99})
-    with pytest.raises(TaxonomyError, match=r"val\.json:4: Row 1 states this node already, with other values"):
+    with pytest.raises(TaxonomyError, match=r"val\.json:4: Row 1 already gives this node, with other values"):
         read_taxonomy(write(tmp_path, json.dumps({"categories": rows}), "val.json"))
 
 
@@ -155,8 +155,8 @@ def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
         ("b,c\nc,b", "2 nodes are their own ancestors"),
         ("a,\nb,", r"csv:3: This is a second root beside 'a' \(row 2\)"),
         ("b,a\nd,c", "This is a second root beside"),
-        ("a,\nb,x", r"csv:3: The parent 'x' is in no row\. \(got 'b'\) Add a row for 'x'"),
-        ("a,\n,a", r"csv:3: The row names no child"),
+        ("a,\nb,x", r"csv:3: No row defines the parent 'x'\. \(got 'b'\) Add a row for 'x'"),
+        ("a,\n,a", r"csv:3: The row has no child"),
         ("a,\nb", r"csv:3: The row has 1 cells, the header 2"),
         ("a,\nb,a,c", r"csv:3: The row has 3 cells, the header 2"),
     ],
@@ -219,7 +219,9 @@ def test_one_column_a_level(tmp_path: Path) -> None:
 
 def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, "all,make,model\nvehicle,Audi,A4\n")
-    with pytest.raises(TaxonomyError, match=r"csv:1: The header is that of no taxonomy\. \(got 'all,make,model'\)"):
+    with pytest.raises(
+        TaxonomyError, match=r"csv:1: This is not the header of a known taxonomy format\. \(got 'all,make,model'\)"
+    ):
         read_taxonomy(path)
     tree = read_taxonomy(path, format="paths")
     assert paths(tree) == ["vehicle", "vehicle/Audi", "vehicle/Audi/A4"]
@@ -270,7 +272,7 @@ def test_encodings_line_ends_and_delimiters(tmp_path: Path, data: bytes) -> None
 
 def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path) -> None:
     text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
-    with pytest.raises(TaxonomyError, match=r"csv:5: The parent 'y' is in no row"):
+    with pytest.raises(TaxonomyError, match=r"csv:5: No row defines the parent 'y'"):
         read_taxonomy(write(tmp_path, text))
     assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == ["bird, any", "bird, any/duck family"]
 
@@ -285,12 +287,12 @@ def test_composed_and_decomposed_letters_are_one_name(tmp_path: Path) -> None:
     [
         (b"", "file is empty"),
         (b" \n\n", "file is empty"),
-        (b"child,parent\n", "a header and no rows"),
+        (b"child,parent\n", "a header but no rows"),
         (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
-        (b"child,parent\nb\x00r,\n", r"csv:2: The taxonomy file holds a NUL"),
+        (b"child,parent\nb\x00r,\n", r"csv:2: The taxonomy file contains a NUL"),
         (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),
         (b"child,parent,child\na,,\n", "Two columns have the same name"),
-        (b"this is no taxonomy\nat all\n", "The header is that of no taxonomy"),
+        (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
     ],
 )
 def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -> None:
@@ -299,11 +301,11 @@ def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -
 
 
 def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="no such taxonomy file"):
+    with pytest.raises(TaxonomyError, match="The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
     with pytest.raises(TaxonomyError, match="This is a folder"):
         read_taxonomy(tmp_path)
-    with pytest.raises(TaxonomyError, match=r"no such taxonomy format.*inat21-json"):
+    with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*inat21-json"):
         read_taxonomy(write(tmp_path, EDGES), format="edge")
     with pytest.raises(TaxonomyError, match="An edge list needs a header"):
         read_taxonomy(write(tmp_path, "path\na\n"), format="edges")
@@ -311,7 +313,7 @@ def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
         read_taxonomy(write(tmp_path, "path\na\n"), format="inat21-csv")
     with pytest.raises(TaxonomyError, match="The file is JSON"):
         read_taxonomy(write(tmp_path, "{}"), format="paths")
-    with pytest.raises(TaxonomyError, match="no such built-in taxonomy"):
+    with pytest.raises(TaxonomyError, match="Unknown built-in taxonomy"):
         read_taxonomy("builtin:atlantis")
 
 

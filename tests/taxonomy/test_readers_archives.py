@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from taxtune.taxonomy.graph import assemble
 from taxtune.taxonomy.readers.usages import UsageCollector
+from tests.displays import Recorder
 
 URL = "https://www.inaturalist.org/taxa/"
 TAXA = (
@@ -70,8 +72,8 @@ def nodes(tree: Taxonomy) -> dict[str, tuple[str | None, tuple[str, ...]]]:
 
 
 def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
-    notes: list[str] = []
-    return read_taxonomy(path, names=False, on_note=notes.append, **settings), notes  # type: ignore[arg-type]
+    with showing(Recorder()) as display:
+        return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
 
 
 # -- iNaturalist -------------------------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def test_kingdoms_without_the_row_of_life_stand_under_a_root_of_that_name(tmp_pa
     text = "\n".join([TAXA, inat_row(1, 48460, "Animalia", "kingdom"), inat_row(47126, 48460, "Plantae", "kingdom")])
     tree, notes = read(folder(tmp_path / "x", {"taxa.csv": text}))
     assert set(nodes(tree)) == {"life", "life/Animalia", "life/Plantae"}
-    assert "put under an added root 'life': 2 taxa" in notes[0]
+    assert "now under an added root 'life': 2 taxa" in notes[0]
     assert read(tmp_path / "x", root_label="Biota")[0].labels[0] == "Biota"
     # One taxon at the top is the root itself.
     text = "\n".join([TAXA, inat_row(3, 1, "Aves", "class"), inat_row(4, 3, "Passeriformes", "order")])
@@ -152,7 +154,7 @@ def test_a_file_that_unpacks_to_far_more_than_a_table_of_names_is_refused(
 ) -> None:
     monkeypatch.setattr("taxtune.taxonomy.readers.archive._LARGE", 2**16)
     bomb = zipped(tmp_path / "x.zip", inat() | {"taxa.csv": inat()["taxa.csv"] + "\n" * 2**18})
-    with pytest.raises(TaxonomyError, match=r"taxa.csv: The file unpacks to 0 MiB, \d+ times what it takes"):
+    with pytest.raises(TaxonomyError, match=r"taxa.csv: The file unpacks to 0 MiB, \d+ times its size"):
         read(bomb)
     # The same in a folder has its size on the disk for all to see.
     assert nodes(read(folder(tmp_path / "y", {"taxa.csv": inat()["taxa.csv"] + "\n" * 2**18}))[0]).keys() == INAT.keys()
@@ -248,7 +250,7 @@ def test_meta_xml_says_where_things_are_and_synonyms_become_aliases(tmp_path: Pa
         report = check_taxonomy(path)
         told = {d.message for d in report.defects if d.kind != "shared alias"}
         assert told == {
-            "Made aliases of their accepted names: 2 synonyms.",
+            "Added as aliases of their accepted names: 2 synonyms.",
             "Provisionally accepted: 1 taxon.",
             "Left out: 1 misapplied names (first: row 8).",
             "Left out: 1 synonyms whose accepted name has no row (first: row 7).",
@@ -332,7 +334,7 @@ def test_groups_by_name_make_a_tree_where_no_parents_are_given(tmp_path: Path) -
         "life/Bacterium": ("species", ()),
     }
     assert "added root" in notes[0]
-    with pytest.raises(TaxonomyError, match="says nothing about where taxa belong"):
+    with pytest.raises(TaxonomyError, match="does not say where taxa belong"):
         read(folder(tmp_path / "y", {"taxon.csv": "taxonID,scientificName\na,A\n"}))
     with pytest.raises(TaxonomyError, match="no rows"):
         read(folder(tmp_path / "z", {"taxon.csv": "taxonID,scientificName,order\n"}))
@@ -374,7 +376,7 @@ def test_coldp_name_usages(tmp_path: Path) -> None:
         ]
     report = check_taxonomy(at)
     assert report.format == "coldp"
-    assert {"Provisionally accepted: 1 taxon.", "Made aliases of their accepted names: 2 synonyms."} <= {
+    assert {"Provisionally accepted: 1 taxon.", "Added as aliases of their accepted names: 2 synonyms."} <= {
         d.message for d in report.defects
     }
 
@@ -403,8 +405,8 @@ def test_coldp_taxa_names_and_synonyms(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ({"NameUsage.tsv": "col:ID\tcol:parentID\tcol:status\nA\t\taccepted\n"}, "lacks the column 'scientificname'"),
-        ({"NameUsage.tsv": "ID\tscientificName\nA\tA\n"}, "says nothing about where taxa belong"),
-        ({"NameUsage.tsv": "ID\tparentID\tscientificName\n"}, "a header and no rows"),
+        ({"NameUsage.tsv": "ID\tscientificName\nA\tA\n"}, "does not say where taxa belong"),
+        ({"NameUsage.tsv": "ID\tparentID\tscientificName\n"}, "a header but no rows"),
         (
             {"NameUsage.tsv": "ID\tparentID\tscientificName\nA\t\tA\nB\tA\tB\textra\n"},
             r"NameUsage.tsv:3: The row has 4",
@@ -483,7 +485,7 @@ def test_rank_columns_say_where_a_taxon_with_an_empty_parent_belongs(tmp_path: P
     }
     assert tree.ids[tree.resolve("Turdus")] == "g"
     assert tree.ranks[tree.resolve("Turdidae")] == "family"
-    assert "put under an added root 'life': 2 taxa" in notes[0]
+    assert "now under an added root 'life': 2 taxa" in notes[0]
 
 
 def test_hundreds_of_genera_with_empty_parents_do_not_stand_under_the_root(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, write_tree
 from taxtune.taxonomy.sources import read_graph
+from tests.displays import Recorder
 
 
 def write(path: Path, content: object) -> Path:
@@ -24,8 +26,8 @@ def write(path: Path, content: object) -> Path:
 
 
 def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
-    notes: list[str] = []
-    return read_taxonomy(path, names=False, on_note=notes.append, **settings), notes  # type: ignore[arg-type]
+    with showing(Recorder()) as display:
+        return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
 
 
 def paths(tree: Taxonomy) -> list[str]:
@@ -110,16 +112,19 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
         ({"name": "a", "children": [{"name": "b"}, 3]}, r"neither a name nor a node.*\$\.children\[1\]: 3"),
         ({"name": "a", "children": "b"}, r"neither a name nor a node.*\$\.children: 'b'"),
         ({"a": {"b": {"c": 4}}}, r"neither a name nor a node.*\$\.a\.b\.c: 4"),
-        ({"name": "a", "children": [{"name": "b", "aliases": [1]}]}, r"no list of texts.*\$\.children\[0\]\.aliases"),
+        (
+            {"name": "a", "children": [{"name": "b", "aliases": [1]}]},
+            r"not a list of texts.*\$\.children\[0\]\.aliases",
+        ),
         ({"name": "a", "children": [{"name": " "}]}, r"has no name.*\$\.children\[0\]"),
         (
             {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},
             r"\$\.children\[0\] already gives a node with this label under the same parent, 'a'",
         ),
-        ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a character.*children\[0\]"),
+        ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a surrogate pair.*children\[0\]"),
         ('{"name": "a",\n "children": [', r":2: The file is not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"id": 1}\n{"id": 2}\n', r":2: .*A value a line is JSON Lines: .*taxtune taxonomy build"),
+        ('{"id": 1}\n{"id": 2}\n', r":2: .*JSON Lines, with one value per line.*taxtune taxonomy build"),
     ],
 )
 def test_defects_of_nested_json_are_named_by_their_path(data: object, message: str, tmp_path: Path) -> None:
@@ -146,9 +151,11 @@ def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
 )
 def test_other_json_is_told_what_layouts_there_are_and_what_it_is(data: object, found: str, tmp_path: Path) -> None:
     file = write(tmp_path / "x.json", data)
-    with pytest.raises(TaxonomyError, match=f"no layout of a taxonomy.*{found}.*nested-json.*inat21-json.*parent_id"):
+    with pytest.raises(
+        TaxonomyError, match=f"not in a known taxonomy layout.*{found}.*nested-json.*inat21-json.*parent_id"
+    ):
         read(file)
-    with pytest.raises(TaxonomyError, match="no layout of a taxonomy"):
+    with pytest.raises(TaxonomyError, match="not in a known taxonomy layout"):
         read(file, format="edges")
 
 
@@ -167,7 +174,7 @@ DESCRIPTIONS = "/m/0jbk,Animal\n/m/015p6,Bird\n/m/0ch_cf,Fish\n/m/07yv9,Vehicle\
 
 def test_open_images_gets_its_names_from_the_class_descriptions(tmp_path: Path) -> None:
     file = write(tmp_path / "bbox_labels_600_hierarchy.json", OPEN_IMAGES)
-    with pytest.raises(TaxonomyError, match=r"ids of Open Images.*'/m/0bl9f'.*class-descriptions-boxable\.csv"):
+    with pytest.raises(TaxonomyError, match=r"Open Images ids.*'/m/0bl9f'.*class-descriptions-boxable\.csv"):
         read(file)
     write(tmp_path / "class-descriptions-boxable.csv", DESCRIPTIONS)
     tree, notes = read(file)
@@ -227,13 +234,13 @@ def test_googles_products_with_and_without_ids(tmp_path: Path) -> None:
 
 
 def test_defects_of_lists_of_ways_have_their_rows(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match=r"x\.txt:3: Name 2 of the way is empty.*'a >  > c'"):
+    with pytest.raises(TaxonomyError, match=r"x\.txt:3: Name 2 in the line is empty.*'a >  > c'"):
         read(write(tmp_path / "x.txt", "a\na > b\na >  > c\n"), format="breadcrumbs")
     with pytest.raises(TaxonomyError, match=r"x\.txt:2: Row 1 gives this id to another node.*'1'"):
         read(write(tmp_path / "x.txt", "1 - a > b\n1 - a > c\n"))
     file = write(tmp_path / "x.txt", "a > b\na > b\na > b\n")
     assert [(d.kind, d.row, d.breaks) for d in check_taxonomy(file).defects] == [("duplicate row", 2, False)]
-    with pytest.raises(TaxonomyError, match="header is that of no taxonomy"):
+    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
         read(write(tmp_path / "x.txt", "x > 3\nsomething else\n"))
 
 
@@ -280,7 +287,7 @@ def test_ncbis_taxonomy_as_folder_zip_tar_or_nodes_dmp(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "names", "message"),
     [
-        (NODES, None, r"no names\.dmp in it.*names\.dmp beside it"),
+        (NODES, None, r"no names\.dmp in it.*names\.dmp in the same folder"),
         (NODES + "7\n", NAMES, r"nodes\.dmp:6: The row does not have 3 fields"),
         (NODES + dmp("7|562|genus|"), NAMES, r"nodes\.dmp:6: The taxon has no name.*'7'"),
         (NODES + dmp("562|8782|genus|"), NAMES, r"nodes\.dmp:6: Row 5 states this id already, with other values"),
@@ -457,7 +464,7 @@ def test_obo_is_read_as_pronto_reads_it(tmp_path: Path) -> None:
         (OBO + "nonsense\n", r"x\.obo:28: The line is not a tag with a value.*'nonsense'"),
         (OBO + "synonym: arm\n", r"x\.obo:28: The synonym is not in quotes"),
         ("format-version: 1.2\n[Term]\nname: a\n", r"x\.obo:2: The term has no id"),
-        ("format-version: 1.2\n", "holds no term"),
+        ("format-version: 1.2\n", "contains no term"),
     ],
 )
 def test_bad_obo_is_refused_with_its_row(text: str, message: str, tmp_path: Path) -> None:
@@ -500,8 +507,8 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x1f\x8b\x08\x00\xff", "is packed, and its data are bad or break off"),
-        (gzip.compress(b"path\na/b\n")[:-9], "is packed, and its data are bad or break off"),
+        (b"\x1f\x8b\x08\x00\xff", "is compressed, but its data are damaged or incomplete"),
+        (gzip.compress(b"path\na/b\n")[:-9], "is compressed, but its data are damaged or incomplete"),
         (gzip.compress(b"a" * (2**26 + 2**20)), "unpacks to more than 200 times its size"),
         (gzip.compress(b""), "is empty"),
         (gzip.compress(b"taxonID,parentNameUsageID,scientificName\n1,,A\n"), "'darwin-core'.*Unpack the file"),

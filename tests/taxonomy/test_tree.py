@@ -152,7 +152,7 @@ def test_a_label_with_a_slash_is_found_by_its_name_and_path() -> None:
 def test_an_unknown_name_suggests_the_nearest(birds: Taxonomy) -> None:
     with pytest.raises(TaxonomyError, match=r"'Turdus merulla' is not on the taxonomy.*'Turdus merula'"):
         birds.resolve("Turdus merulla")
-    with pytest.raises(TaxonomyError, match="No name on it is near"):
+    with pytest.raises(TaxonomyError, match="No similar name is on the taxonomy"):
         birds.resolve("Boeing 747")
     with pytest.raises(TaxonomyError, match="No node has this path"):
         birds.resolve(["Aves", "Corvidae"])
@@ -212,7 +212,7 @@ def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     assert tree.common_name(1) == "puffin"
     assert tree.node(1).leads == ("puffin",)
     assert (tree.find("puffin"), tree.led(" PUFFIN ")) == ([], [1])
-    with pytest.raises(TaxonomyError, match=r"only leads answers to life/Fratercula; .* Did you mean 'puffer'") as told:
+    with pytest.raises(TaxonomyError, match=r"only a lead to life/Fratercula; .* Did you mean 'puffer'") as told:
         tree.resolve("Puffin")
     assert "'puffin'" not in str(told.value)  # that suggestion would be refused again
     assert tree.with_names(aliases=[(), ("puffin",), ()]).resolve("Puffin") == 1

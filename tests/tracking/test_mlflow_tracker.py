@@ -72,10 +72,9 @@ def test_trackers_follow_the_protocol(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "current"]
 
 
-def test_a_run_can_be_read_back(uri: str, tmp_path: Path) -> None:
+def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
     result = samples.tune(n=8)
-    notes: list[str] = []
-    tracker = MLflowTracker("read back", tmp_path, uri, note=notes.append)
+    tracker = MLflowTracker("read back", tmp_path, uri)
     vlm = {"model": "builtin:fieldguide", "temperature": 0.0, "api_base": "http://me:secret@server/v1"}
     parameters: dict[str, Any] = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
     parent = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
@@ -210,19 +209,18 @@ def test_finish_records_what_the_loop_did_not_hand_over(uri: str, tmp_path: Path
     assert len(children(uri, parent)) == 3
 
 
-def test_an_unknown_run_is_started_anew_with_a_note(uri: str, tmp_path: Path) -> None:
-    notes: list[str] = []
-    tracker = MLflowTracker("unknown", tmp_path, uri, note=notes.append)
+def test_an_unknown_run_is_started_anew_with_a_note(uri: str, tmp_path: Path, notes: list[str]) -> None:
+    tracker = MLflowTracker("unknown", tmp_path, uri)
     started = tracker.start("birds", {}, {}, "0" * 32)
     assert started != "0" * 32
     assert "does not know the run" in notes[0]
 
 
 def test_a_store_that_fails_in_the_middle_loses_nothing(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
 ) -> None:
-    result, notes = samples.tune(n=4), list[str]()
-    tracker = MLflowTracker("outage", tmp_path, uri, note=notes.append)
+    result = samples.tune(n=4)
+    tracker = MLflowTracker("outage", tmp_path, uri)
     parent = tracker.start("birds", {}, {})
     tracker.iteration(result.iterations[0])
 
@@ -243,9 +241,10 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     assert len(notes) == 1
 
 
-def test_what_stays_unrecorded_is_said_at_the_end(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    notes: list[str] = []
-    tracker = MLflowTracker("gone", tmp_path, uri, note=notes.append)
+def test_what_stays_unrecorded_is_said_at_the_end(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    tracker = MLflowTracker("gone", tmp_path, uri)
     tracker.start("birds", {}, {})
 
     def gone(*args: object, **kwargs: object) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from taxtune.errors import DataError, TaxonomyError, TaxtuneError
+from taxtune.progress import showing
 from taxtune.recipe import TaxonomySettings
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
@@ -19,6 +20,7 @@ from taxtune.taxonomy import FORMATS
 from taxtune.tracking.values import heldout_table, result_metrics
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
+from tests.displays import Recorder
 from tests.tuning.toy import COLOURS, PARENT, make_parts, tuned
 
 
@@ -43,9 +45,8 @@ def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[s
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parts, TuneResult, list[str]]:
     base = tmp_path_factory.mktemp("restricted")
     session = restricted(base / "in", base / "out", overrides=("iterations=3",))
-    notes: list[str] = []
-    session.on_note = notes.append
-    return session, tuned(session, base / "out"), notes
+    with showing(Recorder()) as display:
+        return session, tuned(session, base / "out"), display.notes
 
 
 def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
@@ -149,11 +150,9 @@ def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tm
     ],
 )
 def test_a_root_that_does_not_fit_is_told(
-    tmp_path: Path, root: str, error: type[Exception] | None, message: str
+    tmp_path: Path, root: str, error: type[Exception] | None, message: str, notes: list[str]
 ) -> None:
     session = restricted(tmp_path / "in", tmp_path / "out", root)
-    notes: list[str] = []
-    session.on_note = notes.append
     if error is None:
         assert len(session.examples) == 1
         assert "20 of 21 images are outside 'shape'" in notes[0]

@@ -84,7 +84,7 @@ def test_what_people_see_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     for name in ("ihP", "ihR", "ihF", "misinformation", "remaining uncertainty"):
         assert name in shown
-    assert "recall (of those that should) at each rank" in shown
+    assert "recall (over answers that should) at each rank" in shown
     assert "the template tuned for ihF" in shown or "information-weighted hierarchical F (ihF)" in shown
     page = render_report(result)
     for held in result.heldout:

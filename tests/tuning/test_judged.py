@@ -218,7 +218,7 @@ def test_the_plan_says_what_the_judge_costs(tmp_path: Path) -> None:
     assert plan.problems == ()
     assert plan.judge_calls == 8 * 6 + 12 * 2
     assert plan.judge is not None
-    tokens = re.search(r"about ([\d,]+) tokens a call", plan.judge)
+    tokens = re.search(r"about ([\d,]+) tokens per call", plan.judge)
     assert tokens is not None
     assert 500 < int(tokens[1].replace(",", "")) < 2000
     assert re.search(r"about \$0\.\d\d for all calls", plan.judge)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from taxtune.errors import TaxonomyError
 from taxtune.report.html import render_report
-from taxtune.report.progress import Progress
+from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import iterations_table, print_result
 from taxtune.tracking.values import example_table, heldout_table, iteration_metrics, result_metrics
 from taxtune.tuning.from_recipe import Parts
@@ -153,12 +153,10 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert share in page
     assert "<q>A bicycle, see " in page
     assert ".</q> off the tree</dd>" in page
-    assert "a child of the root that is never right" in page
-    assert "a child of the root that is never right" not in render_report(runs["root"][1])
+    assert "a wrong child of the root" in page
+    assert "a wrong child of the root" not in render_report(runs["root"][1])
     live = io.StringIO()
-    progress = Progress(stream=live)
-    progress.start(1, 8)
-    progress.on_iteration(baseline, baseline)
+    TuningProgress(Terminal(stream=live)).on_iteration(baseline, baseline)
     assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()
 
 
@@ -168,7 +166,7 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     with pytest.raises(TaxonomyError) as caught:
         tuned(session, tmp_path / "out")
     said = str(caught.value)
-    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy does not have" in said
+    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy lacks" in said
     assert "more than max_off_tree (0.3) allows" in said
     assert len(re.findall(r"'A bicycle, see \w+\.' for colour/", said)) == 3
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):

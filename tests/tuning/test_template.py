@@ -118,8 +118,8 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{{ ranks|jion }}", ["'jion'", "Did you mean 'join'"]),
         ("{{ question|join('x') }}", ["'join' works only on"]),
         ("{{ ranks|join('x')|join('x') }}", ["'join' works only on"]),
-        ("{{ ranks|join(ranks|join('x')) }}", ["constants only"]),
-        ("{{ ranks|join(attribute='__class__') }}", ["constants only"]),
+        ("{{ ranks|join(ranks|join('x')) }}", ["only constants"]),
+        ("{{ ranks|join(attribute='__class__') }}", ["only constants"]),
         ("{{ ranks|join('" + "x" * 101 + "') }}", ["separator"]),
         ("{{ ranks|join('x', 'y') }}", ["too many arguments"]),
         ("{{ ranks|upper }}", ["only on text", "Join"]),
@@ -181,7 +181,7 @@ def test_filters_in_loops_cannot_take_minutes():
     filters = "{% if ranks | sort | join('-') | upper | title == a %}{% endif %}"
     source = "x{% for a in ranks %}{% for b in ranks %}" + filters * 20 + "{% endfor %}{% endfor %}"
     check_template(source)
-    assert "too much work" in refusal(source, sample={**SAMPLE, "ranks": ["r" * 2000] * 32})
+    assert "too long to render" in refusal(source, sample={**SAMPLE, "ranks": ["r" * 2000] * 32})
 
 
 def test_not_text_is_refused():

@@ -20,13 +20,13 @@ from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
+from taxtune.progress import track_each
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.correlation import CorrelationSettings
 from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall, p_text
 from taxtune.studies.correlation.pairs import Pairs, PairSampler
 from taxtune.studies.embedding import images_by_node
 from taxtune.studies.published import published
-from taxtune.studies.relay import ProgressRelay
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -115,12 +115,11 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)
-    relay = ProgressRelay()
-    measures = settings.measures(settings.measure, relay)
+    measures = settings.measures(settings.measure)
     images = None
     if settings.images is not None:
         images = images_by_node(settings.images, taxonomy, root=settings.image_root, part=part)
-    sets, found = correlate(taxonomy, measures, settings, images=images, relay=relay)
+    sets, found = correlate(taxonomy, measures, settings, images=images)
     if settings.save_pairs is not None:
         write_pairs(settings.save_pairs, taxonomy, settings, sets, found)
     by_key: dict[tuple[str, str], MeasureCorrelation] = {(one.measure, one.metric): one for one in found}
@@ -191,7 +190,6 @@ def correlate(
     settings: CorrelationSettings,
     *,
     images: Mapping[int, Sequence[Path]] | None = None,
-    relay: ProgressRelay | None = None,
 ) -> tuple[tuple[PairSet, ...], tuple[MeasureCorrelation, ...]]:
     """Draws pairs and correlates every measure of their labels with hP and hR.
 
@@ -200,7 +198,6 @@ def correlate(
         measures: The measures; judges, which need the question that was asked, have no place here.
         settings: What is drawn.
         images: Image files by node, for measures that need images; leaves without any are unscored by those.
-        relay: What the measures report their progress to.
 
     Returns:
         The pairs drawn, and a correlation for each measure and metric, in the order of the measures.
@@ -209,14 +206,13 @@ def correlate(
         TaxonomyError: If a leaf has no node in the range of distances.
     """
     sets = draw_pairs(taxonomy, settings)
-    relay = relay or ProgressRelay()
     name = _naming(taxonomy, settings)
     found = []
     for measure in measures:
         if measure.needs_images:
-            scores = _image_scores(measure, sets, name, images or {}, settings.seed, relay)
+            scores = _image_scores(measure, sets, name, images or {}, settings.seed)
         else:
-            scores = _text_scores(measure, sets, name, relay)
+            scores = _text_scores(measure, sets, name)
         found += [_correlation(measure, part, part_scores) for part, part_scores in zip(sets, scores, strict=True)]
     return sets, tuple(found)
 
@@ -269,9 +265,7 @@ def write_pairs(
     return atomic.write_text(file, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 
-def _text_scores(
-    measure: Measure, sets: Sequence[PairSet], name: Callable[[int], str], relay: ProgressRelay
-) -> list[FloatArray]:
+def _text_scores(measure: Measure, sets: Sequence[PairSet], name: Callable[[int], str]) -> list[FloatArray]:
     """Returns the scores of each set; a pair of labels that is drawn often is scored once, for both sets together."""
     place: dict[tuple[str, str], int] = {}
     rows = [
@@ -283,8 +277,7 @@ def _text_scores(
         )
         for part in sets
     ]
-    with relay.shown(len(place), measure.label):
-        scores = measure.scores([answer for answer, _ in place], [reference for _, reference in place])
+    scores = measure.scores([answer for answer, _ in place], [reference for _, reference in place])
     return [scores[row] for row in rows]
 
 
@@ -294,7 +287,6 @@ def _image_scores(
     name: Callable[[int], str],
     images: Mapping[int, Sequence[Path]],
     seed: int,
-    relay: ProgressRelay,
 ) -> list[FloatArray]:
     """Returns the scores of each set, with an image of the leaf drawn for each pair."""
     from taxtune.data.images import load_image
@@ -318,16 +310,15 @@ def _image_scores(
     for (file, answer, reference), i in place.items():
         by_image.setdefault(file, []).append((i, answer, reference))
     files = sorted(by_image)
-    for start in range(0, len(files), _IMAGES):
+    for start in track_each(range(0, len(files), _IMAGES), f"{measure.label}: batches of images"):
         block = [
             (i, answer, reference, image)
             for file in files[start : start + _IMAGES]
             for image in (load_image(file),)
             for i, answer, reference in by_image[file]
         ]
-        with relay.shown(len(block), f"{measure.label}, images {start + 1:,} of {len(files):,}"):
-            indices, answers, references, pictures = map(list, zip(*block, strict=True))
-            scores[indices] = measure.scores(answers, references, pictures)
+        indices, answers, references, pictures = map(list, zip(*block, strict=True))
+        scores[indices] = measure.scores(answers, references, pictures)
     return [scores[row] for row in rows]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -42,8 +41,6 @@ from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.placing import place_texts
-from taxtune.studies.progress import progress
-from taxtune.studies.relay import ProgressRelay
 from taxtune.studies.settings import needs_of
 
 if TYPE_CHECKING:
@@ -98,15 +95,13 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         smoothing=settings.smoothing,
         targets=[row.target for row in answers.rows],
         part=part,
-        on_note=partial(warnings.warn, stacklevel=2),
     )
     for spec in settings.asked:  # what a measure lacks is said before a model is loaded
         if "question" in needs_of(spec):
             _questions(answers, spec, settings)
     mapper = settings.mapper(taxonomy)
     texts = [row.answer or "" for row in answers.rows]
-    with progress(len(set(texts)), "answers placed") as advance:
-        placed = place_texts(mapper, texts, advance)
+    placed = place_texts(mapper, texts)
     placements = [placed[text] for text in texts]
     measured, record, notes = _by_measures(taxonomy, answers, settings)
     off = as_child(mapper, placements)
@@ -226,13 +221,11 @@ def _by_measures(
         return None, {}, []
     said = [row.answer or "" for row in answers.rows]
     references = [taxonomy.common_name(row.target) for row in answers.rows]
-    relay = ProgressRelay()
     scores, record, notes = [], {}, []
     for role, spec in zip(("inclusion", "concept"), settings.asked, strict=True):
-        (measure,) = settings.measures([spec], relay)
+        (measure,) = settings.measures([spec])
         questions = _questions(answers, measure.name, settings) if measure.needs_questions else None
-        with relay.shown(len(said), measure.label):
-            scores.append(measure.scores(said, references, questions=questions))
+        scores.append(measure.scores(said, references, questions=questions))
         record[role] = dict(measure.identity())
         notes += [f"{measure.label}: {note}" for note in measure.notes]
     return classify_by_measures(scores[0], scores[1], high=settings.high, near=settings.near), record, notes

@@ -8,7 +8,7 @@ ancestor at each level above, by the nearest name of that level ("language only"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
+from taxtune.progress import track
 from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.texts import (
     Levels,
@@ -28,7 +29,6 @@ from taxtune.studies.encoder.texts import (
 from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.mapping.nearest import NodeNames, nearest_nodes, node_names, score_table, tree_names
 from taxtune.studies.mapping.scorers import Scorer, similarity_scorer, split_name, unique_names
-from taxtune.studies.progress import progress
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -126,14 +126,12 @@ def place_texts_by_encoder(
     for scorer in scorers:
         whole = Place(taxonomy, scorer, names)
         part = Place(reduced, *_without(scorer, reduced, names)) if held_out.texts else whole
-        total = sum(len(set(texts.texts)) for texts in sets) + len({text for task in tasks for text in task.texts})
-        with progress(total, scorer.name) as advance:
-            for nearest, mapped in placed:
-                place = part if nearest.texts.hidden else whole
-                nearest.nodes[scorer.name], mapped.nodes[scorer.name] = place(nearest.texts.texts, advance)
-            chosen = language_only(taxonomy, scorer, names, tasks, advance, settings.seed)
-            for task, nodes in zip(tasks, chosen, strict=True):
-                task.nodes[scorer.name] = nodes
+        for nearest, mapped in placed:
+            place = part if nearest.texts.hidden else whole
+            nearest.nodes[scorer.name], mapped.nodes[scorer.name] = place(nearest.texts.texts)
+        chosen = language_only(taxonomy, scorer, names, tasks, settings.seed)
+        for task, nodes in zip(tasks, chosen, strict=True):
+            task.nodes[scorer.name] = nodes
     return levels, [one for pair in placed for one in pair], tasks, {scorer.name: scorer.spec for scorer in scorers}
 
 
@@ -150,17 +148,18 @@ class Place:
         self.taxonomy, self.scorer, self.names = taxonomy, scorer, names
         self.mapper = Mapper(taxonomy, scorer.similarity)
 
-    def __call__(self, texts: Sequence[str], advance: Callable[[int], None]) -> tuple[IntArray, IntArray]:
+    def __call__(self, texts: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Returns the node of each text by the nearest name and by the mapper; a blank text is on the root."""
         distinct = sorted(set(texts))
         found: dict[str, tuple[int, int]] = {}
-        for start in range(0, len(distinct), _BATCH):
-            batch = distinct[start : start + _BATCH]
-            table = score_table(self.scorer.score, self.names, batch, advance=advance)
-            nearest, _ = nearest_nodes(self.taxonomy, table)
-            for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
-                blank = not any(character.isalnum() for character in text)
-                found[text] = (0 if blank else node, self.mapper.place_scored(text, row).node)
+        with track(self.scorer.name, len(distinct)) as task:
+            for start in range(0, len(distinct), _BATCH):
+                batch = distinct[start : start + _BATCH]
+                table = score_table(self.scorer.score, self.names, batch, advance=task.advance)
+                nearest, _ = nearest_nodes(self.taxonomy, table)
+                for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
+                    blank = not any(character.isalnum() for character in text)
+                    found[text] = (0 if blank else node, self.mapper.place_scored(text, row).node)
         nodes = np.array([found[text] for text in texts], dtype=np.int64).reshape(-1, 2)
         return nodes[:, 0], nodes[:, 1]
 
@@ -204,7 +203,6 @@ def language_only(
     scorer: Scorer,
     names: NodeNames,
     tasks: Sequence[LanguageTask],
-    advance: Callable[[int], None] = lambda n: None,
     seed: int = 0,
 ) -> list[IntArray]:
     """Returns, task by task, the class with the most similar name for each text.
@@ -216,18 +214,18 @@ def language_only(
         scorer: The encoder.
         names: The tree's names.
         tasks: The texts and the classes.
-        advance: Called with how many distinct texts were scored.
         seed: Seeds the drawing.
     """
     rng = np.random.default_rng(seed)
     distinct = sorted({text for task in tasks for text in task.texts})
     chosen: list[dict[str, int]] = [{} for _ in tasks]
-    for start in range(0, len(distinct), _BATCH):
-        batch = distinct[start : start + _BATCH]
-        table = score_table(scorer.score, names, batch, advance=advance)
-        for task, found in zip(tasks, chosen, strict=True):
-            best, _ = nearest_nodes(taxonomy, table[:, task.classes], ties="random", rng=rng)
-            found.update(zip(batch, task.classes[best].tolist(), strict=True))
+    with track(scorer.name, len(distinct)) as progress:
+        for start in range(0, len(distinct), _BATCH):
+            batch = distinct[start : start + _BATCH]
+            table = score_table(scorer.score, names, batch, advance=progress.advance)
+            for task, found in zip(tasks, chosen, strict=True):
+                best, _ = nearest_nodes(taxonomy, table[:, task.classes], ties="random", rng=rng)
+                found.update(zip(batch, task.classes[best].tolist(), strict=True))
     return [
         np.array([found[text] for text in task.texts], dtype=np.int64)
         for task, found in zip(tasks, chosen, strict=True)

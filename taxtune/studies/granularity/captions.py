@@ -3,7 +3,7 @@
 A caption names a node when one of the node's names, its label or an alias, stands in it as whole words. Words are
 compared as the mapper's lexicon folds them: plural, American and British spelling, accents, case and hyphens do not
 matter. No name reaches over a comma or the end of a sentence. Of names one of which lies inside the other the longer is
-meant: a "tiger shark" is no tiger, and no mention of "shark" either. A name that several nodes bear counts for each of
+meant: a "tiger shark" is not a tiger, nor a mention of "shark". A name that several nodes bear counts for each of
 them.
 """
 
@@ -26,7 +26,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.studies.json_files import coco_caption, parse_object, read_coco
 from taxtune.tables import column_key, csv_delimiter
 from taxtune.taxonomy import Domain, Taxonomy
-from taxtune.taxonomy.sources.lines import OnBytes, lines
+from taxtune.taxonomy.sources.lines import lines
 
 __all__ = ["CaptionCounts", "count_captions", "read_captions"]
 
@@ -207,15 +207,14 @@ def _sorted_out(found: list[tuple[int, tuple[int, _Name]]]) -> tuple[set[int], s
 # -- files of captions ------------------------------------------------------------------------------------------------
 
 
-def read_captions(path: Path, *, column: str = "caption", on_bytes: OnBytes | None = None) -> Iterator[str]:
+def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
     """Yields the captions of a file as they come, so that it may be larger than the memory.
 
     Args:
-        path: A text file with a caption a line; CSV or TSV with a header; JSON lines, where the column may hold one
+        path: A text file with one caption per line; CSV or TSV with a header; JSON lines, where the column may hold one
             text or a list of them; each of these plain or packed with gzip, bzip2 or xz. Or a captions file in COCO's
             format (`annotations`, each with a `caption`), which is read whole.
         column: The column, or key, of the captions.
-        on_bytes: Hears how many bytes of the file were read.
 
     Yields:
         The captions, empty ones included: an empty line, cell or text, null and an empty list are each one.
@@ -232,7 +231,7 @@ def read_captions(path: Path, *, column: str = "caption", on_bytes: OnBytes | No
         raise DataError("The captions file has an unknown suffix.", file=path, value=path.name, remedy=_ENDINGS)
     rows = 0
     try:
-        for caption in readers[ending](path, column, on_bytes):
+        for caption in readers[ending](path, column):
             rows += 1
             yield caption
     except TaxonomyError as error:  # the reader of lines was written for graphs
@@ -241,20 +240,20 @@ def read_captions(path: Path, *, column: str = "caption", on_bytes: OnBytes | No
         raise DataError("The captions file is empty.", file=path)
 
 
-def _text_lines(path: Path, on_bytes: OnBytes | None) -> Iterator[tuple[int, str]]:
-    for number, line in lines(path, on_bytes=on_bytes):
+def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in lines(path):
         if "\0" in line:
             raise DataError("The captions file contains a NUL character: it is not a text file.", file=path, row=number)
         yield number, line
 
 
-def _plain(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
-    for _, line in _text_lines(path, on_bytes):
+def _plain(path: Path, column: str) -> Iterator[str]:
+    for _, line in _text_lines(path):
         yield line
 
 
-def _table(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
-    source = _text_lines(path, on_bytes)
+def _table(path: Path, column: str) -> Iterator[str]:
+    source = _text_lines(path)
     first = next(((number, line) for number, line in source if line.strip()), None)
     if first is None:
         return
@@ -300,8 +299,8 @@ def _table(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
         csv.field_size_limit(limit)
 
 
-def _json_lines(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
-    for number, line in _text_lines(path, on_bytes):
+def _json_lines(path: Path, column: str) -> Iterator[str]:
+    for number, line in _text_lines(path):
         if not line.strip():
             continue
         record = parse_object(line, path, number)
@@ -315,12 +314,9 @@ def _json_lines(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[s
             yield text or ""
 
 
-def _coco(path: Path, column: str, on_bytes: OnBytes | None) -> Iterator[str]:
+def _coco(path: Path, column: str) -> Iterator[str]:
     for i, entry in enumerate(read_coco(path, "captions", ("annotations",))["annotations"]):
         yield coco_caption(entry, i, path)
-    if on_bytes is not None:
-        size = path.stat().st_size
-        on_bytes(size, size)
 
 
 def _no_column(path: Path, row: int, column: str, names: list[str], before: str = "") -> DataError:

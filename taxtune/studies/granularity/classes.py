@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -319,7 +319,6 @@ def language_chat(
     store: AnswerStore | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> LanguageOnly:
     """Returns how often a chat model names the coarse class of a fine name (the generative row of the table).
 
@@ -333,7 +332,6 @@ def language_chat(
         store: Where replies are kept, or None.
         resamples: Bootstrap resamples of the fine classes; 0 for no interval.
         seed: Seed of the resampling.
-        on_progress: Called with how many replies are there and how many of them were there before.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -341,7 +339,7 @@ def language_chat(
     template = environment.get_template("coarse_class.j2")
     kinds = [names[i] for i in grouping.coarse.tolist()]
     prompts = [template.render(kinds=kinds, thing=names[i]) for i in grouping.fine.tolist()]
-    replies = ask(llm, [Request(prompt) for prompt in prompts], store, on_progress=on_progress)
+    replies = ask(llm, [Request(prompt) for prompt in prompts], store)
     chosen = np.array([chosen_class(r.text, kinds) if isinstance(r, Answer) else -1 for r in replies], dtype=np.int64)
     failed = sum(not isinstance(reply, Answer) for reply in replies)
     unclear = int((chosen < 0).sum()) - failed

@@ -217,7 +217,7 @@ def write_scores(path: str | Path, matrix: ScoreMatrix, taxonomy: Taxonomy) -> P
 
 def _read_npz(path: Path) -> Arrays:
     if not path.exists():
-        raise DataError("There is no such score file.", file=path, remedy="Check the path.")
+        raise DataError("The score file does not exist.", file=path, remedy="Check the path.")
     if path.is_dir():
         raise DataError("This is a folder, not a score file.", file=path, remedy="Give the file in it.")
     try:

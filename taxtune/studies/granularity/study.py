@@ -8,6 +8,7 @@ discrepancy Δ. The other forms of the study are in `classes` and `frequency`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,8 +53,6 @@ from taxtune.studies.granularity.scores import (
     read_scores,
     write_scores,
 )
-from taxtune.studies.progress import late_progress, progress
-from taxtune.studies.relay import ProgressRelay
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = [
@@ -65,20 +64,17 @@ __all__ = [
     "hierarchy",
     "hierarchy_report",
     "positives",
-    "steps",
 ]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Scores = NDArray[np.floating]
-Progress = Callable[[int], object]
 
 #: What is estimated, as paper 3, Table 2, names it.
 QUANTITIES = ("Leaves", "Anc raw", "Anc child", "Δ child", "Anc leaf", "Δ leaf")
 _CONFIDENCE = 0.95
 # Average precisions that differ by less are equal: the same ranks summed in another order.
 _TIE = 1e-9
-_KIB = 1024
 
 
 def granularity(settings: GranularitySettings) -> StudyReport:
@@ -107,9 +103,7 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     else:
         found = []
         for matrix in matrices:
-            with progress(steps(taxonomy, settings.resamples), "labels") as advance:
-                one = hierarchy(matrix, taxonomy, trivial=settings.trivial, **drawn, on_progress=advance)
-            found.append(one)
+            found.append(hierarchy(matrix, taxonomy, trivial=settings.trivial, **drawn))
         report = hierarchy_report(found, taxonomy, record)
         if counts is not None:
             more = frequency_report(counts, taxonomy, record, found)
@@ -129,18 +123,9 @@ def granularity(settings: GranularitySettings) -> StudyReport:
 
 
 def _count_captions(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> CaptionCounts:
-    sizes = [path.stat().st_size if path.is_file() else 0 for path in settings.captions]
-    relay = ProgressRelay()
-
-    def hear(before: int, done: int, _: int) -> None:
-        relay((before + done) // _KIB, sum(sizes) // _KIB)
-
-    def captions() -> Iterator[str]:
-        for i, path in enumerate(settings.captions):
-            yield from read_captions(path, column=settings.caption_column, on_bytes=partial(hear, sum(sizes[:i])))
-
-    with relay.shown(max(1, sum(sizes) // _KIB), "KiB of captions"):
-        return count_captions(captions(), taxonomy, part, source=", ".join(map(str, settings.captions)))
+    read = (read_captions(path, column=settings.caption_column) for path in settings.captions)
+    captions = itertools.chain.from_iterable(read)
+    return count_captions(captions, taxonomy, part, source=", ".join(map(str, settings.captions)))
 
 
 def _read_answers(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> AnswerTable | None:
@@ -212,14 +197,11 @@ def _score_images(
     def score(spec: str) -> ScoreMatrix:
         encoder = make_clip(spec, settings)
         if not read:  # a model is loaded in less time than many images are checked: what it lacks is said first
-            with late_progress("images checked") as show:
-                read.extend(read_images(path, taxonomy, part, settings.images, on_progress=show))
+            read.extend(read_images(path, taxonomy, part, settings.images))
             check_targets(np.array([one.target for one in read]), taxonomy, str(path))
-        # One bar: a template's labels are embedded in about the time of a batch of images.
-        with progress(len(read) + len(templates), "images") as advance:
-            labels = embed_labels(encoder, templates, names, advance)
-            hashes = [one.sha256 or "" for one in read]
-            images = stored_images(encoder, [one.image for one in read], sha256=hashes, on_progress=advance)
+        labels = embed_labels(encoder, templates, names)
+        hashes = [one.sha256 or "" for one in read]
+        images = stored_images(encoder, [one.image for one in read], sha256=hashes)
         return matched(encoder, [one.id for one in read], [one.target for one in read], images, labels, "images")
 
     return score
@@ -241,9 +223,8 @@ def _language(
         shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device")}
         llm = make_model(spec.removeprefix("llm:"), ModelSettings(task="text-generation", **shared, max_tokens=64))
         check_model(llm)
-        relay = ProgressRelay()
-        with open_replies(settings.cache_dir) as store, relay.shown(len(grouping.fine), "names"):
-            found.append(language_chat(llm, spec, names, grouping, store=store, **drawn, on_progress=relay))
+        with open_replies(settings.cache_dir) as store:
+            found.append(language_chat(llm, spec, names, grouping, store=store, **drawn))
     return language_report(found, taxonomy, grouping, names, record)
 
 
@@ -286,7 +267,6 @@ def hierarchy(
     trivial: str = "keep",
     resamples: int = 500,
     seed: int = 0,
-    on_progress: Progress | None = None,
 ) -> Granularity:
     """Returns the average precisions of all labels, and their means over leaves and ancestors.
 
@@ -294,10 +274,9 @@ def hierarchy(
         matrix: The scores; images whose label is not a leaf are left out and counted.
         taxonomy: The tree.
         trivial: "keep" or "leave-out": what becomes of ancestors that every image shows, such as the root, whose
-            average precision is 1 whatever the scores. The paper keeps its level 0.
+            average precision is 1 for any scores. The paper keeps its level 0.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
         seed: Seed of the resampling.
-        on_progress: Called with 1 after each of `steps(taxonomy, resamples)` labels.
 
     Raises:
         DataError: If no image shows a leaf, or all show the same.
@@ -323,7 +302,7 @@ def hierarchy(
     for kind, scores in sources.items():
         wanted = defined if kind == "raw" else defined & ~is_leaf
         values = np.full(len(taxonomy), np.nan)
-        values[wanted] = average_precision(scores[:, wanted], truth[:, wanted], on_progress=on_progress)
+        values[wanted] = average_precision(scores[:, wanted], truth[:, wanted])
         # A leaf has nothing below it: its scores are its own by every rule.
         found[kind] = values if kind == "raw" else np.where(is_leaf, found["raw"], values)
 
@@ -334,7 +313,7 @@ def hierarchy(
     if resamples:
         counts = resample_counts(len(matrix.targets), resamples, seed)
         drawn = [
-            bootstrap_average_precision(scores[:, nodes], truth[:, nodes], counts, on_progress=on_progress)
+            bootstrap_average_precision(scores[:, nodes], truth[:, nodes], counts)
             for scores, nodes in [(matrix.scores, leaves), *((sources[kind], ancestors) for kind in sources)]
         ]
         resampled = _quantities(*drawn, axis=0)
@@ -387,13 +366,6 @@ def _notes(matrix: ScoreMatrix, taxonomy: Taxonomy, shown: NDArray[np.int64], tr
             f"{n} ancestor{'s' if n > 1 else ''} that every image shows ({named(everywhere)}): average precision is "
             f"1 for any scores; {kept}."
         )
-
-
-def steps(taxonomy: Taxonomy, resamples: int) -> int:
-    """Returns at most how many labels `hierarchy` reports as done."""
-    nodes, leaves = len(taxonomy), len(taxonomy.leaves)
-    once = nodes + 2 * (nodes - leaves)
-    return once + (leaves + 3 * (nodes - leaves) if resamples else 0)
 
 
 def _quantities(

@@ -7,13 +7,13 @@ draws serve every measure, which makes the differences between measures paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.statistics import resample
+from taxtune.progress import track
 
 __all__ = ["Correlations", "bootstrap_correlations"]
 
@@ -51,7 +51,6 @@ def bootstrap_correlations(
     *,
     resamples: int,
     seed: int,
-    advance: Callable[[int], None] = lambda n: None,
 ) -> Correlations:
     """Returns the correlation of each measure's scores with the human ratings, and in each resample of the answers.
 
@@ -60,7 +59,6 @@ def bootstrap_correlations(
         human: Shape (answers,), without NaN.
         resamples: How many, at least 1.
         seed: Seed of the draws.
-        advance: Called with how many resamples were done.
     """
     from scipy import stats
 
@@ -77,11 +75,13 @@ def bootstrap_correlations(
     columns = [_Column(row) for row in scores[scored]]
 
     def correlated(counts: FloatArray) -> FloatArray:
+        task.advance(len(counts))
         found = np.full((len(counts), 2, measures), np.nan)
         found[:, :, scored] = np.array([_correlate(column, people, counts) for column in columns]).transpose(2, 1, 0)
         return found
 
-    drawn = resample(correlated, n, resamples=resamples, seed=seed, on_progress=advance)
+    with track("resamples", resamples) as task:
+        drawn = resample(correlated, n, resamples=resamples, seed=seed)
     return Correlations(rho, tau, rho_p, tau_p, drawn[:, 0], drawn[:, 1])
 
 

@@ -25,9 +25,7 @@ from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
 from taxtune.studies.judge.figure import draw_correlations
 from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers, read_rated_answers
-from taxtune.studies.progress import progress
 from taxtune.studies.published import published
-from taxtune.studies.relay import ProgressRelay
 
 __all__ = ["Rater", "judge", "judge_answers", "score_answers"]
 
@@ -105,13 +103,12 @@ class _Rated:
 def judge(settings: JudgeSettings) -> StudyReport:
     """Reads the answers, scores them and returns the report; see `taxtune.studies.judge.run`."""
     answers = read_rated_answers(settings)
-    relay = ProgressRelay()
-    return judge_answers(answers, _raters(settings, relay), settings, relay)
+    return judge_answers(answers, _raters(settings), settings)
 
 
-def _raters(settings: JudgeSettings, relay: ProgressRelay) -> list[Rater]:
+def _raters(settings: JudgeSettings) -> list[Rater]:
     """Returns the baselines, the measures and LAVE with each judge, every one under a name of its own."""
-    told = settings.measure_settings(relay)
+    told = settings.measure_settings()
     shown = settings.caption_column is not None
     options = LaveOptions(demonstrations=settings.demonstrations, yes_no_demonstrations=settings.yes_no_demonstrations)
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
@@ -123,7 +120,7 @@ def _raters(settings: JudgeSettings, relay: ProgressRelay) -> list[Rater]:
         if kind == "lave":
             made: Measure = _checked(make_lave(split_spec(spec)[1], told, options))
         else:
-            (made,) = settings.measures([spec], relay)
+            (made,) = settings.measures([spec])
         name = made.label if kinds.count(kind) == 1 else f"{made.label} ({spec.partition(':')[2] or 'default'})"
         raters.append(Rater(name, made, captions=shown and kind == "lave"))
     for model in dict.fromkeys(settings.judge):
@@ -149,16 +146,13 @@ def _checked(lave: Lave) -> Lave:
     return lave
 
 
-def judge_answers(
-    answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings, relay: ProgressRelay | None = None
-) -> StudyReport:
+def judge_answers(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings) -> StudyReport:
     """Scores rated answers and correlates the scores with the ratings.
 
     Args:
         answers: The rated answers.
         raters: The measures, one or more.
         settings: Resamples and seed, and what the report records.
-        relay: What the measures tell of their progress to.
 
     Raises:
         DataError: If there is no measure, two have one name, or no answer was scored by all of them.
@@ -166,7 +160,7 @@ def judge_answers(
     names = [rater.name for rater in raters]
     if not names or len(set(names)) < len(names):
         raise DataError("Give at least one measure, and each only once.", value=", ".join(names))
-    rated = _rate(answers, raters, settings, relay or ProgressRelay())
+    rated = _rate(answers, raters, settings)
     paper = ("paper4-table2", "paper4-table3") if settings.ablations else ("paper4-table2",)
     tables = [
         _main_table(rated),
@@ -193,12 +187,9 @@ def judge_answers(
     )
 
 
-def _rate(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings, relay: ProgressRelay) -> _Rated:
+def _rate(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings) -> _Rated:
     rows = answers.rows
-    scored = []
-    for rater in raters:
-        with relay.shown(len(rows), f"{rater.name}: answers"):
-            scored.append(score_answers(rater, rows))
+    scored = [score_answers(rater, rows) for rater in raters]
     scores = np.stack([values for values, _ in scored])
     unscored = np.isnan(scores).sum(axis=1)
     # A measure without any score has no correlation; it must not leave the others without answers.
@@ -218,14 +209,10 @@ def _rate(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSetting
         parts[group] = common & np.array([row.group == group for row in rows])
     parts = {group: chosen for group, chosen in parts.items() if chosen.any()}
     told = {"resamples": settings.resamples, "seed": settings.seed}
-    with progress(settings.resamples * len(parts), "resamples") as advance:
-        found = {
-            group: (
-                bootstrap_correlations(scores[:, chosen], human[chosen], **told, advance=advance),
-                int(chosen.sum()),
-            )
-            for group, chosen in parts.items()
-        }
+    found = {
+        group: (bootstrap_correlations(scores[:, chosen], human[chosen], **told), int(chosen.sum()))
+        for group, chosen in parts.items()
+    }
     replies = {rater.name: said for rater, (_, said) in zip(raters, scored, strict=True) if said is not None}
     return _Rated(raters, rows, scores, replies, common, found.pop("")[0], found)
 

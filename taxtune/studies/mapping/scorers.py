@@ -20,7 +20,6 @@ from taxtune.errors import DataError, MapperError
 from taxtune.metrics.registry import MEASURES, Measure, MeasureSettings, make_measure
 from taxtune.studies.embedding import images_by_node, make_clip
 from taxtune.studies.mapping.nearest import NodeNames
-from taxtune.studies.progress import progress
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -309,8 +308,7 @@ def node_image_scorer(
     files = [images[node] for node in sorted(images)]
     # Images of the same content have one key, so that this is of the drawn images and not of where they lie.
     hashes = checked_images(encoder, files)
-    with progress(len(files), "images of nodes") as advance:
-        vectors = stored_images(encoder, files, sha256=hashes, on_progress=advance)
+    vectors = stored_images(encoder, files, sha256=hashes)
     similarity = _NodeImages(spec, encoder, vectors, sorted(images), nodes)
 
     def notes() -> tuple[str, ...]:

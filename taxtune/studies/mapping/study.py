@@ -21,6 +21,7 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.hierarchical import HierarchicalScores, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
+from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping import MappingSettings
@@ -36,7 +37,6 @@ from taxtune.studies.mapping.scorers import (
     unique_names,
 )
 from taxtune.studies.placing import place_texts
-from taxtune.studies.progress import progress
 from taxtune.studies.published import published
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -212,9 +212,9 @@ def _place_by(
     alone: list[IntArray] = []
     tied: list[IntArray] = []
     algorithm: list[int] = []
-    with progress(len(work.texts), scorer.name) as advance:
+    with track(scorer.name, len(work.texts)) as task:
         for texts, images in work.batches():
-            table = score_table(scorer.score, names, texts, images, advance=advance)
+            table = score_table(scorer.score, names, texts, images, advance=task.advance)
             nodes, ties = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
             alone.append(nodes)
             tied.append(ties)

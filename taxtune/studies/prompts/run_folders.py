@@ -1,7 +1,7 @@
 """Prompts of taxtune's own runs: the baseline and the winners, as they were asked about the held-out images.
 
 A finished run's folder holds `result.json`, and in it for each template compared one row an image with the target, the
-answer and the node that it was placed on. Nothing is placed anew here: the study shows what the run reported.
+answer and the node that it was placed on. Nothing is placed again here: the study shows what the run reported.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
-from taxtune.studies.progress import progress
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows
 from taxtune.taxonomy import Domain, Taxonomy
@@ -160,12 +160,10 @@ def compare_prompts(
     every = [(name, prompt) for name, model in models.items() for prompt in model.prompts]
     scores: dict[tuple[str, str], Mapping[str, Interval]] = {}
     arrows: list[Arrow] = []
-    with progress(len(every), "prompts scored") as advance:
-        for name, prompt in every:
-            scores[name, prompt] = _scores(name, prompt, models[name], told)
-            if prompt != starts[name]:
-                arrows.append(_arrow(name, models[name], starts[name], prompt, told))
-            advance()
+    for name, prompt in track_each(every, "prompts scored"):
+        scores[name, prompt] = _scores(name, prompt, models[name], told)
+        if prompt != starts[name]:
+            arrows.append(_arrow(name, models[name], starts[name], prompt, told))
     placed = {(name, prompt): models[name].prompts[prompt] for name, prompt in every}
     remarks = [
         f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",

@@ -1,4 +1,4 @@
-"""Figures printed in the papers, one CSV a table, to stand beside ours."""
+"""Figures printed in the papers, one CSV per table, to stand beside ours."""
 
 from __future__ import annotations
 

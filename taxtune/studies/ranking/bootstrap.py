@@ -8,13 +8,14 @@ of the ranks that they take up, and the ranks of m models always add up to m (m 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.statistics import percentiles, resample
+from taxtune.progress import track
 
 __all__ = ["MeasuredModels", "RankStatistics", "kendall_tau", "rank_models", "ranks_from_values"]
 
@@ -85,7 +86,6 @@ def rank_models(
     *,
     resamples: int = 2000,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda n: None,
 ) -> RankStatistics:
     """Ranks models under each measure, with percentile bootstrap intervals of the ranks.
 
@@ -93,7 +93,6 @@ def rank_models(
         measures: The measures, all of the same models and examples; τ compares each with the last one.
         resamples: Number of bootstrap resamples of the examples, at least 1.
         seed: Seed of the resampling.
-        advance: Called with the number of resamples done since the last call.
 
     Raises:
         ValueError: If there are no measures or no examples, shapes differ, or resamples is below 1.
@@ -106,13 +105,14 @@ def rank_models(
     n = shape[1]
     whole = np.ones((1, n))
     ranks = np.stack([_ranks(measure, whole)[0] for measure in measures])
-    drawn = resample(
-        lambda counts: np.stack([_ranks(measure, counts) for measure in measures], axis=1),
-        n,
-        resamples=resamples,
-        seed=seed,
-        on_progress=advance,
-    )
+
+    with track("resamples", resamples) as task:
+
+        def ranked(counts: FloatArray) -> FloatArray:
+            task.advance(len(counts))
+            return np.stack([_ranks(measure, counts) for measure in measures], axis=1)
+
+        drawn = resample(ranked, n, resamples=resamples, seed=seed)
     # A quantile of ranks must be a rank that occurred, not a point between two.
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="inverted_cdf")
     best = drawn == np.nanmin(np.where(np.isnan(drawn), np.inf, drawn), axis=2, keepdims=True)

@@ -18,7 +18,6 @@ from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import read_models
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
-from taxtune.studies.progress import progress
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
 from taxtune.studies.ranking.figure import draw_bump
@@ -79,17 +78,14 @@ def ranking(settings: RankingSettings) -> StudyReport:
     targets = {name: np.array([row.target for row in some], dtype=np.int64) for name, some in rows.items()}
     measured, remarks = [], []
     for measure in measures:
-        with progress(1, measure.label) as advance:
-            scores = _text_scores(rows, measure, taxonomy, settings)
-            measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
-            advance()
+        scores = _text_scores(rows, measure, taxonomy, settings)
+        measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
         for name, values in scores.items():
             answered, known = int(placed[name].known.sum()), int((~np.isnan(values)).sum())
             if known < answered:
                 remarks.append(f"{measure.label}: {answered - known:,} of {answered:,} answers of {name} are unscored.")
     measured += _metric_scores(placed, targets, taxonomy, settings.unit)
-    with progress(settings.resamples, "resamples") as advance:
-        statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed, advance=advance)
+    statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed)
     names, labels = list(rows), [one.name for one in measured]
     count = measured[0].scores.shape[1]
     remarks = [

@@ -93,7 +93,7 @@ class ObjectWords:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        # The longest first: "hot dog" is no dog, "teddy bear" no bear.
+        # The longest first: "hot dog" is not a dog, "teddy bear" no bear.
         forms = sorted(self._forms, key=len, reverse=True)
         return re.compile(r"(?<![\w-])(?:" + "|".join(map(re.escape, forms)) + r")(?![\w-])", re.IGNORECASE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ from taxtune import atomic
 from taxtune.answers.records import read_table
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ImageError, shortened
+from taxtune.progress import track
 from taxtune.studies.embedding import check_vectors
-from taxtune.studies.progress import late_progress
 from taxtune.studies.specificity.texts import KINDS, ImageTexts
 
 if TYPE_CHECKING:
@@ -82,9 +82,6 @@ def score_with_clip(
     name: str,
     made: Sequence[ImageTexts],
     folder: Path,
-    *,
-    on_progress: Callable[[int], object] = lambda n: None,
-    on_texts: Callable[[int, int], object] = lambda done, total: None,
 ) -> ScoredTexts:
     """Returns the cosine of every image with each of its texts (paper 3, eq. 1).
 
@@ -97,8 +94,6 @@ def score_with_clip(
         name: How it is called in tables.
         made: The texts.
         folder: The folder of the images.
-        on_progress: Called with the number of images just done.
-        on_texts: Called, before the images, with the number of shared texts that are embedded and their total.
 
     Raises:
         ImageError: If images cannot be used; it names all of them.
@@ -108,29 +103,30 @@ def score_with_clip(
 
     files = [folder / item.file_name for item in made]
     # Those that were not encoded before are known to be sound before the first text is embedded.
-    with late_progress("images checked") as show:
-        hashes = checked_images(encoder, files, on_progress=show)
+    hashes = checked_images(encoder, files)
     shared = {t: i for i, t in enumerate(dict.fromkeys(t for m in made for k in KINDS[:-1] for t in m.texts[k]))}
     texts, parts = list(shared), []
-    for start in range(0, len(texts), _TEXTS):
-        parts.append(encoder.stored(texts[start : start + _TEXTS]))
-        on_texts(min(start + _TEXTS, len(texts)), len(texts))
+    with track("embedding texts", len(texts)) as task:
+        for start in range(0, len(texts), _TEXTS):
+            parts.append(encoder.stored(texts[start : start + _TEXTS]))
+            task.advance(len(texts[start : start + _TEXTS]))
     vectors = np.concatenate(parts)
     check_vectors(encoder.name, {"texts": vectors})
     scores: list[Mapping[str, FloatArray]] = []
-    for start in range(0, len(made), encoder.batch_size):
-        part = slice(start, start + encoder.batch_size)
-        batch = made[part]
-        images = stored_images(encoder, files[part], sha256=hashes[part])
-        check_vectors(encoder.name, {f"images, {batch[0].file_name} to {batch[-1].file_name}": images})
-        altered = _altered(encoder, batch, hashes[part], images)
-        for image, item, of_altered in zip(images, batch, altered, strict=True):
-            cosines: dict[str, FloatArray] = {
-                kind: np.asarray(vectors[[shared[text] for text in item.texts[kind]]] @ image, dtype=np.float64)
-                for kind in KINDS[:-1]
-            }
-            scores.append({**cosines, "altered": of_altered})
-        on_progress(len(batch))
+    with track("images", len(made)) as task:
+        for start in range(0, len(made), encoder.batch_size):
+            part = slice(start, start + encoder.batch_size)
+            batch = made[part]
+            images = stored_images(encoder, files[part], sha256=hashes[part])
+            check_vectors(encoder.name, {f"images, {batch[0].file_name} to {batch[-1].file_name}": images})
+            altered = _altered(encoder, batch, hashes[part], images)
+            for image, item, of_altered in zip(images, batch, altered, strict=True):
+                cosines: dict[str, FloatArray] = {
+                    kind: np.asarray(vectors[[shared[text] for text in item.texts[kind]]] @ image, dtype=np.float64)
+                    for kind in KINDS[:-1]
+                }
+                scores.append({**cosines, "altered": of_altered})
+            task.advance(len(batch))
     return ScoredTexts(name, tuple(item.image for item in made), tuple(scores), _cut(encoder, made))
 
 

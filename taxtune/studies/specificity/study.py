@@ -20,7 +20,6 @@ from taxtune.metrics.average_precision import average_precision
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.embedding import distinct_names, make_clip, read_label_prompts, shown_name
-from taxtune.studies.relay import ProgressRelay
 from taxtune.studies.specificity import SpecificitySettings
 from taxtune.studies.specificity.captions import read_caption_data
 from taxtune.studies.specificity.figure import draw_scores
@@ -122,21 +121,7 @@ def _texts(settings: SpecificitySettings) -> tuple[list[ImageTexts], tuple[str, 
 def _scored(spec: str, settings: SpecificitySettings, made: Sequence[ImageTexts]) -> ScoredTexts:
     assert settings.images is not None
     encoder = make_clip(spec, settings)
-    # Tens of thousands of texts come before the first image: they take a quarter of the bar.
-    quarter = max(1, len(made) // 3)
-    relay, done = ProgressRelay(), 0
-
-    def on_texts(texts: int, total: int) -> None:
-        relay(quarter * texts // total, total)
-
-    def on_images(n: int) -> None:
-        nonlocal done
-        done += n
-        relay(quarter + done, len(made))
-
-    with relay.shown(len(made) + quarter, "images"):
-        name = shown_name(encoder.name)
-        return score_with_clip(encoder, name, made, settings.images, on_progress=on_images, on_texts=on_texts)
+    return score_with_clip(encoder, shown_name(encoder.name), made, settings.images)
 
 
 def retrieval(

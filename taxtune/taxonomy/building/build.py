@@ -8,7 +8,6 @@ has a fate that says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import track
 from taxtune.taxonomy.building.arcs import BoolArray, Follows, reached
 from taxtune.taxonomy.building.cycles import Broken, break_cycles
 from taxtune.taxonomy.building.edges import Graph, IntArray
@@ -125,7 +125,8 @@ class BuiltTree:
 
 
 def build_tree(
-    graph: Graph, options: BuildOptions, *, on_progress: Callable[[str, int, int], None] | None = None
+    graph: Graph,
+    options: BuildOptions,
 ) -> BuiltTree:
     """Makes a rooted tree of a graph.
 
@@ -134,19 +135,18 @@ def build_tree(
     Args:
         graph: The graph.
         options: How.
-        on_progress: Called with what is being done, how much of it is done and how much there is.
 
     Raises:
         TaxonomyError: If options contradict each other or name what is not there, or nothing would be left.
     """
     if options.root is not None and options.join_roots is not None:
         raise TaxonomyError("--root and --join-roots exclude each other.", remedy="Give one of them.")
-    return _Build(graph, options, on_progress or (lambda what, done, total: None)).run()
+    return _Build(graph, options).run()
 
 
 class _Build:
-    def __init__(self, graph: Graph, options: BuildOptions, tell: Callable[[str, int, int], None]) -> None:
-        self.graph, self.options, self.tell = graph, options, tell
+    def __init__(self, graph: Graph, options: BuildOptions) -> None:
+        self.graph, self.options = graph, options
         self.ids = graph.ids
         self.child, self.parent = graph.edges.child, graph.edges.parent
         self.edge_fate = np.zeros(len(self.child), dtype=np.int8)
@@ -173,8 +173,8 @@ class _Build:
                 "Nothing is left to build a tree from.", remedy="Exclude fewer classes, or check the leaves."
             )
         root = self._join() if self.options.join_roots is not None else self._hang()
-        self.tell("longest paths", 0, 1)
-        parents = choose_parents(self.parent, self.child, self.live, root, self.ids, self.options.seed)
+        with track("longest paths", 1):
+            parents = choose_parents(self.parent, self.child, self.live, root, self.ids, self.options.seed)
         extra = self.live
         extra[parents.arc[parents.arc >= 0]] = False
         self.edge_fate[extra] = EdgeFate.EXTRA_PARENT
@@ -255,8 +255,8 @@ class _Build:
                 why = "left out" if self.node_fate[root] == NodeFate.LEFT_OUT else "above none of the leaves"
                 raise TaxonomyError(f"The root is {why}.", value=self.options.root, remedy="Choose another root.")
         else:
-            self.tell("choosing a root", 0, 1)
-            self.best = best_root(self.parent, self.child, self.live, self.alive)
+            with track("choosing a root", 1):
+                self.best = best_root(self.parent, self.child, self.live, self.alive)
             root = self.best.node
         self._drop_unreached(root, NodeFate.NOT_BELOW_THE_ROOT)
         self.edge_fate[self.live & (self.child == root)] = EdgeFate.INTO_THE_ROOT
@@ -287,7 +287,6 @@ class _Build:
             self.options.seed,
             entries=entries,
             lose=self.options.cycles == "fewest-edges",
-            on_progress=lambda done, total: self.tell("breaking cycles", done, total),
         )
         for component in self.broken:
             self.edge_fate[list(component.dropped)] = EdgeFate.CYCLE

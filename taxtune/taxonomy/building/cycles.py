@@ -14,12 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from taxtune.progress import track
 from taxtune.taxonomy.building.arcs import BoolArray, components, draws
 from taxtune.taxonomy.building.edges import IntArray
 from taxtune.taxonomy.building.orders import Component, FloatArray, Order, first_orders, guided_orders
@@ -85,7 +86,6 @@ def break_cycles(
     *,
     entries: BoolArray,
     lose: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Broken]:
     """Finds the fewest arcs to drop in each strongly connected component, proven where it is not too large.
 
@@ -98,36 +98,35 @@ def break_cycles(
         entries: Which nodes need no parent; a node that has one outside its component needs none inside either.
         lose: Whether the fewest arcs go even if that cuts nodes off from the root; of sets of one size one that cuts
             off few goes. Otherwise the fewest go under which none is cut off.
-        on_progress: Called with how many components are done and how many there are.
 
     Returns:
         One result a component, in the order of their first nodes.
     """
     results: list[Broken] = []
     found = _cyclic_components(source, target, keep, ids, seed, entries)
-    for some in _batches(found):
-        for (component, arcs, nodes), (dropped, method, at_least) in zip(
-            some, _solve_together([component for component, _, _ in some], lose=lose), strict=True
-        ):
-            stays = np.ones(len(arcs), dtype=bool)
-            stays[list(dropped)] = False
-            closed = _shortest_cycles(component, list(dropped), np.where(stays, 1.0, np.inf))
-            results.append(
-                Broken(
-                    nodes=len(component),
-                    arcs=len(arcs),
-                    dropped=tuple(arcs[i] for i in dropped),
-                    # The cycle runs down from the dropped arc's child. Upward it is the child, its lost parent, and on.
-                    cycles=tuple(
-                        tuple(nodes[component.child[arc]] for arc in (cycle[0], *reversed(cycle)))
-                        for cycle in (closed[arc] for arc in dropped)
-                    ),
-                    method=method,
-                    at_least=at_least,
+    with track("breaking cycles", len(found)) as task:
+        for some in _batches(found):
+            for (component, arcs, nodes), (dropped, method, at_least) in zip(
+                some, _solve_together([component for component, _, _ in some], lose=lose), strict=True
+            ):
+                stays = np.ones(len(arcs), dtype=bool)
+                stays[list(dropped)] = False
+                closed = _shortest_cycles(component, list(dropped), np.where(stays, 1.0, np.inf))
+                results.append(
+                    Broken(
+                        nodes=len(component),
+                        arcs=len(arcs),
+                        dropped=tuple(arcs[i] for i in dropped),
+                        # The cycle runs down from the dropped arc's child. Upward: the child, its lost parent, and on.
+                        cycles=tuple(
+                            tuple(nodes[component.child[arc]] for arc in (cycle[0], *reversed(cycle)))
+                            for cycle in (closed[arc] for arc in dropped)
+                        ),
+                        method=method,
+                        at_least=at_least,
+                    )
                 )
-            )
-        if on_progress is not None:
-            on_progress(len(results), len(found))
+            task.advance(len(some))
     return results
 
 

@@ -1,4 +1,4 @@
-"""Reader of indented trees: a node a line, deeper nodes further in, by dashes ("-- Laridae"), tabs or spaces.
+"""Reader of indented trees: one node per line, deeper nodes further in, by dashes ("-- Laridae"), tabs or spaces.
 
 CUB-200's `hierarchy_*.txt` are such files. Blank lines part nothing. A rank in brackets behind a label, "Larinae
 (subfam)", is read as the node's rank. GBIF's TextTree (https://github.com/gbif/text-tree) is such a format too: ranks

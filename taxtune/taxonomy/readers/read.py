@@ -36,7 +36,6 @@ def read_taxonomy(
     format: str | Reader = "auto",
     names: bool = True,
     root_label: str | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> Taxonomy:
     """Reads a taxonomy.
 
@@ -53,7 +52,7 @@ def read_taxonomy(
             - "coldp": a ColDP package, or its NameUsage or Taxon file (see `readers.coldp`);
             - "nabirds": pairs of class ids with a file of names beside it (see `readers.nabirds`);
             - "groups": "class, group" a line (see `readers.groups`);
-            - "indented": a node a line, by dashes, tabs or spaces (see `readers.indented`);
+            - "indented": one node per line, by dashes, tabs or spaces (see `readers.indented`);
             - "imagenet-json": synsets with the ids of their parents (see `readers.imagenet`);
             - "nested-json": names within names, Open Images' hierarchy too (see `readers.nested_json`);
             - "rdf": SKOS, OWL and RDFS in any common syntax (see `readers.rdf`; needs the extra `rdf`);
@@ -67,7 +66,6 @@ def read_taxonomy(
         names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
         root_label: The label of the root where the format adds one ("groups", the two of iNat21, and archives with
             several roots).
-        on_note: Called with what was left out or changed, one sentence at a time. By default these are warnings.
 
     Returns:
         The tree, its nodes numbered depth first, siblings in file order.
@@ -77,7 +75,7 @@ def read_taxonomy(
             message names the first one and how many more there are.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
-    taxonomy = tree_of(raw, on_note)
+    taxonomy = tree_of(raw)
     return attach_english_names(taxonomy) if names else taxonomy
 
 

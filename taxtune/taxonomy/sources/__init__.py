@@ -7,7 +7,7 @@ format.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
@@ -46,7 +46,6 @@ def read_graph(
     only: Mapping[str, Collection[str]] | None = None,
     language: str = "en",
     direction: Direction | None = None,
-    on_bytes: Callable[[Path, int, int], None] | None = None,
 ) -> Graph:
     """Reads a graph from one or more files.
 
@@ -65,7 +64,6 @@ def read_graph(
         only: For Wikidata, by property the only children whose edges are wanted.
         language: For Wikidata, the language of the names.
         direction: Which comes first in files that do not say so.
-        on_bytes: Called with a file, how many of its bytes were read and how many it has.
 
     Raises:
         TaxonomyError: If a file cannot be read or is in none of the formats, or there is no edge in any.
@@ -74,29 +72,25 @@ def read_graph(
         raise TaxonomyError("Unknown graph format.", value=format, remedy=f"Use one of {', '.join(SOURCES)}.")
     into = EdgeCollector()
     for path in paths:
-        hear = None if on_bytes is None else lambda done, total, path=path: on_bytes(path, done, total)
         kind = _detect(path) if format == "auto" else format
         if kind == "synsets":
-            read_synset_edges(path, into, direction=direction or "parent-child", on_bytes=hear)
+            read_synset_edges(path, into, direction=direction or "parent-child")
         elif kind == "kgtk":
-            read_kgtk_edges(path, into, properties=properties, only=only, language=language, on_bytes=hear)
+            read_kgtk_edges(path, into, properties=properties, only=only, language=language)
         elif kind == "wikidata-json":
-            read_wikidata_dump(
-                path, into, properties=properties, only=only, language=language, names=not names, on_bytes=hear
-            )
+            read_wikidata_dump(path, into, properties=properties, only=only, language=language, names=not names)
         elif kind in ("rdf", "obo"):
             read_ontology(path, into, kind)
         else:
-            read_edge_list(path, into, direction=direction, on_bytes=hear)
+            read_edge_list(path, into, direction=direction)
     for path in names:
-        hear = None if on_bytes is None else lambda done, total, path=path: on_bytes(path, done, total)
         start = _beginning(path)
         if start[0].lstrip()[:1] == "{" or is_synset_edges(" ".join([start[0].split()[0]] * 2)):
-            read_synset_names(path, into, on_bytes=hear)
+            read_synset_names(path, into)
         elif _is_kgtk_names(start):
-            read_kgtk_names(path, into, language=language, on_bytes=hear)
+            read_kgtk_names(path, into, language=language)
         else:
-            read_name_list(path, into, on_bytes=hear)
+            read_name_list(path, into)
     return into.finish()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from taxtune.errors import TaxonomyError
 from taxtune.tables import column_key, csv_delimiter, split_aliases
 from taxtune.taxonomy.building.edges import EdgeCollector, tidy
-from taxtune.taxonomy.sources.lines import OnBytes, first_lines, lines
+from taxtune.taxonomy.sources.lines import first_lines, lines
 from taxtune.taxonomy.sources.synsets import Direction
 
 __all__ = ["read_edge_list", "read_name_list"]
@@ -18,9 +18,7 @@ _LABEL = ("label", "name")
 _ALIASES = ("aliases", "alias")
 
 
-def read_edge_list(
-    path: Path, into: EdgeCollector, *, direction: Direction | None = None, on_bytes: OnBytes | None = None
-) -> None:
+def read_edge_list(path: Path, into: EdgeCollector, *, direction: Direction | None = None) -> None:
     """Reads an edge list, its cells separated by commas, tabs or semicolons.
 
     With a header that has the columns child and parent, these are it, and the columns label (or name) and aliases name
@@ -31,7 +29,6 @@ def read_edge_list(
         path: The file, packed or not.
         into: Where edges and names go.
         direction: Which comes first in a file without a header.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If there is neither a header nor a direction, or a row lacks a cell or has one that no column
@@ -53,7 +50,7 @@ def read_edge_list(
         child, parent = (0, 1) if direction == "child-parent" else (1, 0)
     label, aliases = _column(header, _LABEL) if by_name else None, _column(header, _ALIASES) if by_name else None
     into.start(str(path))
-    for row, cells in _rows(path, on_bytes, skip=1 if by_name else 0):
+    for row, cells in _rows(path, skip=1 if by_name else 0):
         if by_name:
             _check_width(cells, header, path, row)
         if len(cells) <= child or not (key := tidy(cells[child])):
@@ -68,7 +65,7 @@ def read_edge_list(
         _name(into, key, cells, label, aliases)
 
 
-def read_name_list(path: Path, into: EdgeCollector, *, on_bytes: OnBytes | None = None) -> None:
+def read_name_list(path: Path, into: EdgeCollector) -> None:
     """Reads names of nodes that are there already from a table with the columns id (or child), label and aliases.
 
     Raises:
@@ -81,7 +78,7 @@ def read_name_list(path: Path, into: EdgeCollector, *, on_bytes: OnBytes | None 
         raise TaxonomyError(
             "A list of names needs the columns id, and label or aliases.", file=path, row=1, value=",".join(header)
         )
-    for row, cells in _rows(path, on_bytes, skip=1):
+    for row, cells in _rows(path, skip=1):
         _check_width(cells, header, path, row)
         if len(cells) <= key or not tidy(cells[key]):
             raise TaxonomyError("The row has no id.", file=path, row=row, value=",".join(cells))
@@ -116,10 +113,10 @@ def _column(header: list[str], names: tuple[str, ...]) -> int | None:
     return next((header.index(name) for name in names if name in header), None)
 
 
-def _rows(path: Path, on_bytes: OnBytes | None, *, skip: int) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, *, skip: int) -> Iterator[tuple[int, list[str]]]:
     """Yields the line on which each record begins, and its cells; blank lines are no records."""
     delimiter = csv_delimiter(first_lines(path, 1)[0])
-    reader = csv.reader((text + "\n" for _, text in lines(path, on_bytes=on_bytes)), delimiter=delimiter, strict=True)
+    reader = csv.reader((text + "\n" for _, text in lines(path)), delimiter=delimiter, strict=True)
     start = 1
     try:
         for cells in reader:

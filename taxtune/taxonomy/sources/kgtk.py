@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy.sources.lines import OnBytes, lines
+from taxtune.taxonomy.sources.lines import lines
 
 __all__ = ["EdgeTable", "KgtkText", "read_text", "split_list"]
 
@@ -72,7 +72,6 @@ class EdgeTable:
 
     Args:
         path: The file, packed or not.
-        on_bytes: Hears of progress.
 
     Attributes:
         columns: The positions of the columns by name, aliases as their own names.
@@ -81,9 +80,9 @@ class EdgeTable:
         TaxonomyError: If the file is empty or the header names a column twice.
     """
 
-    def __init__(self, path: Path, *, on_bytes: OnBytes | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = ((number, text) for number, text in lines(path, on_bytes=on_bytes) if _says_something(text))
+        self._lines = ((number, text) for number, text in lines(path) if _says_something(text))
         try:
             self.header_line, header = next(self._lines)
         except StopIteration:

@@ -6,26 +6,25 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building.edges import tidy
-from taxtune.taxonomy.sources.lines import OnBytes, first_lines, lines
+from taxtune.taxonomy.sources.lines import first_lines, lines
 from taxtune.taxonomy.sources.oven import read_oven
 
 __all__ = ["read_leaves"]
 
 
-def read_leaves(path: Path, *, on_bytes: OnBytes | None = None) -> tuple[str, ...]:
+def read_leaves(path: Path) -> tuple[str, ...]:
     """Returns the ids that a file lists, each once.
 
     Args:
         path: Text with an id a line (what follows a tab or a comma is ignored, and so are lines that begin with #), or
             OVEN's JSON lines.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If it lists none.
         DataError: If it is a malformed OVEN file.
     """
     if first_lines(path, 1)[0].lstrip().startswith("{"):
-        found = dict.fromkeys(example.entity for example in read_oven(path, on_bytes=on_bytes) if example.entity)
+        found = dict.fromkeys(example.entity for example in read_oven(path) if example.entity)
     else:
         cells = (text.replace(",", "\t").split("\t")[0] for _, text in lines(path) if not text.startswith("#"))
         found = dict.fromkeys(key for key in map(tidy, cells) if key)

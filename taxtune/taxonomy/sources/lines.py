@@ -9,26 +9,23 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import track
 from taxtune.tables import unpacked
 
-__all__ = ["OnBytes", "first_lines", "lines"]
+__all__ = ["first_lines", "lines"]
 
-#: Called with how many bytes of a file were read and how many it has.
-OnBytes = Callable[[int, int], None]
-
-_STEP = 1 << 14  # lines between two calls
+_STEP = 1 << 14  # lines between two reports of progress
 
 
-def lines(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[tuple[int, str]]:
+def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yields the 1-based number and the text of each line of a UTF-8 file, without its end.
 
     Args:
         path: A text file, or one packed with gzip, bzip2 or xz.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If the file cannot be read, is cut off, or is not UTF-8 text.
@@ -36,7 +33,7 @@ def lines(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[tuple[int,
     number = 0
     try:
         size = path.stat().st_size
-        with path.open("rb") as raw, unpacked(raw) as file:
+        with path.open("rb") as raw, unpacked(raw) as file, track(f"reading {path.name}", size) as task:
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                     line = line[3:]
@@ -48,10 +45,9 @@ def lines(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[tuple[int,
                         "The file is not UTF-8 text.", file=path, row=number, value=bad, remedy="Save it as UTF-8."
                     ) from None
                 yield number, text.rstrip("\r\n")
-                if on_bytes is not None and number % _STEP == 0:
-                    on_bytes(raw.tell(), size)
-            if on_bytes is not None:
-                on_bytes(size, size)
+                if number % _STEP == 0:
+                    task.advance(raw.tell() - task.done)
+            task.advance(size - task.done)
     except FileNotFoundError:
         raise TaxonomyError("The file does not exist.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.taxonomy.sources.lines import OnBytes, lines
+from taxtune.taxonomy.sources.lines import lines
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Linked", "OvenExample", "link_oven", "read_oven"]
@@ -43,13 +43,13 @@ class OvenExample:
     split: str | None
 
 
-def read_oven(path: Path, *, on_bytes: OnBytes | None = None) -> Iterator[OvenExample]:
+def read_oven(path: Path) -> Iterator[OvenExample]:
     """Yields the examples of an OVEN file, packed or not.
 
     Raises:
         DataError: If a line is not a JSON object, has no `data_id`, or its `entity_id` is not a Wikidata id.
     """
-    for row, text in lines(path, on_bytes=on_bytes):
+    for row, text in lines(path):
         if not text.strip():
             continue
         try:
@@ -106,13 +106,12 @@ class Linked:
         return dict(Counter(str(example.entity) for example, _ in self.targets))
 
 
-def link_oven(path: Path, taxonomy: Taxonomy, *, on_bytes: OnBytes | None = None) -> Linked:
+def link_oven(path: Path, taxonomy: Taxonomy) -> Linked:
     """Finds the node of each example's entity by its id.
 
     Args:
         path: An OVEN file.
         taxonomy: A tree whose nodes have Wikidata ids, as `taxtune taxonomy build` writes it.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If no node has an id.
@@ -128,7 +127,7 @@ def link_oven(path: Path, taxonomy: Taxonomy, *, on_bytes: OnBytes | None = None
     targets = []
     off: Counter[str] = Counter()
     texts: dict[str, str] = {}
-    for example in read_oven(path, on_bytes=on_bytes):
+    for example in read_oven(path):
         count += 1
         if example.entity is None:
             without += 1

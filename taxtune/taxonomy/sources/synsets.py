@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building.edges import EdgeCollector, tidy
-from taxtune.taxonomy.sources.lines import OnBytes, first_lines, lines
+from taxtune.taxonomy.sources.lines import first_lines, lines
 
 __all__ = ["Direction", "is_synset_edges", "read_synset_edges", "read_synset_names"]
 
@@ -31,22 +31,19 @@ def is_synset_edges(line: str) -> bool:
     return len(tokens) == 2 and all(_SYNSET.fullmatch(token) for token in tokens)
 
 
-def read_synset_edges(
-    path: Path, into: EdgeCollector, *, direction: Direction = "parent-child", on_bytes: OnBytes | None = None
-) -> None:
+def read_synset_edges(path: Path, into: EdgeCollector, *, direction: Direction = "parent-child") -> None:
     """Reads edges between synsets, two ids per line with white space between them.
 
     Args:
         path: The file, packed or not.
         into: Where the edges go.
         direction: Which of the two comes first.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If a line is something else.
     """
     into.start(str(path))
-    for row, text in lines(path, on_bytes=on_bytes):
+    for row, text in lines(path):
         tokens = text.split()
         if not tokens or text.startswith("#"):
             continue
@@ -65,26 +62,25 @@ def read_synset_edges(
             into.edge(first, second, row)
 
 
-def read_synset_names(path: Path, into: EdgeCollector, *, on_bytes: OnBytes | None = None) -> None:
+def read_synset_names(path: Path, into: EdgeCollector) -> None:
     """Reads the names of synsets that are there already: the first is the label, the others are aliases.
 
     Args:
         path: The file, in one of the three forms.
         into: Where the names go.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If it is in none of them.
     """
-    names = _json_names(path) if first_lines(path, 1)[0].lstrip()[:1] in "{[" else _word_names(path, on_bytes)
+    names = _json_names(path) if first_lines(path, 1)[0].lstrip()[:1] in "{[" else _word_names(path)
     for key, label, others in names:
         into.name(key, label)
         for other in others:
             into.alias(key, other)
 
 
-def _word_names(path: Path, on_bytes: OnBytes | None) -> Iterator[tuple[str, str, list[str]]]:
-    for row, text in lines(path, on_bytes=on_bytes):
+def _word_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+    for row, text in lines(path):
         if not text.strip():
             continue
         match = _WORDS.fullmatch(text.rstrip())

@@ -16,7 +16,7 @@ from typing import Any
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building.edges import EdgeCollector
-from taxtune.taxonomy.sources.lines import OnBytes, lines
+from taxtune.taxonomy.sources.lines import lines
 from taxtune.taxonomy.sources.wikidata_kgtk import ANY_LANGUAGE
 
 __all__ = ["read_wikidata_dump"]
@@ -33,7 +33,6 @@ def read_wikidata_dump(
     only: Mapping[str, Collection[str]] | None = None,
     language: str = "en",
     names: bool = True,
-    on_bytes: OnBytes | None = None,
 ) -> None:
     """Reads the claims of some properties as edges from an entity to its value, and labels and aliases.
 
@@ -47,7 +46,6 @@ def read_wikidata_dump(
         only: For a property the only entities whose claims are wanted.
         language: The language of the names; names for all languages ("mul") stand in for it.
         names: Whether to read names, and the file a second time if need be.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If the file cannot be read, a line is not a JSON object, or one that is needed is not an entity.
@@ -56,7 +54,7 @@ def read_wikidata_dump(
     marks = tuple(f'"{name}"' for name in properties)
     limits = only or {}
     entities = 0
-    for row, text in lines(path, on_bytes=on_bytes):
+    for row, text in lines(path):
         line = _entity_text(text)
         if not line:
             continue
@@ -70,12 +68,12 @@ def read_wikidata_dump(
         raise TaxonomyError("The dump contains no entities.", file=path)
     into.notes["entities"] += entities
     if names:
-        _second_reading(path, into, language, on_bytes)
+        _second_reading(path, into, language)
 
 
-def _second_reading(path: Path, into: EdgeCollector, language: str, on_bytes: OnBytes | None) -> None:
+def _second_reading(path: Path, into: EdgeCollector, language: str) -> None:
     missing = set(into.unnamed)
-    for row, text in lines(path, on_bytes=on_bytes) if missing else ():
+    for row, text in lines(path) if missing else ():
         line = _entity_text(text)
         if not line:
             continue

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from taxtune.taxonomy.building.edges import EdgeCollector, tidy
 from taxtune.taxonomy.sources.kgtk import EdgeTable, read_text, split_list
-from taxtune.taxonomy.sources.lines import OnBytes
 
 __all__ = ["read_kgtk_edges", "read_kgtk_names"]
 
@@ -25,7 +24,6 @@ def read_kgtk_edges(
     properties: Sequence[str] = ("P279",),
     only: Mapping[str, Collection[str]] | None = None,
     language: str = "en",
-    on_bytes: OnBytes | None = None,
 ) -> None:
     """Reads the edges of some properties from a KGTK edge file: node1 is the child, node2 the parent.
 
@@ -39,12 +37,11 @@ def read_kgtk_edges(
         properties: The properties whose edges are wanted.
         only: For a property the only children whose edges are wanted.
         language: The language of labels in the file.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If the file is no KGTK edge file.
     """
-    table = EdgeTable(path, on_bytes=on_bytes)
+    table = EdgeTable(path)
     node1, label, node2 = table.need("node1", "label", "node2")
     rank = table.columns.get("rank")
     named = [(end, table.columns[name]) for end, name in ((node1, "node1;label"), (node2, "node2;label"))
@@ -73,7 +70,7 @@ def read_kgtk_edges(
                 _name(into, tidy(cells[end]), cells[column], language, alias=False)
 
 
-def read_kgtk_names(path: Path, into: EdgeCollector, *, language: str = "en", on_bytes: OnBytes | None = None) -> None:
+def read_kgtk_names(path: Path, into: EdgeCollector, *, language: str = "en") -> None:
     """Reads labels and aliases from a KGTK file, for nodes that are there already.
 
     Either an edge file with rows such as `Q42 label 'Douglas Adams'@en` and `Q42 alias 'Douglas N. Adams'@en`, or a
@@ -84,12 +81,11 @@ def read_kgtk_names(path: Path, into: EdgeCollector, *, language: str = "en", on
         path: The file, packed or not.
         into: Where the names go.
         language: The language of the names.
-        on_bytes: Hears of progress.
 
     Raises:
         TaxonomyError: If the file is no KGTK file.
     """
-    table = EdgeTable(path, on_bytes=on_bytes)
+    table = EdgeTable(path)
     fallback: list[tuple[str, str, bool]] = []
     if "node1" in table.columns:
         node1, label, node2 = table.need("node1", "label", "node2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,7 +43,6 @@ class LLMProposer(Proposer):
         first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
         longest_wait: Most seconds between two attempts.
         prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
-        on_note: Called when a call fails and is tried again.
 
     Raises:
         ProposerError: The prompts cannot be read.
@@ -65,7 +64,6 @@ class LLMProposer(Proposer):
         first_wait: float = 1.0,
         longest_wait: float = 60.0,
         prompts: str | Path | None = None,
-        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self._messages = Messages(prompts)
         self._max_history_tokens = max_history_tokens
@@ -76,7 +74,6 @@ class LLMProposer(Proposer):
             temperature=temperature,
             max_tokens=max_tokens,
             retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
-            on_note=on_note,
         )
         self._chat = ApiModel(model, settings, role="the proposer's model")
 

@@ -132,4 +132,4 @@ def _from_plugin(factory: Callable[..., Any], name: str, settings: dict[str, Any
         return make_proposer(factory(**settings))
     except Exception as error:
         said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
-        raise ProposerError(f"The proposer {name!r}, which a package adds, cannot be made: {said}") from error
+        raise ProposerError(f"The proposer {name!r}, which a package provides, cannot be created: {said}") from error

@@ -115,7 +115,7 @@ def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-e", "clip-i2t:model"], "The encoder looks at images"),
+        (["-e", "clip-i2t:model"], "The encoder needs images"),
         (["-e", "sentence"], "no such similarity"),
         (["--template", "a photo"], "{name} or {plural}"),
         (["--answers", "nowhere.csv"], "nowhere.csv"),

@@ -72,7 +72,6 @@ def test_two_levels(study: Study, folder: Path) -> None:
     assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
 
 
-@pytest.mark.filterwarnings("default::UserWarning")  # the command prints them as notes
 def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
     for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
         (folder / "images" / label).mkdir(parents=True)
@@ -229,23 +228,23 @@ def test_captions_alone(study: Study, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--form", "frequency"), "nothing to count in"),
+        (("--form", "frequency"), "No captions were given"),
         (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
         (("--form", "frequency", "--captions", "none.txt"), "none.txt: The file does not exist"),
         (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
         (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: All captions are empty"),
-        (("--form", "frequency", "--captions", "scores.csv"), "name one with --caption-column"),
+        (("--form", "frequency", "--captions", "scores.csv"), "choose one with --caption-column"),
         (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same twice"),
         # What is wrong with the captions is said before the scores are looked at.
         (("--scores", "none.npz", "--captions", "words.txt"), "None of 1 captions names a label"),
-        (("--form", "two-level", "--scores", "scores.csv", "--captions", "c.txt"), "no use for --captions"),
-        (("--form", "language", "--model", "clip:x", "--captions", "c.txt"), "no use for --captions"),
-        (("--scores", "scores.csv", "--coarse-level", "1"), "no use for --coarse-level"),
-        (("--form", "language", "--model", "clip:x", "--coarse-level", "1", "--save-scores", "s.npz"), "no use for"),
+        (("--form", "two-level", "--scores", "scores.csv", "--captions", "c.txt"), "does not use --captions"),
+        (("--form", "language", "--model", "clip:x", "--captions", "c.txt"), "does not use --captions"),
+        (("--scores", "scores.csv", "--coarse-level", "1"), "does not use --coarse-level"),
+        (("--form", "language", "--model", "clip:x", "--coarse-level", "1", "--save-scores", "s.npz"), "does not use"),
         (("--scores", "scores.csv", "--images", "."), "Give the manifest with --data"),
         (("--scores", "scores.csv", "--scores", "scores.csv"), "same twice"),
         ((), "There are no scores"),
-        (("--model", "clip:x"), "needs something to score"),
+        (("--model", "clip:x"), "to score, and these need a --model"),
         (
             ("--scores", "scores.csv", "--label-names", "latin"),
             "--label-names has no such value. (got 'latin')",
@@ -254,21 +253,21 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
         (("--form", "language"), "needs a --model"),
         (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "takes no images"),
-        (("--model", "llm:openai/x", "--answers", "a.csv"), "gives no scores"),
+        (("--model", "llm:openai/x", "--answers", "a.csv"), "does not give scores"),
         (("--model", "sentence:/none", "--answers", "a.csv", "--where", "x"), "NAME=VALUE"),
         (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
-        (("--scores", "scores.csv", "--save-scores", "s.npz"), "keeps the scores of one --model"),
+        (("--scores", "scores.csv", "--save-scores", "s.npz"), "works with one --model only"),
         # The files that are read are safe, and what cannot be written is said before a model is loaded.
         ((*ANSWERS, "--save-scores", "tree.csv"), "must end in .npz"),
         ((*ANSWERS, "--scores", "old.npz", "--save-scores", "old.npz"), "old.npz: --save-scores would overwrite"),
         ((*ANSWERS, "--save-scores", "scores.csv/s.npz"), "nothing was written"),
         ((*ANSWERS, "--save-scores", "folder.npz"), "is a folder"),
-        ((*ANSWERS, "--templates", "none"), "no such prompt templates"),
-        ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must lie below the root"),
-        (("--model", "sentence:x", "--data", "scores.csv"), "reads no images"),
-        (("--model", "sentence:", "--answers", "good.csv"), "names no model"),
-        (("--model", "", "--answers", "good.csv"), "names no model"),
-        (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show one class"),
+        ((*ANSWERS, "--templates", "none"), "Unknown prompt templates"),
+        ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must be below the root"),
+        (("--model", "sentence:x", "--data", "scores.csv"), "does not take images"),
+        (("--model", "sentence:", "--answers", "good.csv"), "is empty"),
+        (("--model", "", "--answers", "good.csv"), "is empty"),
+        (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show the same class"),
         (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
     ],
 )

@@ -162,7 +162,7 @@ def test_other_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--measure", "no-such"], "There is no such measure"),
+        (["--measure", "no-such"], "Unknown measure"),
         (["--ablations"], "--judge"),
         (["--human-column", "rating"], "no column 'rating'"),
         (["--measure", "clip-i2t"], "needs images"),

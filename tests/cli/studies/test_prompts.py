@@ -97,21 +97,21 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
     assert found["tables"]["arrows"][0]["model"] == "tuned"
     assert found["tables"]["arrows"][0]["ΔhP"] == pytest.approx(1 / 3)
     assert found["texts"] == {"tuned": {"baseline": "baseline?", "winner": "winner?"}}
-    assert "Draw runs and files apart" in study.refused("run", "m:p=short.csv")
+    assert "Study runs and files separately" in study.refused("run", "m:p=short.csv")
     assert "Runs have no columns" in study.refused("run", "--guess", "1")
-    assert "Name the runs' own with --taxonomy" in study.refused("run", "--root", "bird")
+    assert "Give the runs' own taxonomy with --taxonomy" in study.refused("run", "--root", "bird")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("m:a=short.csv", "m:b=careful.csv"), "A taxonomy is needed"),
-        (("m=short.csv", "-t", "tree.csv"), "does not say model and prompt"),
+        (("m:a=short.csv", "m:b=careful.csv"), "No taxonomy was given"),
+        (("m=short.csv", "-t", "tree.csv"), "does not say which model and prompt"),
         (("m:a=short.csv", "-t", "tree.csv"), "m has a single prompt"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "--baseline", "c"), "no prompt of the baseline's name"),
         (("m:a=short.csv", "m:b=nothing.csv", "-t", "tree.csv"), "nothing.csv"),
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
-        ((".",), "holds no finished run"),
+        ((".",), "contains no finished run"),
     ],
 )
 def test_bad_input_is_one_message(

@@ -77,7 +77,7 @@ def test_a_root_changes_what_the_metrics_count(folder: Path, study: Study) -> No
 def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: Path, study: Study) -> None:
     (folder / "more.csv").write_text(BOLD + "4,blackbird,duck\n5,a bird,birds\n", encoding="utf-8")
     arguments = ("careful.csv", "more.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    assert "more (more.csv): 2 rows that another lacks" in study.refused(*arguments)
+    assert "more (more.csv): 2 rows that another file lacks" in study.refused(*arguments)
     found = study.json(*arguments, "--root", "thrush")
     # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and off the tree.
     assert [(row["answers"], row["missing"], row["abstained"]) for row in found["tables"]["scores"]] == [
@@ -120,19 +120,19 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
     ("text", "message"),
     [
         ("", "scores file is empty"),
-        ("model,EM\n", "scores.csv:1: The file has a header and no rows"),
+        ("model,EM\n", "scores.csv:1: The file has a header but no rows"),
         ("model,EM\na,1\n", "(got '1 row') Give one row for each model."),
         ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
         ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is not a number. (got 'nan') Leave the cell empty"),
         ("model,EM\na,inf\nb,2\n", "scores.csv:2: EM of a is not a number"),
-        ('model,EM\na,"1,5"\nb,2\n', "write a decimal point"),
+        ('model,EM\na,"1,5"\nb,2\n', "use a decimal point"),
         ('model,EM\n"a\nb",1\nc,good\n', "scores.csv:4: EM of c is not a number"),
         ("model,EM\na,\nb,\nc,1\n", "2 of 3 models have no score at all"),
         ("model,EM\na,1\na,2\n", "A model is in the table twice. (got ['a']) Keep one row for each model."),
-        ("model,EM\na\nb,2\n", "scores.csv:2: The row has not as many cells"),
+        ("model,EM\na\nb,2\n", "scores.csv:2: The row and the header have different numbers of cells"),
         ("model,EM\n ,1\nb,2\n", "scores.csv:2: The row has no model"),
         ('model,EM\na,"1\nb,2\n', "scores.csv:2: The row cannot be read as CSV"),
-        ("model\na\nb\n", "no column of scores"),
+        ("model\na\nb\n", "no columns with scores"),
     ],
 )
 def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, text: str, message: str) -> None:
@@ -144,16 +144,16 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "A taxonomy is needed"),
+        ((), "No taxonomy was given"),
         (("-t", "tree.csv"), "No file of answers"),
-        (("bold.csv", "-t", "tree.csv"), "two models or more"),
+        (("bold.csv", "-t", "tree.csv"), "at least two models"),
         (("bold.csv", "short.csv", "-t", "tree.csv"), "--rows common"),
-        (("bold.csv", "other.csv", "-t", "tree.csv"), "another target in other"),
+        (("bold.csv", "other.csv", "-t", "tree.csv"), "a different target in other"),
         (("bold.csv", "off.csv", "-t", "tree.csv"), "'ostrich' is not on the taxonomy"),
         (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "-m", "rouge"), "Did you mean 'rouge-1'"),
-        (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by parts one file"),
+        (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by splits one file"),
         (("bold.csv", "--guess", "none", "-t", "tree.csv"), "no such guess"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
@@ -161,8 +161,8 @@ def test_a_table_of_scores_that_cannot_be_ranked(folder: Path, study: Study, tex
             ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
             "bold: Row 2 has no asked.",
         ),
-        (("bold.csv", "--scores", "paper1-table4"), "--scores ranks by a table alone"),
-        (("--scores", "paper9"), "no such table"),
+        (("bold.csv", "--scores", "paper1-table4"), "--scores ranks only the models of a table"),
+        (("--scores", "paper9"), "table does not exist"),
         (("--scores", "words.csv"), "EM of b is not a number"),
     ],
 )

@@ -50,7 +50,7 @@ def test_the_texts_without_a_model(study: Study, folder: Path) -> None:
     written = []
     for seed in (1, 1, 2):
         out, _ = study.said(*COCO, "--pairs", "p.jsonl", "--negatives", 4, "--seed", seed)
-        assert "nothing is scored yet" in out
+        assert "nothing has been scored yet" in out
         written.append(Path("p.jsonl").read_bytes())
     assert written[0] == written[1] != written[2]
     lines = [json.loads(line) for line in written[0].splitlines()]
@@ -65,7 +65,7 @@ def test_the_texts_without_a_model(study: Study, folder: Path) -> None:
         "altered",
     }
     # Unscored pairs are no zeros.
-    assert "missing, no finite number" in study.refused("--scored", "p.jsonl")
+    assert "missing, not finite" in study.refused("--scored", "p.jsonl")
 
 
 def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
@@ -103,29 +103,29 @@ def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "nothing to study"),
+        ((), "Nothing to study"),
         (("--captions", "captions.json"), "belong together"),
-        (("--model", "x"), "There are no texts"),
-        (COCO, "nothing that scores them"),
+        (("--model", "x"), "No texts were given"),
+        (COCO, "nothing to score them with"),
         ((*COCO, "--model", "x"), "needs the images"),
         ((*COCO, "--pairs", "p.jsonl", "--sample", "1"), "At least two images"),
-        ((*COCO, "--pairs", "p.jsonl", "--templates", "photos"), "give one prompt template"),
-        ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "no such chunker"),
-        ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "of one --model"),
+        ((*COCO, "--pairs", "p.jsonl", "--templates", "photos"), "give only one prompt template"),
+        ((*COCO, "--pairs", "p.jsonl", "--nouns", "verbs"), "Unknown chunker"),
+        ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "with one --model only"),
         ((*COCO, "--model", "no-such-model", "--images", "images"), "cannot be loaded"),
-        ((*COCO, "--model", "sentence:x", "--images", "images"), "reads no images"),
-        ((*COCO, "--model", "", "--images", "images"), "names no model"),
+        ((*COCO, "--model", "sentence:x", "--images", "images"), "does not take images"),
+        ((*COCO, "--model", "", "--images", "images"), "is empty"),
         ((*COCO, "--model", "x", "--model", "x", "--images", "images"), "same twice"),
         ((*COCO, "--pairs", "p.jsonl", "--images", "images"), "needs a --model"),
         # What is not there is said before a model is loaded, and no input is written over.
         ((*COCO, "--model", "x", "--images", "none"), "none: The folder does not exist"),
         ((*COCO, "--model", "x", "--images", "."), "3 of 3 images are not in the folder"),
         ((*COCO, "--pairs", "p.csv"), "must end in .jsonl"),
-        ((*COCO, "--pairs", "narratives.jsonl"), "would overwrite a file that is read"),
+        ((*COCO, "--pairs", "narratives.jsonl"), "names a file that is also an input"),
         ((*COCO, "--pairs", "captions.json/p.jsonl"), "nothing was written"),
-        ((*COCO, "--pairs", "p.jsonl", "--nouns", "spacy:no-such-pipeline"), "--nouns words or rules"),
+        ((*COCO, "--pairs", "p.jsonl", "--nouns", "spacy:no-such-pipeline"), "--nouns words or --nouns rules"),
         (("--scored", "p.jsonl", "--scored", "p.jsonl"), "same twice"),
-        (("--scored", "p.jsonl", "--sample", "5"), "There are no texts"),
+        (("--scored", "p.jsonl", "--sample", "5"), "No texts were given"),
         (("--captions", "instances.json", "--instances", "captions.json", "--pairs", "p.jsonl"), "no list `images`"),
     ],
 )

@@ -103,9 +103,9 @@ def test_what_is_unscored_is_left_out_and_counted_and_a_constant_has_no_tau(bird
 
 
 def test_measures_that_need_what_labels_do_not_have_are_refused(birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="labels answer none"):
+    with pytest.raises(DataError, match="labels do not answer one"):
         reported(birds, [_Judge("judge", "Judge")])
-    with pytest.raises(DataError, match="labels answer none"):
+    with pytest.raises(DataError, match="labels do not answer one"):
         reported(birds, ["lave:no/such"])
     with pytest.raises(DataError, match="--images"):
         reported(birds, [_Bright("bright", "Bright")])

@@ -158,7 +158,7 @@ def test_templates(birds: Taxonomy) -> None:
     }  # fmt: skip
     # The tree has aliases, so that its labels may be Latin and have no plural.
     assert sets[1].texts == ("two birds", "two thrushes", "two blackbirds", "two American robins", "two mallards")
-    assert "3 nodes have a label only" in sets[1].notes[0]
+    assert "3 nodes have only a label" in sets[1].notes[0]
     bare = Taxonomy(["thing", "dog"], [-1, 0])
     assert template_sets(bare, tree_levels(bare), ("{plural}",), 10, rng())[0].texts == ("dogs",)
     for bad in ("a photo", "{label}", "{name", "{}"):
@@ -317,7 +317,7 @@ def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(report: Stud
     assert said["recipe"] == "mapper:\n  similarity: oracle\n"
     assert "held-out name, default mapper: oracle is best at species; no evidence at family" in said["evidence"]
     last = said["evidence"][-1]
-    assert last.startswith("For a recipe: oracle has the better hF over all levels on held-out name (hF +")
+    assert last.startswith("For a recipe: oracle has the higher hF over all levels on held-out name (hF +")
     assert last.endswith("; no evidence on 'A: {name}.'.")
 
 
@@ -376,7 +376,7 @@ def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None
     assert "no evidence that the mapper's similarity matters" in said["evidence"][-1]
     assert all(cell in (NO_EVIDENCE, None) for row in report.table("encoder").rows for cell in row[2:])
     alone = run("encoder", taxonomy=many, encoder=("lexical",), resamples=50)
-    assert "name another with --encoder" in alone.data["recommendation"]["evidence"][0]
+    assert "add another with --encoder" in alone.data["recommendation"]["evidence"][0]
 
 
 def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> None:
@@ -415,8 +415,8 @@ def test_the_same_seed_gives_the_same_bytes(many: Taxonomy) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"encoder": ()}, "no encoder to study"),
-        ({"encoder": ("lexical", "lexical")}, "Two are called 'lexical'"),
+        ({"encoder": ()}, "No encoder was given"),
+        ({"encoder": ("lexical", "lexical")}, "Two measures are called 'lexical'"),
         ({"encoder": ("word2vec:x",)}, "no such similarity"),
         ({"template": ("{name}", "{name}")}, "given twice"),
     ],
@@ -427,7 +427,7 @@ def test_bad_settings(birds: Taxonomy, settings: dict[str, object], said: str) -
 
 
 def test_a_root_alone_cannot_be_studied() -> None:
-    with pytest.raises(DataError, match="nothing but a root"):
+    with pytest.raises(DataError, match="only a root"):
         run("encoder", taxonomy=Taxonomy(["life"], [-1]))
 
 

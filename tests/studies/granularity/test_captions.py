@@ -17,6 +17,7 @@ from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.studies.granularity.captions import count_captions, read_captions
 from taxtune.taxonomy import Taxonomy, restrict
+from tests.displays import Recorder
 
 TREE = Taxonomy(
     ["animal", "shark", "tiger shark", "tiger", "grey seal", "Larus", "crane", "St. Bernard", "ball (round)"],
@@ -166,12 +167,12 @@ def test_a_caption_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
-def test_packed(tmp_path: Path, ending: str, pack: object) -> None:
+def test_packed(tmp_path: Path, ending: str, pack: object, recorder: Recorder) -> None:
     data = "a dog\na cat\n" * 40_000
     path = tmp_path / f"c.txt{ending}"
     path.write_bytes(pack(data.encode()))  # type: ignore[operator]
-    heard: list[tuple[int, int]] = []
-    assert sum(1 for _ in read_captions(path, on_bytes=lambda *at: heard.append(at))) == 80_000
+    assert sum(1 for _ in read_captions(path)) == 80_000
+    heard = recorder.of(f"reading {path.name}")
     assert len(heard) > 1
     assert heard[-1] == (path.stat().st_size, path.stat().st_size)
     cut = tmp_path / f"cut.txt{ending}"

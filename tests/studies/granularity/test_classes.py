@@ -62,7 +62,7 @@ def test_a_cut_by_level_leaves_out_what_has_no_coarse_class() -> None:
         ({"level": 0}, "below the root"),
         ({"level": 2}, "Take 1 to 1"),
         ({"labels": ["food", "cat"]}, "nothing below it.*'cat'"),
-        ({"labels": ["thing", "food"]}, "'food' lies below another, 'thing'"),
+        ({"labels": ["thing", "food"]}, "'food' is below another, 'thing'"),
         ({"labels": ["food", "food"]}, "at least two"),
     ],
 )

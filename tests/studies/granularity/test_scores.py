@@ -62,11 +62,11 @@ def test_npz_there_and_back(tmp_path: Path) -> None:
         (CSV.replace("0.8", "high"), "under 'oak' is not a number.*high"),
         (CSV.replace("Quercus,0.8", "elm,0.8"), "1 label of an image cannot be found.*elm"),
         (CSV.replace(",tree", ",shrub"), "1 column cannot be found.*shrub"),
-        (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are one node"),
+        (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are the same node"),
         ("image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n", "1 of 6 nodes .*have no column.*'life/bird'"),
         (CSV.replace("b.jpg", "a.jpg"), r"\.csv:3: An image is in the score file twice, in row 2 already.*a.jpg"),
         (CSV.replace("image,", "picture,"), "columns `image` and `label`"),
-        ("image,label,oak\n", "header and no rows"),
+        ("image,label,oak\n", "header but no rows"),
         ("", "empty"),
     ],
 )
@@ -98,12 +98,12 @@ def npz(folder: Path, **changed: object) -> Path:
         ({"scores": np.array([["a"] * 5] * 2)}, "table of numbers"),
         ({"scores": np.full((2, 5), math.nan)}, "10 scores are missing .*image 'image 1' under 'bird'"),
         ({"scores": np.zeros((0, 5)), "targets": np.array([], dtype=str)}, "no images"),
-        ({"image_embeddings": np.ones((2, 3))}, "or of neither"),
-        ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "as many columns"),
-        ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "no finite number"),
+        ({"image_embeddings": np.ones((2, 3))}, "or for neither"),
+        ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "the same number of columns"),
+        ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "not finite"),
         ({"targets": np.array([{"a": 1}, 2], dtype=object)}, r"`targets` is an array of Python objects.*dtype=str"),
         ({"scores": np.zeros((2, 5), dtype=object)}, r"`scores` is an array of Python objects.*dtype=float"),
-        ({"targets": np.array([b"oak", b"\xff"])}, "`targets` holds bytes that are no UTF-8"),
+        ({"targets": np.array([b"oak", b"\xff"])}, "`targets` contains bytes that are not UTF-8"),
     ],
 )
 def test_bad_npz(tmp_path: Path, changed: dict[str, object], said: str) -> None:
@@ -156,7 +156,7 @@ def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None
         f"{path}: 1 of 3 images are left out: label outside bird",
         f"{path}: 2 of 5 columns are left out: node outside bird",
     )
-    with pytest.raises(DataError, match="No image shows a node of the part"):
+    with pytest.raises(DataError, match="No image shows a node of the selected part"):
         read_scores(npz(tmp_path, targets=["oak", "oak"]), part.tree, part)
     with pytest.raises(DataError, match=r"(?s)1 column cannot be found.*elm"):
         read_scores(npz(tmp_path, labels=["bird", "robin", "duck", "tree", "elm"]), part.tree, part)
@@ -169,7 +169,7 @@ def test_texts_saved_as_bytes_are_texts(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such score file"):
+    with pytest.raises(DataError, match="The score file does not exist"):
         read_scores(tmp_path / "none.npz", TREE)
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)

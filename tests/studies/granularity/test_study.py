@@ -17,9 +17,9 @@ from taxtune.studies.granularity.study import (
     hierarchy,
     hierarchy_report,
     positives,
-    steps,
 )
 from taxtune.taxonomy import Taxonomy
+from tests.displays import Recorder
 from tests.trees import trees
 
 #: animal / feline (lion, tiger), canine (wolf, fox)
@@ -149,10 +149,10 @@ def test_one_class_is_an_error() -> None:
             GranularitySettings(taxonomy=TREE, scores="s.csv", **wrong)
 
 
-def test_the_report() -> None:
-    told: list[int] = []
-    result = hierarchy(matrix(), TREE, resamples=5, on_progress=told.append)
-    assert len(told) == steps(TREE, 5)
+def test_the_report(recorder: Recorder) -> None:
+    result = hierarchy(matrix(), TREE, resamples=5)
+    assert recorder.of("labels")[0][0] == 0
+    assert recorder.of("labels")[-1] == (3, 3)
     report = hierarchy_report([result], TREE, {"seed": 0, "resamples": 5})
     summary, intervals, levels = report.tables
     row = summary.records()[0]
@@ -177,7 +177,7 @@ def test_labels_with_one_score_for_all_images_are_told() -> None:
     assert result.raw[2] == pytest.approx(0.5)
     assert result.raw[5] == pytest.approx(0.25)
     (note,) = [note for note in result.notes if "one score" in note]
-    assert note.startswith("2 of 7 labels have one score for all images (canine, wolf)")
+    assert note.startswith("2 of 7 labels have the same score for all images (canine, wolf)")
     assert not any("one score" in note for note in hierarchy(matrix(), TREE, resamples=0).notes)
 
 

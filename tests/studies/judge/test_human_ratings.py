@@ -129,7 +129,7 @@ def test_one_kind_of_rating(tmp_path: Path) -> None:
 def test_no_column_no_row_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no column 'rating'.*answer, human"):
         rated(jsonl(tmp_path, GOOD), human_column="rating")
-    with pytest.raises(DataError, match="No answer is left"):
+    with pytest.raises(DataError, match="No answers with human ratings are left"):
         rated(jsonl(tmp_path, {**GOOD, "human": None}))
     with pytest.raises(DataError):
         rated(tmp_path / "none.jsonl")

@@ -57,7 +57,7 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     [
         ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
         ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
-        ({"answer": "x"}, "row 2: node is not there"),
+        ({"answer": "x"}, "row 2: node is absent"),
         ({"answer": None, "node": "bird"}, "row 2: answer is missing"),
         ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
@@ -88,7 +88,7 @@ def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
         read_annotated(write(tmp_path, "answer\nx\n"), birds)
     with pytest.raises(DataError, match="no column 'picture'"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, columns=AnnotatedColumns(image="picture"))
-    with pytest.raises(DataError, match="No row is left"):
+    with pytest.raises(DataError, match="No usable rows are left"):
         read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
     with pytest.raises(DataError, match="meaning of no node"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")

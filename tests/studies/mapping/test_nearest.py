@@ -97,7 +97,7 @@ def test_batches_change_nothing(birds: Taxonomy) -> None:
 def test_a_measure_takes_the_place_of_a_similarity(birds: Taxonomy) -> None:
     similarity = MeasureSimilarity(Words("words", "Words"))
     assert isinstance(similarity, Similarity)
-    with pytest.raises(MapperError, match="knows no names"):
+    with pytest.raises(MapperError, match="has no names"):
         similarity.scores(["x"])
     mapper = Mapper(birds, similarity, MapperConfig(preset="paper-listing"))
     # "thrush" is not said verbatim as a name of the robin, but "robin" is half of one.

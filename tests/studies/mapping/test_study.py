@@ -174,8 +174,8 @@ def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
         assert (p.nodes[:10_000] == 1).all(), p.name
         assert p.nodes[10_000:10_002].tolist() == [0, 0]
         assert p.nodes[10_002] == 1
-    assert any("2 answers have no letter and no digit" in note for note in notes)
-    assert any("1 answers are read up to their first 4,000 characters" in note for note in notes)
+    assert any("2 answers have no letter or digit" in note for note in notes)
+    assert any("1 answers are truncated to their first 4,000 characters" in note for note in notes)
 
 
 def test_all_answers_blank(birds: Taxonomy) -> None:
@@ -262,8 +262,8 @@ def test_a_similarity_that_is_not_there_is_told_before_anything_is_placed(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"measures": ("nonsense",)}, "no such measure"),
-        ({"measures": ("words", "Words=words")}, "Two are called 'Words'"),
+        ({"measures": ("nonsense",)}, "Unknown measure"),
+        ({"measures": ("words", "Words=words")}, "Two measures are called 'Words'"),
         ({"measures": ("=words",)}, "name before = is empty"),
         ({"measures": ("a=",)}, "specification is empty"),
         ({"names": "latin"}, "--names has no such value"),

@@ -67,7 +67,7 @@ def test_another_taxonomy_is_found_out(tmp_path: Path, birds: Taxonomy) -> None:
     flat = Taxonomy(["life", *"abcdefgh"], [-1, *[0] * 8])
     with pytest.raises(DataError, match="do not give the run's hP and hR"):
         read_run(folder, flat)
-    with pytest.raises(DataError, match="not the one of the run"):
+    with pytest.raises(DataError, match="not the run's taxonomy"):
         read_run(folder, flat.subtree(0).subtree(1))
 
 
@@ -84,10 +84,10 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
         read_run(tmp_path)
     for text, message in (
         ("{", "cannot be read"),
-        ("[]", "not one of taxtune's"),
+        ("[]", "not a result of taxtune"),
         ('{"heldout": []}', "no templates on held-out"),
-        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not one of taxtune's"),
-        ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not one of taxtune's"),
+        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not a result of taxtune"),
+        ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not a result of taxtune"),
         ('{"heldout": [{"name": "a", "rows": []}, {"name": "b", "rows": []}]}', "has no image"),
     ):
         (tmp_path / "result.json").write_text(text, "utf-8")
@@ -98,13 +98,13 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("target", -5, "not the one of the run"),
-        ("node", -2, "not the one of the run"),
-        ("target", 99, "not the one of the run"),
-        ("target", float("nan"), "not one of taxtune's"),
-        ("target", 1e400, "not one of taxtune's"),
-        ("node", "x", "not one of taxtune's"),
-        ("hp", "x", "not one of taxtune's"),
+        ("target", -5, "not the run's taxonomy"),
+        ("node", -2, "not the run's taxonomy"),
+        ("target", 99, "not the run's taxonomy"),
+        ("target", float("nan"), "not a result of taxtune"),
+        ("target", 1e400, "not a result of taxtune"),
+        ("node", "x", "not a result of taxtune"),
+        ("hp", "x", "not a result of taxtune"),
         ("hp", float("nan"), "do not give the run's hP"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_missing_answer_is_counted_and_no_zero(study: Study) -> None:
     assert [row["EM"] for row in records(report, "ranks")] == [3, 2, 1]
     notes = " ".join(report.as_json()["table_notes"]["scores"])
     assert "1 answers are missing" in notes
-    assert "'Aves', what all targets have in common, would have hP 1.000, hR 0.400" in notes
+    assert "'Aves', the lowest node above all targets, would have hP 1.000, hR 0.400" in notes
 
 
 def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) -> None:
@@ -182,9 +182,9 @@ def test_text_in_any_script_can_be_ranked(study: Study) -> None:
 
 
 def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
-    with pytest.raises(DataError, match="two models or more"):
+    with pytest.raises(DataError, match="at least two models"):
         study({"only": rows("bird", "bird")})
-    with pytest.raises(DataError, match="No model has an answer"):
+    with pytest.raises(DataError, match="No model has answers"):
         study({"a": rows(None, None), "b": rows(None, None)})
     judge, camera = Same(), Same()
     judge.needs_questions = camera.needs_images = True
@@ -237,7 +237,7 @@ def test_a_table_that_cannot_be_ranked_is_refused() -> None:
         ([{"model": "a", "EM": 1.0}], "two models"),
         ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model"),
         ([{"model": "a", "EM": 1.0}] * 2, "stands twice"),
-        ([{"model": "a"}, {"model": "b"}], "no column of scores"),
+        ([{"model": "a"}, {"model": "b"}], "no columns with scores"),
         ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is not a number"),
     ):
         with pytest.raises(DataError, match=message):

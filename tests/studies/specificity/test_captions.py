@@ -56,7 +56,7 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("images.0.file_name", "", "no `file_name`"),
         ("annotations.0.image_id", 77, r"(?s)Captions of images that.*1 in all.*annotations\[0\]: image 77"),
         ("annotations.0.caption", None, r"annotations\[0\] has no `caption`"),
-        ("annotations.0", {"image_id": 1, "category_id": 3}, "Is this the instances file"),
+        ("annotations.0", {"image_id": 1, "category_id": 3}, "this is not the instances file"),
         ("annotations", [], "There are no captions in the file"),
         ("annotations", [{"image_id": 1, "caption": " "}], "All captions are empty.*1 annotation"),
     ],
@@ -75,8 +75,8 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, said: str) -> None:
         ("categories.1.id", 1, "repeats an id"),
         ("categories.1.name", "person", "Two categories have the same name.*'person'"),
         ("categories", [{"id": 1, "name": "person"}], "at least two categories"),
-        ("annotations.0.category_id", 1000, "category that the file does not have.*1000"),
-        ("annotations.0", {"image_id": 1, "caption": "x"}, "Is this the captions file"),
+        ("annotations.0.category_id", 1000, "category that is not in the file.*1000"),
+        ("annotations.0", {"image_id": 1, "caption": "x"}, "this is not the captions file"),
         ("annotations", [], "No object is in an image"),
     ],
 )
@@ -88,7 +88,7 @@ def test_bad_instances(tmp_path: Path, path: str, value: Any, said: str) -> None
 
 def test_bad_narratives(tmp_path: Path) -> None:
     files = write_coco(tmp_path, narratives=[{"image_id": "77", "caption": "x"}])
-    with pytest.raises(DataError, match="No narrative is of an image"):
+    with pytest.raises(DataError, match="No narrative describes an image"):
         read_caption_data(*files)
     files = write_coco(tmp_path, narratives=[{"image_id": "1"}])
     with pytest.raises(DataError, match=r"narratives.jsonl:1: A narrative needs"):
@@ -103,7 +103,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     files[0].write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
         read_caption_data(files[0], files[1])
-    with pytest.raises(DataError, match="no such captions file"):
+    with pytest.raises(DataError, match="The captions file does not exist"):
         read_caption_data(tmp_path / "none.json", files[1])
 
 

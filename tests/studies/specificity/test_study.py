@@ -14,6 +14,7 @@ from taxtune.studies.specificity.object_words import read_object_words
 from taxtune.studies.specificity.scores import ScoredTexts, check_files, read_pairs, score_with_clip, write_pairs
 from taxtune.studies.specificity.study import retrieval, specificity_report
 from taxtune.studies.specificity.texts import make_texts
+from tests.displays import Recorder
 from tests.studies.coco import write_coco
 from tests.tiny_text_models import make_clip
 
@@ -71,7 +72,7 @@ def test_images_with_one_score_for_all_texts_are_told() -> None:
     flat = {"caption": np.array([0.5]), "random": np.array([0.5, 0.5])}
     other = {"caption": np.array([0.5]), "random": np.array([0.5, 0.4])}
     result = retrieval(ScoredTexts("flat", ("1", "2"), (flat, other)), resamples=0)
-    assert any(note.startswith("1 of 2 images have one score for all their texts") for note in result.notes)
+    assert any(note.startswith("1 of 2 images have the same score for all their texts") for note in result.notes)
     # One right text among three with one score: its average precision is their share.
     assert result.precision["caption", "random"].tolist() == pytest.approx([1 / 3, 1 / 2])
 
@@ -97,7 +98,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     return ClipEncoder(model, device="cpu", batch_size=2)
 
 
-def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> None:
+def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder, recorder: Recorder) -> None:
     data = read_caption_data(*write_coco(tmp_path))
     words, _ = read_object_words(data.categories)
     made = make_texts(data, words, "a photograph showing {label}", negatives=3)
@@ -109,14 +110,11 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder) -> 
     pictures = [Image.effect_noise((40, 40 + i), 50).convert("RGB") for i in range(3)]
     for item, picture in zip(made, pictures, strict=True):
         picture.save(tmp_path / item.file_name, format="PNG")
-    told: list[int] = []
-    texts_told: list[tuple[int, int]] = []
     check_files(names, tmp_path)
-    scored = score_with_clip(
-        encoder, "tiny", made, tmp_path, on_progress=told.append, on_texts=lambda *step: texts_told.append(step)
-    )
-    assert told == [2, 1]
-    assert texts_told[-1][0] == texts_told[-1][1] > 0
+    scored = score_with_clip(encoder, "tiny", made, tmp_path)
+    assert recorder.of("images") == [(0, 3), (2, 3), (3, 3)]
+    done, total = recorder.of("embedding texts")[-1]
+    assert done == total > 0
     vectors = encoder.images(pictures)
     for i, item in enumerate(made):
         for kind, texts in item.texts.items():
@@ -153,10 +151,10 @@ def test_pairs_as_csv(tmp_path: Path) -> None:
         ("p.csv", PAIRS.replace("score", "value"), "no column score"),
         ("p.csv", PAIRS.replace("1,caption", ",caption"), r"p.csv:2: A pair needs .* there is no image"),
         ("p.csv", PAIRS.replace("A dog", " "), r"p.csv:2: .*there is no text"),
-        ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is in row 2 already: image 1, caption.*A dog"),
+        ("p.csv", PAIRS + "1,caption,A dog,0.7\n", r"p.csv:4: The pair is already in row 2: image 1, caption.*A dog"),
         ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"no image. \(got \[1\]\)"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "there is no text"),
-        ("p.txt", PAIRS, "ends in .jsonl or .csv"),
+        ("p.txt", PAIRS, "be a .jsonl or .csv file"),
         ("p.jsonl", "[1]\n", "not a JSON object"),
         ("p.jsonl", "{\n", "not a JSON object"),
         ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": null}\n', "1 in all"),

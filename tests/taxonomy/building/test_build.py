@@ -111,7 +111,7 @@ def test_a_root_is_named_by_id_or_by_a_label_that_one_node_has() -> None:
     assert built(pairs, labels, root="Q2").root == 1
     assert built(pairs, labels, root="duck").root == 1
     assert built(pairs, labels, root="GULL").root == 3
-    with pytest.raises(TaxonomyError, match=r"2 nodes are called so: Q2, Q3.*Give the id to --root"):
+    with pytest.raises(TaxonomyError, match=r"2 nodes have this name: Q2, Q3.*Give the id to --root"):
         built(pairs, labels, root="DUCK")
     with pytest.raises(TaxonomyError, match="Did you mean 'gull'"):
         built(pairs, labels, root="gul")
@@ -310,7 +310,7 @@ def test_the_report_lists_everything(tmp_path: Path, suffix: str) -> None:
     facts = summary(tree, names)["dropped"]
     for what, number in (facts["edges"] | facts["nodes"]).items():
         assert whats.count(what) == number, what
-    with pytest.raises(TaxtuneError, match=r"ends in \.jsonl or \.csv"):
+    with pytest.raises(TaxtuneError, match=r"be a \.jsonl or \.csv file"):
         write_report(tmp_path / "report.txt", tree, names)
 
 

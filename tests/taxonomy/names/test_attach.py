@@ -37,7 +37,7 @@ def test_group_words_lead_to_their_node_and_identify_nothing() -> None:
     assert tree.find("songbird") == []
     assert tree.find("bird") == [2]  # the tree's own alias
     assert tree.aliases == small_tree(RANKS).aliases
-    with pytest.raises(TaxonomyError, match="It only leads answers to life/Animalia/Aves/Pas"):
+    with pytest.raises(TaxonomyError, match="It is only a lead to life/Animalia/Aves/Pas"):
         tree.resolve("Songbird")
 
 
@@ -48,17 +48,17 @@ def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None
     assert "horned puffin" in tree.names(genus)
     with pytest.raises(TaxonomyError) as told:
         tree.resolve("Horned Puffin")
-    assert "only leads answers to life/Animalia/Chordata/Aves/Charadriiformes/Alcidae/Fratercula" in str(told.value)
+    assert "only a lead to life/Animalia/Chordata/Aves/Charadriiformes/Alcidae/Fratercula" in str(told.value)
     with pytest.raises(TaxonomyError) as told:
         tree.resolve("Horned Larc")
     assert "leads" not in str(told.value)
     assert "Did you mean 'Horned Lark'" in str(told.value)
     for name in ("Horned Puffin", "bird", "songbird"):
-        with pytest.raises(TaxonomyError, match="leads answers to"):
+        with pytest.raises(TaxonomyError, match="lead to"):
             restrict(tree, name)
     part = restrict(tree, "Aves")
     assert part.tree.led("Horned Puffin") == [part.inside(genus)]
-    with pytest.raises(TaxonomyError, match="leads answers to"):
+    with pytest.raises(TaxonomyError, match="lead to"):
         part.locate("horned puffin")
     assert _lookup(("Horned Puffin",), tree) == ""
 

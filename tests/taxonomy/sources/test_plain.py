@@ -49,7 +49,7 @@ def test_an_edge_list_without_a_header_needs_a_direction(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("child,parent\n,bird\n", r"edges\.csv:2: The row names no child"),
+        ("child,parent\n,bird\n", r"edges\.csv:2: The row has no child"),
         ("child,parent,label\nduck,bird,duck, wild\n", r"edges\.csv:2: The row has 4 cells, the header 3"),
         ('child,parent\nduck,"bird\n', r"edges\.csv:2: The row cannot be read as CSV"),
         ("child,parent\n", "There is no edge"),
@@ -58,7 +58,7 @@ def test_an_edge_list_without_a_header_needs_a_direction(tmp_path: Path) -> None
 def test_malformed_edge_lists_are_errors(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
         read_graph([write(tmp_path / "edges.csv", text)])
-    with pytest.raises(TaxonomyError, match=r"edges\.csv:1: The row names no parent"):
+    with pytest.raises(TaxonomyError, match=r"edges\.csv:1: The row has no parent"):
         read_graph([write(tmp_path / "edges.csv", "duck,\n")], direction="child-parent")
 
 
@@ -115,9 +115,9 @@ def test_malformed_names_are_errors(tmp_path: Path, text: str, message: str) -> 
 
 def test_a_line_of_three_synsets_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "wordnet.txt", SYNSETS + "n00000001 n00000002 n00000003\n")
-    with pytest.raises(TaxonomyError, match=r"wordnet\.txt:5: The line has 3 words and not two ids"):
+    with pytest.raises(TaxonomyError, match=r"wordnet\.txt:5: The line has 3 words instead of two ids"):
         read_graph([path])
-    with pytest.raises(TaxonomyError, match="There is no such graph format"):
+    with pytest.raises(TaxonomyError, match="Unknown graph format"):
         read_graph([path], format="gml")
 
 
@@ -178,7 +178,7 @@ def test_malformed_oven_files_are_errors(tmp_path: Path, text: str, message: str
 def test_wanted_leaves_are_ids_or_ovens_entities(tmp_path: Path) -> None:
     assert read_leaves(write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")) == ("Q3", "Q2")
     assert read_leaves(write(tmp_path / "o.jsonl", "\n".join(map(json.dumps, OVEN)))) == ("Q3", "Q2", "Q77")
-    with pytest.raises(TaxonomyError, match="The file lists no id"):
+    with pytest.raises(TaxonomyError, match="The file lists no ids"):
         read_leaves(write(tmp_path / "b.txt", "# nothing\n"))
 
 

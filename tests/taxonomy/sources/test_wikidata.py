@@ -13,6 +13,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building import BuildOptions, Graph, build_tree
 from taxtune.taxonomy.sources import read_graph
 from taxtune.taxonomy.sources.kgtk import read_text, split_list
+from tests.displays import Recorder
 
 
 def edges(graph: Graph) -> set[tuple[str, str]]:
@@ -139,7 +140,7 @@ def test_other_properties_are_read_for_wanted_children_only(tmp_path: Path) -> N
         ("node1\tlabel\tnode2\tto\n", r"x\.tsv:1: Two columns have the same meaning.*node2"),
         ("node1\tnode2\nQ1\tQ2\n", r"x\.tsv:1: The KGTK file has no column label"),
         ("node1\tlabel\tnode2\nQ1\tP31\tQ2\n", r"x\.tsv: There is no edge"),
-        ("# nothing\n", "no columns child and parent"),
+        ("# nothing\n", "not have the columns child and parent"),
         ("", r"x\.tsv: The file is empty"),
         ("\n \n", r"x\.tsv: The file is empty"),
     ],
@@ -192,14 +193,13 @@ ENTITIES = [
 
 
 @pytest.mark.parametrize("form", ["array", "lines", "gzip", "bzip2", "xz"])
-def test_dumps_in_every_form(tmp_path: Path, form: str) -> None:
+def test_dumps_in_every_form(tmp_path: Path, form: str, recorder: Recorder) -> None:
     lines = [json.dumps(value) for value in ENTITIES]
     text = "[\n" + ",\n".join(lines) + "\n]\n" if form != "lines" else "\n".join(lines) + "\n"
     pack = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}.get(form, bytes)
     path = tmp_path / "dump.json"  # packed or not, the name says nothing
     path.write_bytes(pack(text.encode()))
-    heard: list[tuple[int, int]] = []
-    graph = read_graph([path], on_bytes=lambda file, done, total: heard.append((done, total)))
+    graph = read_graph([path])
     assert edges(graph) == {("Q2", "Q1"), ("Q3", "Q2"), ("Q4", "Q2"), ("Q5", "Q2")}
     assert names(graph) == {
         "Q1": ("entity",),  # it is only ever a parent: found by the second reading
@@ -210,7 +210,8 @@ def test_dumps_in_every_form(tmp_path: Path, form: str) -> None:
     }
     assert len(graph.duplicates) == 1
     assert graph.notes == {"deprecated edges": 1, "edges with somevalue": 1, "edges with novalue": 1, "entities": 6}
-    assert heard[-1][0] == heard[-1][1] == path.stat().st_size
+    size = path.stat().st_size
+    assert (size, size) in recorder.of(f"reading {path.name}")
     tree = build_tree(graph, BuildOptions())
     assert (tree.ids[tree.root], len(tree.order)) == ("Q1", 5)
 
@@ -231,9 +232,9 @@ def test_names_of_another_language(tmp_path: Path) -> None:
         ('{"id": "Q1", "claims": {"P279": []}}\nnot JSON\n', r"d\.json:2: The line is not a JSON"),
         ('{"id": "Q1", "claims": {}}\n{"id": "Q2", "cla', r"d\.json:2: The line is not a JSON"),
         ('{"label": "no id"}\n', r"d\.json:1: The line is not a Wikidata entity: it has no id"),
-        ("[\n]\n", "The dump holds no entity"),
-        ('{"id": "Q1", "claims": {"P279": [{"rank": "normal"}]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
-        ('{"id": "Q1", "claims": {"P279": [1]}}\n', r"d\.json:1: A claim of P279 is not as Wikidata"),
+        ("[\n]\n", "The dump contains no entities"),
+        ('{"id": "Q1", "claims": {"P279": [{"rank": "normal"}]}}\n', r"d\.json:1: A claim of P279 is not in Wikidata"),
+        ('{"id": "Q1", "claims": {"P279": [1]}}\n', r"d\.json:1: A claim of P279 is not in Wikidata"),
         ('{"id": "Q1", "claims": []}\n', "There is no edge"),
     ],
 )
@@ -251,7 +252,7 @@ def test_a_packed_file_that_was_cut_off_is_an_error_with_its_line(tmp_path: Path
     path.write_bytes(pack(("node1\tlabel\tnode2\n" + lines).encode())[:-200])
     with pytest.raises(
         TaxonomyError,
-        match=r"edges\.tsv\.gz.*The packed data end or break off.*Download the file "
+        match=r"edges\.tsv\.gz.*The compressed data are damaged or incomplete.*Download the file "
         r"again",
     ):
         read_graph([path])

@@ -228,10 +228,9 @@ def test_a_policy_error_is_a_bad_reply_and_no_end():
     assert proposal.rejected[0][1].startswith("The provider's content filter")
 
 
-def test_trying_again_is_told():
-    notes: list[str] = []
+def test_trying_again_is_told(notes: list[str]) -> None:
     with OpenAIServer(status(500), "Which one?") as server:
-        propose(proposer(server.api_base, on_note=notes.append))
+        propose(proposer(server.api_base))
         base = server.api_base
     (note,) = notes
     assert note.startswith(f"The proposer's model 'openai/gpt-4o' at {base} failed (500)")

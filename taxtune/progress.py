@@ -1,0 +1,123 @@
+"""Progress of long work and remarks about it: the work reports them, and the display in force decides what is shown.
+
+    for file in track_each(files, "reading images"): ...
+    note("12 images are left out: their label is not in the taxonomy.")
+
+Without a display nothing is shown, and notes are logged as warnings of the logger "taxtune". The display in force is a
+context variable: tasks of asyncio inherit it, and threads that report anything run in a copied context.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["Display", "Task", "following", "note", "showing", "track", "track_each"]
+
+T = TypeVar("T")
+D = TypeVar("D", bound="Display")
+
+
+@dataclass(eq=False)
+class Task:
+    """Work of a known size that is under way.
+
+    Attributes:
+        what: What is done, such as "reading images".
+        total: How many steps there are.
+        display: What shows it.
+        done: How many are done.
+        stored: How many of these came from a store.
+        remark: What to show beside the count.
+        ended: Whether the work has ended, finished or not.
+    """
+
+    what: str
+    total: int
+    display: Display
+    done: int = 0
+    stored: int = 0
+    remark: str = ""
+    ended: bool = False
+
+    def advance(self, count: int = 1, *, stored: int = 0, remark: str | None = None) -> None:
+        """Reports that `count` more steps are done, `stored` of them from a store."""
+        self.done += count
+        self.stored += stored
+        self.remark = self.remark if remark is None else remark
+        self.display.update(self)
+
+
+class Display:
+    """Shows no progress and logs notes as warnings; subclass it to show more. Called from any thread."""
+
+    def note(self, text: str) -> None:
+        """Shows what the user should know but need not mend."""
+        logging.getLogger("taxtune").warning("%s", text)
+
+    def update(self, task: Task) -> None:
+        """Shows a task; called when it begins, advances and ends."""
+
+    def close(self) -> None:
+        """Clears what is still shown; called when the display is no longer in force."""
+
+
+class _Following(Display):
+    def __init__(self, display: Display, tell: Callable[[Task], object]) -> None:
+        self._display, self._tell = display, tell
+
+    def note(self, text: str) -> None:
+        self._display.note(text)
+
+    def update(self, task: Task) -> None:
+        self._display.update(task)
+        self._tell(task)
+
+
+_logging = Display()
+_display = ContextVar("taxtune_display", default=_logging)
+
+
+@contextmanager
+def showing(display: D) -> Iterator[D]:
+    """Has a display show what the block reports."""
+    token = _display.set(display)
+    try:
+        yield display
+    finally:
+        _display.reset(token)
+        display.close()
+
+
+def following(tell: Callable[[Task], object]) -> AbstractContextManager[Display]:
+    """Has a function told of every task in the block, besides the display in force."""
+    return showing(_Following(_display.get(), tell))
+
+
+def note(text: str) -> None:
+    """Reports what the user should know but need not mend."""
+    _display.get().note(text)
+
+
+@contextmanager
+def track(what: str, total: int, *, done: int = 0, stored: int = 0) -> Iterator[Task]:
+    """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
+    task = Task(what, total, _display.get(), done, stored)
+    task.advance(0)
+    try:
+        yield task
+    finally:
+        task.ended = True
+        task.advance(0)
+
+
+def track_each(items: Collection[T], what: str) -> Iterator[T]:
+    """Yields items, and reports how many are done."""
+    with track(what, len(items)) as task:
+        for item in items:
+            yield item
+            task.advance()

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from taxtune.models.thread_map import thread_map
+from taxtune.progress import following, note, showing, track, track_each
+from tests.displays import Recorder
+
+
+def test_without_a_display_notes_are_logged_and_nothing_is_printed(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track("reading", 3) as task:
+        task.advance()
+        note("100 % of 3 images are left out")
+    assert caplog.record_tuples == [("taxtune", logging.WARNING, "100 % of 3 images are left out")]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
+    assert list(track_each("ab", "letters")) == ["a", "b"]
+    with track("pairs", 5, done=2, stored=2) as task:
+        task.advance(3, stored=1, remark="soon")
+    assert (task.done, task.stored, task.remark, task.ended) == (5, 3, "soon", True)
+    note("one is missing")
+    assert recorder.of("letters") == [(0, 2), (1, 2), (2, 2)]
+    assert recorder.of("pairs") == [(2, 5), (5, 5)]
+    assert recorder.notes == ["one is missing"]
+
+
+def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Recorder) -> None:
+    ended: list[bool] = []
+    with following(lambda task: ended.append(task.ended)):
+        with pytest.raises(ZeroDivisionError), track("dividing", 1):
+            raise ZeroDivisionError
+        for _ in track_each(range(9), "looping"):
+            break
+    assert ended == [False, True] * 2
+
+
+def test_the_inner_display_is_in_force(recorder: Recorder) -> None:
+    with showing(Recorder()) as inner:
+        note("within")
+    note("without")
+    assert (inner.notes, recorder.notes) == (["within"], ["without"])
+
+
+def test_who_follows_hears_of_tasks_and_the_display_still_shows_all(recorder: Recorder) -> None:
+    heard: list[tuple[int, int]] = []
+    with following(lambda task: heard.append((task.done, task.total))), track("reading", 2) as task:
+        task.advance(2)
+        note("done")
+    assert heard == [(0, 2), (2, 2), (2, 2)]
+    assert recorder.of("reading") == [(0, 2), (2, 2)]
+    assert recorder.notes == ["done"]
+
+
+def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(recorder: Recorder) -> None:
+    def work(item: int, _: object) -> int:
+        note(f"thread {item}")
+        return item
+
+    async def say(item: int) -> None:
+        note(f"coroutine {item}")
+
+    async def both() -> None:
+        await asyncio.gather(say(0), say(1))
+
+    assert thread_map([0, 1], work, 2) == [0, 1]
+    asyncio.run(both())
+    assert sorted(recorder.notes) == ["coroutine 0", "coroutine 1", "thread 0", "thread 1"]
