@@ -545,7 +545,7 @@ def test_a_disk_that_is_full_from_the_start(taxtune: Run, inputs: Path, template
                 continue
             folder = mount("size=16k")
             given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
-            refused(taxtune(*command, *given), "ull", "--out" if command[0] != "evaluate" else "Make room")
+            refused(taxtune(*command, *given), "ull", "--out" if command[0] != "evaluate" else "Free some space")
             assert list(folder.iterdir()) == [], "nothing half-written"
 
 
