@@ -27,6 +27,7 @@ Identity = Mapping[str, str | int | float | None]
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
+_PAGE = 4096  # bytes, SQLite's default
 _WAIT_SECONDS = 60.0
 _KEYS_A_QUERY = 500
 # What SQLite says of a fault, what a person is told, and what to do.
@@ -218,13 +219,20 @@ class Store(ABC, Generic[Item, Value]):
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
                 db.execute(f"PRAGMA user_version = {self.version}")
-        except BaseException:
+        except BaseException as error:
             db.close()
-            with contextlib.suppress(OSError):  # on a full disk: an empty file is no use to anyone
-                if self.precious and self._made and self.path.stat().st_size == 0:
-                    self._remove()
+            # On a full disk: a file without a table is no use to anyone. Where it is locked, another process makes one.
+            if self.precious and self._made and "locked" not in str(error) and self._is_blank():
+                self._remove()
             raise
         return db
+
+    def _is_blank(self) -> bool:
+        """Whether the file has no more than SQLite's header, and nothing was logged."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        with contextlib.suppress(OSError):
+            return self.path.stat().st_size <= _PAGE and not (log.exists() and log.stat().st_size)
+        return False
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
