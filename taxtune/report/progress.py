@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
 from taxtune.progress import Display, Task, track
-from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
-from taxtune.tuning.records import IterationRecord
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from taxtune.tuning.records import IterationRecord
 
 __all__ = ["Terminal", "TuningProgress"]
 
@@ -40,6 +40,8 @@ class Terminal(Display):
 
     def note(self, text: str) -> None:
         """Prints a note, even when quiet."""
+        from taxtune.report.wording import visible  # here, so that `taxtune --help` loads none of it
+
         self._print(f"taxtune: note: {visible(text)}")
 
     def line(self, text: str) -> None:
@@ -111,6 +113,8 @@ class TuningProgress:
         self._best, self._begin = None, time.monotonic()
         self._heldout_said.clear()
         self._open.close()
+        from taxtune.report.wording import metric_name
+
         what = f"tuning for {metric_name(self._objective)}"
         self._task = self._open.enter_context(track(what, self._total, done=len(done)))
 
@@ -132,6 +136,8 @@ class TuningProgress:
         self._open.close()
 
     def _summary(self, record: IterationRecord) -> str:
+        from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
+
         head = f"iteration {record.iteration}/{max(self._total - 1, 0)}"
         if record.scores is None:
             body = f"{record.state}: {visible(record.reason or 'no reason given')}"

@@ -188,7 +188,7 @@ def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy, jsonl: 
         read_file(jsonl(*rows), birds)
     parts = split_by(read_file(jsonl(*rows), birds, by=["model"]), "model")
     assert {name: [row.row for row in part.rows] for name, part in parts.items()} == {"m": [1], "n": [2]}
-    with pytest.raises(DataError, match="id 'x' is in row 2 already"):
+    with pytest.raises(DataError, match="id 'x' is already in row 2"):
         read_file(jsonl(*rows, rows[1]), birds, by=["model"])
 
 

@@ -90,7 +90,7 @@ def test_a_sample_stays_where_the_placements_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["nonsense", "[]", "{}", '{"answers_digest": 1, "settings": {}}'])
 def test_a_result_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "audit.json").write_text(content)
-    with pytest.raises(DataError, match=r"audit\.json: This is not an audit"):
+    with pytest.raises(DataError, match=r"audit\.json: This is not a taxtune audit"):
         draw_sample(population(item("pho", 6)), 1, 0, tmp_path / "audit.json")
 
 

@@ -207,7 +207,7 @@ BAD_IMAGES: dict[str, tuple[bytes | None, str]] = {
     "truncated.jpg": (noise("JPEG")[:900], "corrupt or truncated"),
     "tiny.png": (png(1, 1), "1 × 1 pixels"),
     "huge.png": (png(30_000, 30_000), "too large: 900,000,000 pixels"),
-    "page.jpg": (b"<html>Sign in</html>", "no image"),
+    "page.jpg": (b"<html>Sign in</html>", "not an image"),
 }
 
 
@@ -405,7 +405,7 @@ TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
 #: What a proposer's reply may be too: there it is a bad template, and the iteration fails.
 VLM_TROUBLE = {
     **TROUBLE,
-    "empty-text": (servers.empty_text(), ["gave an empty answer", "change prompt.baseline"]),
+    "empty-text": (servers.empty_text(), ["returned an empty answer", "change prompt.baseline"]),
     "refusal": (servers.model_refusal(), ["refused: I can't assist", "change prompt.baseline"]),
     "filter": (servers.content_filter(), ["content filter", "change prompt.baseline"]),
 }
@@ -621,7 +621,7 @@ def repaint(folder: Path) -> None:
             edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
             ['navy0.png: label was "colour/bluish/navy", is "colour/bluish/azure"'],
         ),
-        (repaint, ["navy0.png: another content"]),
+        (repaint, ["navy0.png: a different content"]),
         (edit("tree.csv", "azure,bluish", "azure,reddish"), ["taxonomy: the content has changed"]),
         (edit("toy.yaml", "Be careful", "Take care"), ["proposer.fragments_digest: the content has changed"]),
     ],
@@ -634,7 +634,7 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     apply(tmp_path / "in")
     history = (tmp_path / "out/history.jsonl").read_bytes()
     done = taxtune("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
-    refused(done, "made with a different recipe or different data", *words, "--out DIR")
+    refused(done, "made with a different recipe or different data", *words, "--out")
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
 
 
@@ -642,7 +642,7 @@ def test_a_finished_run_is_not_overwritten_unasked(taxtune: Run, finished: Path,
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     for more in ([], ["--dry-run"]):
         done = taxtune("tune", "in/recipe.yaml", "--out", "out", *more)
-        refused(done, "already holds a tuning run", "--resume", "--out DIR")
+        refused(done, "already holds a tuning run", "--resume", "--out")
     refused(taxtune("tune", "in/recipe.yaml", "--out", "out", "--set", "data.path=gone.csv"), "already holds")
     assert "kept" not in taxtune("tune", "in/recipe.yaml", "--out", "out").err, "that was another command"
 

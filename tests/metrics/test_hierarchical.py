@@ -167,9 +167,9 @@ def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off: object) ->
     ("predicted", "target", "message"),
     [
         ([1, 2], [1], "must agree"),
-        ([-1], [1], "no node"),
-        ([9], [1], "no node"),
-        ([1], [9], "no node"),
+        ([-1], [1], "not a node"),
+        ([9], [1], "not a node"),
+        ([1], [9], "not a node"),
         ([1.0], [1], "not float64"),
         ([None], [1], "not object"),
         ([[1]], [[1]], "one dimension"),

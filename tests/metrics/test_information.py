@@ -255,7 +255,7 @@ def test_what_cannot_be_scored_is_refused(birds: Taxonomy) -> None:
     information = leaf_information(birds)
     with pytest.raises(ValueError, match="no examples"):
         information_scores(information, [], [])
-    with pytest.raises(ValueError, match="no node"):
+    with pytest.raises(ValueError, match="not a node"):
         information_scores(information, [9], [1])
     with pytest.raises(ValueError, match="flags have shape"):
         information_scores(information, [1], [1], off_tree=[True, False])
@@ -295,7 +295,7 @@ def test_targets_in_the_place_of_a_file(birds: Taxonomy) -> None:
         ("node,count\nAves,\n", "row 2: count must be a number of at least 0, not ''"),
         ("node,count\nAves,-1\n", "row 2: count must be a number of at least 0, not '-1'"),
         ("node,count\nAves,nan\n", "row 2: count must be a number of at least 0, not 'nan'"),
-        ("node,count\nAves,1\nlife/Aves,2\n", r"1 of 2 rows cannot be used:\s+row 3: 'life/Aves' has a count already"),
+        ("node,count\nAves,1\nlife/Aves,2\n", r"1 of 2 rows cannot be used:\s+row 3: 'life/Aves' already has a count"),
         ("node,count\nAves,0\n", "No node has a count above 0"),
         ("node,count\nAves,1\n", "never occur"),
         ("", "frequencies file is empty"),

@@ -55,7 +55,7 @@ def test_specifications() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "said"),
-    [("rouge1", "rouge-1"), ("rouge-1:x", "has no model"), ("sentence:", "empty"), ("", "There are")],
+    [("rouge1", "rouge-1"), ("rouge-1:x", "has no model"), ("sentence:", "empty"), ("", "Known names")],
 )
 def test_what_is_no_measure(spec: str, said: str) -> None:
     with pytest.raises(DataError, match=said):
@@ -167,7 +167,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
-        (lambda a, b: "good", False, r"not return a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
+        (lambda a, b: "good", False, r"a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
         (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
         (lambda a, b: [True], False, r"finite number.*\[True\]"),
         (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),
@@ -175,7 +175,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
 )
 def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
     made = base.FunctionMeasure("own", "Own", given, MeasureSettings(), batched=batched)
-    with pytest.raises(TaxtuneError, match=f"The measure own returned .*{said}"):
+    with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
         made.scores(["an answer"], ["a reference"])
 
 

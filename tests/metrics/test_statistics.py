@@ -180,7 +180,7 @@ def test_the_chunks_do_not_show(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
         ([], {}, "no examples"),
         ([1], {"resamples": -1}, "at least [01], not -1"),
         ([1], {"confidence": 1.0}, "between 0 and 1"),
-        ([-1], {}, "no node"),
+        ([-1], {}, "not a node"),
     ],
 )
 def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], settings: dict, message: str) -> None:

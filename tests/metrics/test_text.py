@@ -186,7 +186,7 @@ def test_nothing_compares_with_nothing(measures: dict[str, Measure]) -> None:
 
 def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[str, Measure]) -> None:
     for measure in measures.values():
-        with pytest.raises(DataError, match="as many"):
+        with pytest.raises(DataError, match="must equal the number of answers"):
             measure.scores(["a", "b"], ["a"])
         with pytest.raises(TypeError, match="remove missing ones"):
             measure.scores([None], ["a"])  # type: ignore[list-item]

@@ -199,7 +199,7 @@ def test_what_is_no_text_names_the_image_and_the_value(said: object, asked: list
 
 @pytest.mark.parametrize("said", ["x", ["x"], None, 3])
 def test_a_batch_has_as_many_answers_as_prompts(said: object, asked: list[Request]) -> None:
-    with pytest.raises(ModelError, match="a list of 3 answers to 3 prompts"):
+    with pytest.raises(ModelError, match="a list of 3 answers for 3 prompts"):
         FunctionModel(lambda images, prompts: said).answer(asked)
 
 

@@ -182,7 +182,7 @@ def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictu
     wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
     (reply,) = make().answer([wrong])
     assert not isinstance(reply, Answer)
-    assert "takes no images" in reply.reason if family in TEXT_FAMILIES else "the request has no image" in reply.reason
+    assert "takes only text" in reply.reason if family in TEXT_FAMILIES else "the request has no image" in reply.reason
 
 
 def test_seeds_of_the_maker_differ(family: str, tmp_path: Path) -> None:

@@ -106,5 +106,5 @@ def test_prompts_that_are_not_said_are_refused(birds: Taxonomy, guesses: Path) -
         read(PromptsSettings, birds, [f"m={guesses}"])
     with pytest.raises(DataError, match="needs --prompt-column"):
         read(PromptsSettings, birds, [f"m={guesses}"], model_column="model", prompt_column=None)
-    with pytest.raises(DataError, match="Both"):
+    with pytest.raises(DataError, match="exclude each other"):
         read(PromptsSettings, birds, [f"m={guesses}"], model_column=None, prompt_column="prompt", guess=["1"])

@@ -52,7 +52,7 @@ def test_a_file_of_templates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("a photo\n", "no {label}"), ("# none\n", "no prompt template"), ("", "empty")]
+    ("text", "said"), [("a photo\n", "does not contain {label}"), ("# none\n", "no prompt template"), ("", "empty")]
 )
 def test_bad_files(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "mine.txt"
@@ -62,7 +62,7 @@ def test_bad_files(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_no_such_set() -> None:
-    with pytest.raises(DataError, match="Take label, photo, photos"):
+    with pytest.raises(DataError, match="Use label, photo, photos"):
         read_label_prompts("imagenet")
 
 

@@ -153,8 +153,8 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert share in page
     assert "<q>A bicycle, see " in page
     assert ".</q> off the tree</dd>" in page
-    assert "a wrong child of the root" in page
-    assert "a wrong child of the root" not in render_report(runs["root"][1])
+    assert "a child of the root that is never right" in page
+    assert "a child of the root that is never right" not in render_report(runs["root"][1])
     live = io.StringIO()
     TuningProgress(Terminal(stream=live)).on_iteration(baseline, baseline)
     assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()

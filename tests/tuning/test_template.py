@@ -94,7 +94,7 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{% for r in ranks recursive %}x{% endfor %}", ["recursive"]),
         (
             "{% for a in ranks %}{% for b in ranks %}{% for c in ranks %}x{% endfor %}{% endfor %}{% endfor %}",
-            ["more than 2 loops"],
+            ["more than 2 nested loops"],
         ),
         ("{% for r in ranks %}{{ loop.cycle('a') }}{% endfor %}", ["call .cycle(...)"]),
         ("{% for r in ranks %}{{ loop.previtem }}{% endfor %}", ["loop.previtem", "loop.index"]),

@@ -212,7 +212,7 @@ def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy, monkeypatch: 
     # All names tie at 0, and the first of the deepest nodes is taken: a blackbird.
     assert held_out.nodes["parrot"].tolist() == [4] * len(held_out.texts.texts)
     place = Place(birds, similarity_scorer("parrot", tree_names(birds).vocabulary), tree_names(birds))
-    assert place(held_out.texts.texts, lambda n: None)[0].tolist() == list(held_out.texts.targets)
+    assert place(held_out.texts.texts)[0].tolist() == list(held_out.texts.targets)
 
 
 def scorer_of(birds: Taxonomy, scores: dict[str, dict[str, float]]) -> Scorer:

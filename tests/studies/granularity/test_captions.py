@@ -177,7 +177,7 @@ def test_packed(tmp_path: Path, ending: str, pack: object, recorder: Recorder) -
     assert heard[-1] == (path.stat().st_size, path.stat().st_size)
     cut = tmp_path / f"cut.txt{ending}"
     cut.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match="break off"):
+    with pytest.raises(DataError, match="damaged or incomplete"):
         list(read_captions(cut))
 
 
@@ -211,9 +211,9 @@ def test_coco(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("c.parquet", b"PAR1", r"c\.parquet: .*unknown ending.*\.jsonl"),
-        ("captions", b"a dog", "unknown ending"),
-        ("c.json.gz", b"", "unknown ending"),
+        ("c.parquet", b"PAR1", r"c\.parquet: .*unknown suffix.*\.jsonl"),
+        ("captions", b"a dog", "unknown suffix"),
+        ("c.json.gz", b"", "unknown suffix"),
         ("c.txt", b"", "is empty"),
         ("c.csv", b"\n \n", "is empty"),
         ("c.csv", b"caption\n", "is empty"),
@@ -244,7 +244,7 @@ def test_what_is_no_file_of_captions(tmp_path: Path, name: str, content: bytes, 
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="The file does not exist"):
         list(read_captions(tmp_path / "c.txt"))
     (tmp_path / "d.txt").mkdir()
     with pytest.raises(DataError, match="folder"):

@@ -57,8 +57,8 @@ def test_a_cut_by_level_leaves_out_what_has_no_coarse_class() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "one of the two"),
-        ({"level": 1, "labels": ["food"]}, "one of the two"),
+        ({}, "not both"),
+        ({"level": 1, "labels": ["food"]}, "not both"),
         ({"level": 0}, "below the root"),
         ({"level": 2}, "Take 1 to 1"),
         ({"labels": ["food", "cat"]}, "nothing below it.*'cat'"),

@@ -100,7 +100,7 @@ def npz(folder: Path, **changed: object) -> Path:
         ({"scores": np.zeros((0, 5)), "targets": np.array([], dtype=str)}, "no images"),
         ({"image_embeddings": np.ones((2, 3))}, "or for neither"),
         ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "the same number of columns"),
-        ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "not finite"),
+        ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "not a finite number"),
         ({"targets": np.array([{"a": 1}, 2], dtype=object)}, r"`targets` is an array of Python objects.*dtype=str"),
         ({"scores": np.zeros((2, 5), dtype=object)}, r"`scores` is an array of Python objects.*dtype=float"),
         ({"targets": np.array([b"oak", b"\xff"])}, "`targets` contains bytes that are not UTF-8"),
@@ -173,7 +173,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_scores(tmp_path / "none.npz", TREE)
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)
-    with pytest.raises(DataError, match="unknown ending"):
+    with pytest.raises(DataError, match="unknown suffix"):
         read_scores(write(tmp_path, CSV, "s.parquet"), TREE)
 
 
@@ -186,7 +186,7 @@ def test_images_of_inner_nodes_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_one_class_or_no_leaf_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"one class.*'robin'"):
+    with pytest.raises(DataError, match=r"the same class.*'robin'"):
         at_leaves(read_scores(write(tmp_path, CSV.replace("Quercus,0", "robin,0")), TREE), TREE)
     with pytest.raises(DataError, match="No image is labelled with a leaf"):
         at_leaves(read_scores(npz(tmp_path, targets=["bird", "tree"]), TREE), TREE)

@@ -142,7 +142,7 @@ def test_scores_that_are_all_equal_rank_nothing() -> None:
 
 
 def test_one_class_is_an_error() -> None:
-    with pytest.raises(DataError, match="one class"):
+    with pytest.raises(DataError, match="the same class"):
         hierarchy(matrix(targets=(3, 3, 3, 3)), TREE)
     for wrong in ({"trivial": "drop"}, {"resamples": -1}):
         with pytest.raises(DataError, match=f"--{next(iter(wrong))}"):
@@ -176,9 +176,9 @@ def test_labels_with_one_score_for_all_images_are_told() -> None:
     result = hierarchy(matrix(scores), TREE, resamples=0)
     assert result.raw[2] == pytest.approx(0.5)
     assert result.raw[5] == pytest.approx(0.25)
-    (note,) = [note for note in result.notes if "one score" in note]
+    (note,) = [note for note in result.notes if "same score" in note]
     assert note.startswith("2 of 7 labels have the same score for all images (canine, wolf)")
-    assert not any("one score" in note for note in hierarchy(matrix(), TREE, resamples=0).notes)
+    assert not any("same score" in note for note in hierarchy(matrix(), TREE, resamples=0).notes)
 
 
 # -- propagation -----------------------------------------------------------------------------------------------------

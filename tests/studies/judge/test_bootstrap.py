@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from taxtune.studies.judge.bootstrap import bootstrap_correlations
+from tests.displays import Recorder
 
 
 @pytest.mark.parametrize("kind", ["three levels", "two levels", "continuous"])
@@ -45,7 +46,6 @@ def test_the_seed_decides() -> None:
     assert not np.array_equal(runs[0], runs[2])
 
 
-def test_progress_is_told_to_the_end() -> None:
-    done: list[int] = []
-    bootstrap_correlations(np.ones((1, 5)), np.ones(5), resamples=12, seed=0, advance=done.append)
-    assert sum(done) == 12
+def test_progress_is_told_to_the_end(recorder: Recorder) -> None:
+    bootstrap_correlations(np.ones((1, 5)), np.ones(5), resamples=12, seed=0)
+    assert recorder.of("resamples")[-1] == (12, 12)

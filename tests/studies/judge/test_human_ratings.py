@@ -122,7 +122,7 @@ def test_references_that_are_joined_are_told(tmp_path: Path) -> None:
 
 
 def test_one_kind_of_rating(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="1 answers have five ratings and 1 one number"):
+    with pytest.raises(DataError, match="1 answers have five ratings and 1 have one number"):
         rated(jsonl(tmp_path, GOOD, {**GOOD, "human": [1, 0, 1, 0, 1]}))
 
 

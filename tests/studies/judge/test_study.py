@@ -218,9 +218,9 @@ def test_the_papers_values_stand_beside() -> None:
 
 
 def test_names_are_needed_once() -> None:
-    with pytest.raises(DataError, match="each once"):
+    with pytest.raises(DataError, match="each only once"):
         judge_answers(rows(NEAR, HUMAN), [Rater("a", Given("a"))] * 2, FAST)
-    with pytest.raises(DataError, match="each once"):
+    with pytest.raises(DataError, match="each only once"):
         judge_answers(rows(NEAR, HUMAN), [], FAST)
 
 

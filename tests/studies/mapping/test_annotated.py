@@ -90,7 +90,7 @@ def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, columns=AnnotatedColumns(image="picture"))
     with pytest.raises(DataError, match="No usable rows are left"):
         read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
-    with pytest.raises(DataError, match="meaning of no node"):
+    with pytest.raises(DataError, match="value for no node"):
         read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")
     with pytest.raises(DataError, match=r"node is missing; --no-node sets what that means *\nCorrect these rows\.$"):
         read_annotated(write(tmp_path, "answer,node\nx,\n"), birds, no_node="error")

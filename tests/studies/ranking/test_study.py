@@ -19,6 +19,7 @@ from taxtune.studies.placing import place_texts, trivial_answer
 from taxtune.studies.published import published
 from taxtune.studies.ranking.score_tables import ranking_of_table
 from taxtune.taxonomy import Taxonomy
+from tests.displays import Recorder
 
 BLACKBIRD, MALLARD = 4, 8
 
@@ -199,11 +200,10 @@ def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
         study(MODELS, Same(), Same())
 
 
-def test_texts_are_placed_once_in_one_order(birds: Taxonomy) -> None:
-    steps: list[int] = []
-    placed = place_texts(Mapper(birds), ["mallard", "thrush", "mallard"], steps.append)
+def test_texts_are_placed_once_in_one_order(birds: Taxonomy, recorder: Recorder) -> None:
+    placed = place_texts(Mapper(birds), ["mallard", "thrush", "mallard"])
     assert {text: placement.node for text, placement in placed.items()} == {"mallard": 8, "thrush": 3}
-    assert steps == [2]
+    assert recorder.steps[-1][1:] == (2, 2)
 
 
 def test_the_trivial_answer_is_what_targets_share(birds: Taxonomy) -> None:
@@ -236,7 +236,7 @@ def test_a_table_that_cannot_be_ranked_is_refused() -> None:
     for bad, message in (
         ([{"model": "a", "EM": 1.0}], "two models"),
         ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model"),
-        ([{"model": "a", "EM": 1.0}] * 2, "stands twice"),
+        ([{"model": "a", "EM": 1.0}] * 2, "in the table twice"),
         ([{"model": "a"}, {"model": "b"}], "no columns with scores"),
         ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is not a number"),
     ):

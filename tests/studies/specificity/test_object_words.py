@@ -97,7 +97,7 @@ def test_every_category_of_coco_has_words() -> None:
 
 def test_other_categories_go_by_their_names() -> None:
     words, notes = read_object_words(["sea_horse", "axis"])
-    assert notes == ("2 categories use their own namesbecause they are not in the list of words: sea_horse, axis.",)
+    assert notes == ("2 categories use their own names because they are not in the list of words: sea_horse, axis.",)
     assert found(words, "sea horses") == [("sea horses", "sea_horse", True)]
 
 
