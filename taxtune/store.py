@@ -11,6 +11,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -209,7 +210,7 @@ class Store(ABC, Generic[Item, Value]):
         db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_log(db)
             db.execute("PRAGMA synchronous = FULL")
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
@@ -278,6 +279,19 @@ class Store(ABC, Generic[Item, Value]):
         )
         values = {"table": self.table, "error": error, "seconds": f"{_WAIT_SECONDS:.0f}"}
         return DataError(message.format(**values), file=self.path, remedy=remedy.format(**values))
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Puts a file into WAL mode; where several processes begin one together, SQLite refuses all but one at once."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 class _OtherFileError(ValueError):

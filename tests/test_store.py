@@ -8,8 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -288,6 +290,23 @@ def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Pop
     command = [sys.executable, "-c", _WRITER, kind, str(folder), str(first), str(batches)]
     root = Path(__file__).parents[1]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+
+
+@pytest.mark.parametrize("name", ["answers", "scores"])
+def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tmp_path: Path) -> None:
+    kind, together = KINDS[name], threading.Barrier(6)
+
+    def write(number: int, folder: Path) -> None:
+        together.wait()
+        with kind.open(folder) as store:
+            store.put(IDENTITY, [(kind.item(number), kind.value(number))])
+
+    for attempt in range(8):  # SQLite refuses all but one of those that switch to WAL mode at once, but not every time
+        folder = tmp_path / str(attempt)
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(write, range(6), [folder] * 6))
+        with kind.open(folder) as store:
+            assert get(kind, store, *range(6)) == values(kind, *range(6))
 
 
 @pytest.mark.parametrize("name", ["answers", "scores"])
