@@ -53,7 +53,7 @@ def tune(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune a prompt template: propose, ask, place, score, record; then judge the winner on held-out images."""
+    """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
     from taxtune.cli.running import announce, callbacks_of, open_recipe, run_guarded, show_plan, show_result
 
     parts = open_recipe(recipe, settings or [], out)
