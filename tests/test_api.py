@@ -183,6 +183,19 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
     assert taxtune.load_run(tmp_path / "run") == result
 
 
+def test_a_changed_objective_is_another_run(photos: Path, tmp_path: Path) -> None:
+    def first(scores: Any) -> float:
+        return float(scores.hp)
+
+    def second(scores: Any) -> float:
+        return float(scores.hr)
+
+    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), iterations=1)
+    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), iterations=1, resume=True)
+    with pytest.raises(ResumeError, match=r"objective\.source"):
+        tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", second), iterations=1, resume=True)
+
+
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "tuning": 8}
     both = taxtune.compare(

@@ -227,6 +227,7 @@ class Experiment:
             **whole,
             "objective": self.objective.name,
             "objective.hr_floor": self.objective.hr_floor,
+            **self.objective.identity(),
             "taxonomy": _digest([tree.labels, tree.parents.tolist(), names]),
             **weights,
             "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),

@@ -57,6 +57,14 @@ class Objective:
     told: str | None = None
     hr_floor: float | None = None
 
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns what can change a value besides name and floor: of a function of one's own, a hash of its source."""
+        if getattr(self.score, "__module__", None) == __name__:
+            return {}
+        from taxtune.models import function_identity
+
+        return {"objective.source": function_identity(self.score)["source"], "objective.direction": self.direction}
+
     def value(self, scores: TemplateScores) -> float:
         """Returns the number that orders templates, larger is better whatever the direction.
 
