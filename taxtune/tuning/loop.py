@@ -168,7 +168,13 @@ class Tuner:
                 seconds=time.monotonic() - start,
             )
             record = IterationRecord(
-                claim.iteration, "failed", None, reason=failure.reason, rejected=failure.rejected, usage=usage
+                claim.iteration,
+                "failed",
+                None,
+                reason=failure.reason,
+                rejected=failure.rejected,
+                usage=usage,
+                trace=failure.trace,
             )
             return record, failure.final
 
@@ -182,6 +188,7 @@ class Tuner:
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
             judged=evaluation.judged,
+            trace=tuple(proposal.trace),
             usage=replace(
                 evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,

@@ -26,6 +26,7 @@ __all__ = [
     "Provenance",
     "TemplateScores",
     "TuneResult",
+    "Turn",
     "Usage",
     "sum_judged",
     "upgraded",
@@ -209,6 +210,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+
+    Attributes:
+        tool: The tool; None where the model wrote text.
+        arguments: The arguments as the model wrote them, or its text; long ones are cut.
+        result: What it was told; long results are cut.
+        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
+        completion_tokens: Tokens that it wrote, likewise.
+    """
+
+    tool: str | None
+    arguments: str
+    result: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class IterationRecord:
     """One template, asked and scored.
 
@@ -225,6 +245,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
+        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
     """
 
     iteration: int
@@ -239,6 +260,7 @@ class IterationRecord:
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
+    trace: tuple[Turn, ...] = field(default=(), repr=False)
 
     @property
     def missing(self) -> int:

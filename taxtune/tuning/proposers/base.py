@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -56,6 +56,7 @@ class Proposal:
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         rejected: Templates proposed on the way and refused, each with the reason.
+        trace: What the proposer's model did on the way, turn by turn, for the record.
     """
 
     template: str
@@ -64,6 +65,7 @@ class Proposal:
     completion_tokens: int = 0
     cost_usd: float | None = None
     rejected: tuple[tuple[str, str], ...] = ()
+    trace: tuple[Turn, ...] = ()
 
 
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
@@ -72,6 +74,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
     Args:
         reason: Why, fit for the record and for the proposer's next message.
         rejected: The replies that were refused, each with the reason.
+        trace: What the proposer's model did on the way, turn by turn, for the record.
         prompt_tokens: Tokens sent to the proposer's model, over all its calls.
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
@@ -83,6 +86,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         reason: str,
         *,
         rejected: tuple[tuple[str, str], ...] = (),
+        trace: tuple[Turn, ...] = (),
         prompt_tokens: int = 0,
         completion_tokens: int = 0,
         cost_usd: float | None = None,
@@ -91,6 +95,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         super().__init__(reason)
         self.reason = reason
         self.rejected = rejected
+        self.trace = trace
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = completion_tokens
         self.cost_usd = cost_usd
