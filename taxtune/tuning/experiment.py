@@ -185,6 +185,9 @@ class Experiment:
             off_tree=self.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
+            examples=tuple(prompt.examples),
+            taxonomy=self.taxonomy,
+            domain_node=self.domain,
         )
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
