@@ -185,6 +185,9 @@ class Experiment:
             off_tree=self.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
+            examples=tuple(prompt.examples),
+            taxonomy=self.taxonomy,
+            domain_node=self.domain,
         )
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
@@ -226,7 +229,6 @@ class Experiment:
             **{f"recipe.{key}": value for key, value in self.fixed.items()},
             **whole,
             "objective": self.objective.name,
-            "objective.hr_floor": self.objective.hr_floor,
             **self.objective.identity(),
             "taxonomy": _digest([tree.labels, tree.parents.tolist(), names]),
             **weights,
