@@ -18,7 +18,7 @@ from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "shown_scores"]
 
 _FILES = ("again.j2", "entry.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _MOST_REFUSED = 5
@@ -30,12 +30,13 @@ class Messages:
 
     Args:
         folder: Holds the prompts; `prompts/proposer/` where left out.
+        more: Prompts that must be there besides those that every proposer with a chat model needs.
 
     Raises:
         ProposerError: A prompt is missing, cannot be read or has a syntax error.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None, more: Sequence[str] = ()) -> None:
         self.folder = prompts_dir() / "proposer" if folder is None else Path(folder)
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(self.folder),
@@ -45,8 +46,9 @@ class Messages:
             autoescape=False,
         )
         digest = hashlib.sha256()
+        needed = (*_FILES, *more)
         # Those of the objectives, and what they include, lie beside them.
-        for name in sorted({*_FILES, *(file.name for file in self.folder.glob("*.j2"))}):
+        for name in sorted({*needed, *(file.name for file in self.folder.glob("*.j2"))}):
             file = self.folder / name
             try:
                 content = file.read_text(encoding="utf-8")
@@ -55,7 +57,7 @@ class Messages:
                 raise ProposerError(
                     f"A prompt of the proposer cannot be read: {error}.",
                     file=file,
-                    remedy=f"The folder must hold {', '.join(_FILES)}.",
+                    remedy=f"The folder must hold {', '.join(needed)}.",
                 ) from None
             except jinja2.TemplateSyntaxError as error:
                 raise ProposerError(f"Syntax error: {error.message}.", file=file, row=error.lineno) from None
@@ -63,7 +65,14 @@ class Messages:
         self.digest = digest.hexdigest()[:16]
 
     def first(
-        self, history: Sequence[IterationRecord], goal: Goal, *, budget: int, count: Callable[[str], int]
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        budget: int,
+        count: Callable[[str], int],
+        system: str = "system.j2",
+        **variables: object,
     ) -> list[dict[str, str]]:
         """Returns the messages that open the conversation.
 
@@ -75,23 +84,26 @@ class Messages:
             goal: What is being tuned for.
             budget: Most tokens of the entries together.
             count: Returns the number of tokens of a text.
+            system: The prompt of the first message.
+            variables: What that prompt needs besides.
         """
         refused = self._refused(history, budget // 5, count)
         entries, left_out = self._entries(history, goal, budget - sum(count(entry) for entry in refused), count)
         return [
             {
                 "role": "system",
-                "content": self._render(
-                    "system.j2",
+                "content": self.render(
+                    system,
                     goal=goal,
                     objective=self._objective(goal),
                     filters=FILTERS,
                     max_source=f"{MAX_SOURCE:,}",
+                    **variables,
                 ),
             },
             {
                 "role": "user",
-                "content": self._render("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal),
+                "content": self.render("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal),
             },
         ]
 
@@ -100,7 +112,7 @@ class Messages:
         objective = goal.objective
         file = f"objective_{objective.name}.j2"
         if objective.told is None:
-            return self._render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
+            return self.render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
         try:
             return self._environment.from_string(objective.told).render(goal=goal).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
@@ -111,7 +123,7 @@ class Messages:
 
     def again(self, reason: str) -> dict[str, str]:
         """Returns the message after a reply that cannot be used."""
-        return {"role": "user", "content": self._render("again.j2", reason=reason)}
+        return {"role": "user", "content": self.render("again.j2", reason=reason)}
 
     def _entries(
         self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int]
@@ -125,8 +137,8 @@ class Messages:
         kept: dict[int, str] = {}
         for iteration in order:
             trial = by_iteration[iteration]
-            entry = self._render(
-                "entry.j2", trial=trial, scores=_shown(trial, goal.objective), fence=_fence(trial.template or "")
+            entry = self.render(
+                "entry.j2", trial=trial, scores=shown_scores(trial, goal.objective), fence=_fence(trial.template or "")
             )
             cost = count(entry)
             if cost <= budget:
@@ -142,7 +154,7 @@ class Messages:
             if not template.strip():
                 continue
             shown = template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
-            entry = self._render("refused.j2", template=shown, reason=reason, fence=_fence(shown))
+            entry = self.render("refused.j2", template=shown, reason=reason, fence=_fence(shown))
             cost = count(entry)
             if cost > budget:
                 break
@@ -150,14 +162,19 @@ class Messages:
             budget -= cost
         return entries[::-1]
 
-    def _render(self, name: str, **variables: object) -> str:
+    def render(self, name: str, **variables: object) -> str:
+        """Returns a prompt with its variables filled in.
+
+        Raises:
+            ProposerError: If that fails.
+        """
         try:
             return self._environment.get_template(name).render(**variables).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
 
 
-def _shown(record: IterationRecord, objective: Objective) -> str:
+def shown_scores(record: IterationRecord, objective: Objective) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
     scores = record.scores
     assert scores is not None  # only complete iterations are shown
