@@ -53,7 +53,8 @@ class AgentProposer(Proposer):
         max_turns: Most replies of an iteration, at least 2.
         trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
         max_history_tokens: Most tokens of past templates in the first message.
-        max_total_tokens: Tokens of an iteration's conversation, read and written, from which on the model may only submit.
+        max_total_tokens: Most tokens of an iteration's conversation, read and written; when they run short, the model
+            may only submit.
         max_tokens: Most tokens of a reply.
         timeout: Seconds that one call may take.
         max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
@@ -131,7 +132,7 @@ class AgentProposer(Proposer):
     @cached_property
     def _told(self) -> dict[str, Any]:
         """What the model is told about its tools."""
-        told: dict[str, Any] = yaml.safe_load(self._messages.render("agent_tools.j2"))
+        told: dict[str, Any] = yaml.safe_load(self._messages.text("agent_tools.j2"))
         return told
 
     def propose(
@@ -144,7 +145,7 @@ class AgentProposer(Proposer):
             ProposerError: The model is out of reach.
             TaxtuneError: The model that drafts are tried on is.
         """
-        bench = Workbench(history, goal, check, trial_images=self._trial_images)
+        bench = Workbench(history, goal, check, messages=self._messages, trial_images=self._trial_images)
         talk: list[dict[str, Any]] = [
             *self._messages.first(
                 history,
@@ -160,9 +161,11 @@ class AgentProposer(Proposer):
         done = _Account()
         wasted = 0
         for turn in range(self._max_turns):
-            last = turn == self._max_turns - 1 or done.next_total(self._chat.settings.max_tokens) > self._max_total_tokens
+            last = (
+                turn == self._max_turns - 1 or done.next_total(self._chat.settings.max_tokens) > self._max_total_tokens
+            )
             if last:
-                talk.append({"role": "user", "content": self._messages.render("agent_last.j2")})
+                talk.append({"role": "user", "content": self._messages.text("agent_last.j2")})
             tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
             with _explained():
                 reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn), tools=tools)
@@ -185,12 +188,12 @@ class AgentProposer(Proposer):
     def _take(self, reply: Completion, bench: Workbench, talk: list[dict[str, Any]], done: _Account) -> bool:
         """Does what a reply asks for, adds reply and results to the conversation, and tells whether it was of use."""
         shown = (reply.text or reply.refusal or "").strip()[:_SHOWN]
-        if not reply.tool_calls:
+        if not reply.tool_calls or not _is_whole(reply):
             reason = self._take_text(reply, bench)
             done.trace_turn(reply, None, shown, reason)
             # Some providers refuse a message without text.
             talk.append({"role": "assistant", "content": shown or "(an empty reply)"})
-            talk.append({"role": "user", "content": self._messages.render("agent_again.j2", reason=reason)})
+            talk.append({"role": "user", "content": self._messages.text("agent_again.j2", reason=reason)})
             return False
         talk.append({"role": "assistant", "content": shown or None, "tool_calls": [_sent(c) for c in reply.tool_calls]})
         useful = False
@@ -258,6 +261,14 @@ class _Account:
             "cost_usd": _sum(self.costs),
             "trace": tuple(self.trace),
         }
+
+
+def _is_whole(reply: Completion) -> bool:
+    try:
+        _check_whole(reply)
+    except TemplateError:
+        return False
+    return True
 
 
 def _sent(call: ToolCall) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +14,7 @@ from taxtune.report.wording import metric_name
 from taxtune.tuning.proposers.base import Check, Goal
 from taxtune.tuning.proposers.clades import Clades
 from taxtune.tuning.proposers.evidence import evidence, row_values
+from taxtune.tuning.proposers.messages import Messages, _shown
 from taxtune.tuning.records import ExampleRow, IterationRecord
 
 __all__ = ["TOOLS", "ToolError", "Workbench", "tool_definitions"]
@@ -98,8 +99,8 @@ class Workbench:
         history: Every iteration so far.
         goal: What is being tuned for.
         check: Raises `TemplateError` where a template is not acceptable.
+        messages: Puts what answers say into words.
         trial_images: How many images drafts may be tried on, over all drafts.
-        shown: Returns an iteration's scores as a proposer reads them.
 
     Attributes:
         submitted: The template that was submitted and accepted, or None.
@@ -112,24 +113,26 @@ class Workbench:
         goal: Goal,
         check: Check,
         *,
+        messages: Messages,
         trial_images: int,
-        shown: Callable[[IterationRecord], str],
     ) -> None:
         self.submitted: str | None = None
         self.rejected: list[tuple[str, str]] = []
         self._records = {record.iteration: record for record in history}
         self._goal = goal
         self._check = check
+        self._messages = messages
         self._left = trial_images
-        self._shown = shown
         self._drafts: dict[str, tuple[ExampleRow, ...]] = {}
-        self._clades = Clades(goal, [row for record in history for row in record.rows])
+        rows = [row for record in history for row in record.rows]
+        self._clades = None if goal.taxonomy is None else Clades(goal.taxonomy, goal, rows)
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
-        can_try = self._goal.ask is not None and self._left > 0
-        return tuple(name for name in TOOLS if can_try or name != "try_draft")
+        useless = set() if self._goal.ask is not None and self._left > 0 else {"try_draft"}
+        useless |= set() if self._clades is not None else {"failures"}
+        return tuple(name for name in TOOLS if name not in useless)
 
     def call(self, name: str, arguments: str) -> dict[str, Any]:
         """Returns what a tool has to say, as plain values.
@@ -161,7 +164,7 @@ class Workbench:
         for record in chosen[-_ROWS:]:
             row: dict[str, Any] = {"iteration": record.iteration, "state": record.state}
             if record.scores is not None:
-                row |= {"images": len(record.rows), "scores": self._shown(record)}
+                row |= {"images": len(record.rows), "scores": _shown(record, self._goal.objective)}
             if record.reason is not None:
                 row["reason"] = record.reason
             if iterations:
@@ -171,10 +174,17 @@ class Workbench:
 
     def _failures(self, template: str, inside: str) -> dict[str, Any]:
         source, rows = self._named(template)
-        found = self._clades.failures(rows, source, inside.strip())
-        if found is None:
+        if self._clades is None:
+            raise ToolError("The taxonomy is not known here.")
+        group = self._clades.find(inside)
+        if group is None:
             raise ToolError(f"There is no group {inside!r}.", remedy="Write it as a result of failures has it.")
-        return found
+        within = self._clades.within(rows, group)
+        return {
+            "images": len(within),
+            "groups": self._clades.below(within, group),
+            "answers": self._messages.evidence(within, self._goal, template=source),
+        }
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:
@@ -188,7 +198,8 @@ class Workbench:
             rows = tuple(self._goal.ask(template, wanted))
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
-            self._clades.learn(rows)
+            if self._clades is not None:
+                self._clades.learn(rows)
         rows = self._drafts[template][:wanted]
         said = evidence(rows, self._goal, template=template)
         scored = [record for record in self._records.values() if record.value is not None and record.rows]
@@ -200,7 +211,10 @@ class Workbench:
             "scores": {}
             if said is None
             else {
-                metric_name(each.measure): {"mean": round(each.mean, 3), "standard_error": round(each.standard_error, 3)}
+                metric_name(each.measure): {
+                    "mean": round(each.mean, 3),
+                    "standard_error": round(each.standard_error, 3),
+                }
                 for each in said.scores
             },
             **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
@@ -214,9 +228,17 @@ class Workbench:
         found = _NAME.fullmatch(template)
         if found is not None and found["draft"]:
             template = self._draft(int(found["number"]))
+        self.submit(template)
+        return {"submitted": True}
+
+    def submit(self, template: str) -> None:
+        """Submits a template.
+
+        Raises:
+            TemplateError: If it is not acceptable.
+        """
         self._accept(template)
         self.submitted = template
-        return {"submitted": True}
 
     # -- what they need ------------------------------------------------------------------------------------------------
 

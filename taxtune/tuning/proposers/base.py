@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import IterationRecord, Turn
+from taxtune.tuning.records import ExampleRow, IterationRecord, Turn
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -35,6 +35,9 @@ class Goal:
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
+        images: How many of the tuning images an iteration asks about first; 0 where it asks about all.
+        ask: Asks the model with a checked template about the first so many tuning images, within the run's budget; None
+            where drafts cannot be tried.
     """
 
     objective: Objective
@@ -50,6 +53,8 @@ class Goal:
     examples: tuple[str, ...] = ()
     taxonomy: Taxonomy | None = field(default=None, repr=False)
     domain_node: int = 0
+    images: int = 0
+    ask: Callable[[str, int], tuple[ExampleRow, ...]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

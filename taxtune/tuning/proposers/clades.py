@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from taxtune.metrics.diagnosis import ErrorType
 from taxtune.metrics.ranks import rank_of
 from taxtune.report.wording import metric_name
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.proposers.evidence import evidence, hidden_answers
+from taxtune.tuning.proposers.evidence import evidence
 from taxtune.tuning.records import ExampleRow
 
 __all__ = ["Clades"]
 
-_GROUPS, _EXAMPLES = 12, 6  # that are shown at a time
+_GROUPS = 12  # that are shown at a time
 
 
 class Clades:
@@ -47,64 +46,33 @@ class Clades:
                     self._numbers[node] = f"{self._numbers[above]}.{self._children[above]}".lstrip(".")
                 above = node
 
-    def failures(self, rows: Sequence[ExampleRow], template: str | None, inside: str = "") -> dict[str, Any] | None:
-        """Returns what goes wrong in the groups right below a group, the costliest first, with example answers.
+    def find(self, name: str) -> int | None:
+        """Returns the node of a group, such as "order 2"; the domain's where the name is empty, None of an unknown one."""
+        number = name.split()[-1] if name.split() else ""
+        return next((node for node, known in self._numbers.items() if known == number), None)
 
-        Args:
-            rows: What was answered.
-            template: What was asked, whose words may stand in the example answers.
-            inside: A group, such as "order 2", to look into; all images where empty.
+    def within(self, rows: Sequence[ExampleRow], group: int) -> list[ExampleRow]:
+        """Returns the rows whose truth is in a group."""
+        return [row for row in rows if bool(self._tree.is_ancestor(group, row.target))]
 
-        Returns:
-            Plain values without the name of any label; None where there is no such group.
-        """
-        number = inside.split()[-1] if inside else ""
-        group = next((node for node, known in self._numbers.items() if known == number), None)
-        if group is None:
-            return None
-        rows = [row for row in rows if row.node is not None and bool(self._tree.is_ancestor(group, row.target))]
-        said = evidence(rows, self._goal, template=template)
-        groups: dict[int, list[ExampleRow]] = {}
-        for row in rows:
-            lineage = self._tree.ancestors(row.target)
-            groups.setdefault(int(lineage[min(self._tree.depth[group] + 1, len(lineage) - 1)]), []).append(row)
-        return {
-            "images": len(rows),
-            "levels": [
-                {"level": each.rank, "named": each.reach, "right": each.reach_right, "stopped_here": each.stop}
-                for each in ([] if said is None else said.levels)
-            ],
-            "groups": sorted((self._group(node, found) for node, found in groups.items()), key=_cost)[:_GROUPS],
-            "examples": self._examples(rows, template),
-        }
+    def below(self, rows: Sequence[ExampleRow], group: int) -> list[dict[str, Any]]:
+        """Returns how the answers in the groups right below a group fare, the costliest first, as plain values."""
+        parts: dict[int, list[ExampleRow]] = {}
+        for row in self.within(rows, group):
+            # A truth that is the group itself is a part of its own.
+            lineage = self._tree.ancestors(row.target)[int(self._tree.depth[group]) :].tolist()
+            parts.setdefault(lineage[min(1, len(lineage) - 1)], []).append(row)
+        return sorted((self._part(node, found) for node, found in parts.items()), key=_cost)[:_GROUPS]
 
-    def _group(self, node: int, rows: Sequence[ExampleRow]) -> dict[str, Any]:
+    def _part(self, node: int, rows: Sequence[ExampleRow]) -> dict[str, Any]:
         said = evidence(rows, self._goal)
+        number = self._numbers.get(node, "")
         return {
-            "group": self._name(node),
+            "group": f"{rank_of(self._tree, node)} {number}" if number else self._goal.domain,
             "images": len(rows),
             "scores": {} if said is None else {metric_name(each.measure): round(each.mean, 3) for each in said.scores},
             "mistakes": {} if said is None else {str(mistake.kind): mistake.count for mistake in said.mistakes},
         }
-
-    def _examples(self, rows: Sequence[ExampleRow], template: str | None) -> list[dict[str, str]]:
-        """Returns answers that are not simply right, the worst first, no two alike."""
-        hidden = hidden_answers(rows, self._goal, template=template)
-        wrong = [
-            (row, said)
-            for row, said in zip(rows, hidden, strict=True)
-            if said is not None and said.kind != ErrorType.CORRECT
-        ]
-        wrong.sort(key=lambda pair: (pair[0].hp or 0.0, pair[0].hr or 0.0))
-        shown = {(said.said, said.placed): self._name(row.target) for row, said in reversed(wrong)}
-        return [
-            {"truth": truth, "answer": answer, "placed_on": placed}
-            for (answer, placed), truth in list(reversed(shown.items()))[:_EXAMPLES]
-        ]
-
-    def _name(self, node: int) -> str:
-        number = self._numbers.get(node, "")
-        return f"{rank_of(self._tree, node)} {number}" if number else self._goal.domain
 
 
 def _cost(group: dict[str, Any]) -> float:

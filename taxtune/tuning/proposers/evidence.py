@@ -41,9 +41,9 @@ class Score:
     Attributes:
         measure: Its key: "hp", "accuracy".
         mean: The mean over the images that have a value.
-        standard_error: Of the mean as an estimate for new images of the same kind. Values in [0, 1] count as having
-            been seen to vary by one observation of variance 1/4 more than they have (as in Waudby-Smith and Ramdas 2024,
-            §4), so that twenty right answers are not taken for certainty.
+        standard_error: Of the mean as an estimate for new images of the same kind. To values in [0, 1] one observation
+            of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not
+            taken for certainty.
         ceiling: Whether no image can have a higher value.
     """
 
@@ -197,7 +197,7 @@ def hidden_answers(
         return [None] * len(rows)
     kinds = classify(
         taxonomy,
-        [row.node for row in answered],
+        np.array([row.node for row in answered]),
         [row.target for row in answered],
         abstained=[row.abstained for row in answered],
         off_tree=[row.off_tree for row in answered],
@@ -264,8 +264,10 @@ def _measures(objective: Objective, *, met: bool) -> tuple[str, ...]:
 
 def _aims(objective: Objective) -> set[str]:
     """Returns the measures that are to be as high as they can be; none of a function that may do anything with them."""
-    held = {each.measure for each in objective.constraints}
-    return set(objective.shown) - held if objective.direction == "maximize" else set()
+    if objective.direction == "minimize":
+        return set()
+    # Where a constraint holds something, only the main score is to rise.
+    return set(objective.shown[:1] if objective.constraints else objective.shown)
 
 
 def _score(measure: str, values: FloatArray) -> Score:
@@ -276,17 +278,16 @@ def _score(measure: str, values: FloatArray) -> Score:
     return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
 
 
-def _levels(
-    taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: NDArray[np.int64]
-) -> tuple[Level, ...]:
+def _levels(taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: NDArray[np.int64]) -> tuple[Level, ...]:
     if not placed.size:
         return ()
     names = [rank_of(taxonomy, int(node)) for node in placed]
+    below = ~taxonomy.is_ancestor(placed, domain)
     right = taxonomy.is_ancestor(placed, target)
     above = {rank_of(taxonomy, int(node)) for node in taxonomy.ancestors(domain)}
     levels = []
     for each in rank_scores(taxonomy, placed, target):
-        here = np.array([name == each.rank for name in names])
+        here = np.array([name == each.rank for name in names]) & below
         # What all images share with the domain is always said and always right.
         if each.rank == OFF_TREE_RANK or (each.rank in above and each.right == each.said):
             continue

@@ -25,6 +25,7 @@ ELSEWHERE = "[…]"
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ‘`´][^\W_]+)*")
 _RUN = re.compile(r"\[…\](?:[\W_]{1,3}\[…\])+")
+_ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )", re.IGNORECASE)
 _LONGEST_NAME = 12  # words
 
 # Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
@@ -89,7 +90,7 @@ class Hider:
                 shown = ELSEWHERE
             parts += [text[at:start], shown]
             at, i = end, i + max(count, 1)
-        return _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]]))
+        return _ARTICLE.sub("", _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]])))
 
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
         if node is not None and node in nodes:
@@ -115,7 +116,7 @@ def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
         return f"more specific than the right {_level(taxonomy, target)}"
     common = taxonomy.lca(node, target)
     if not bool(taxonomy.is_ancestor(domain, common)):
-        return f"a wrong {_level(taxonomy, node)} outside of the domain"
+        return f"a wrong {_level(taxonomy, node)} outside the domain"
     if common != domain:
         return f"a wrong {_level(taxonomy, node)} of the right {_level(taxonomy, common)}"
     first = int(taxonomy.lineage[node, taxonomy.depth[domain] + 1])
@@ -133,7 +134,9 @@ def _visible(character: str) -> bool:
     return unicodedata.category(character) not in ("Cf", "Cs") and (character.isspace() or character.isprintable())
 
 
-def _longest(names: dict[tuple[str, ...], tuple[int, ...]], words: list[tuple[str, ...]]) -> tuple[int, tuple[int, ...]]:
+def _longest(
+    names: dict[tuple[str, ...], tuple[int, ...]], words: list[tuple[str, ...]]
+) -> tuple[int, tuple[int, ...]]:
     """Returns how many of the first words are the longest name there, and its nodes; 0 where they begin none."""
     for count in range(len(words), 0, -1):
         found = names.get(tuple(part for word in words[:count] for part in word))

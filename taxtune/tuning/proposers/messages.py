@@ -15,13 +15,16 @@ from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.proposers.evidence import evidence
+from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages", "shown_scores"]
+__all__ = ["Messages"]
 
-_FILES = ("again.j2", "entry.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
+_FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _MOST_REFUSED = 5
+_EXPLAINED = 2  # templates that are shown with evidence: the best and the latest
+_MOST_MISTAKES = 4  # kinds of mistakes that are shown of a template
 _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
 
@@ -77,7 +80,8 @@ class Messages:
         """Returns the messages that open the conversation.
 
         Of the scored templates, the best and the latest are kept alternately until the budget is used up, and shown
-        from the worst to the best. A fifth of the budget is for templates that were refused lately.
+        from the worst to the best. The very best and the very latest come with the evidence of their answers, where
+        that fits. A fifth of the budget is for templates that were refused lately.
 
         Args:
             history: Every iteration so far.
@@ -92,7 +96,7 @@ class Messages:
         return [
             {
                 "role": "system",
-                "content": self.render(
+                "content": self._render(
                     system,
                     goal=goal,
                     objective=self._objective(goal),
@@ -103,7 +107,7 @@ class Messages:
             },
             {
                 "role": "user",
-                "content": self.render("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal),
+                "content": self._render("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal),
             },
         ]
 
@@ -112,7 +116,7 @@ class Messages:
         objective = goal.objective
         file = f"objective_{objective.name}.j2"
         if objective.told is None:
-            return self.render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
+            return self._render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
         try:
             return self._environment.from_string(objective.told).render(goal=goal).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
@@ -121,9 +125,32 @@ class Messages:
                 value=objective.told,
             ) from None
 
+    def evidence(
+        self, record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+    ) -> str:
+        """Returns what the answers to a template say, in words; empty where there is nothing to say.
+
+        Args:
+            record: An iteration, or rows of answers.
+            goal: What is being tuned for.
+            template: The template that was asked; the record's where it is one.
+        """
+        found = evidence(record, goal, template=template)
+        if found is None:
+            return ""
+        return self._render("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
+
+    def text(self, name: str, **variables: object) -> str:
+        """Returns another prompt of the folder.
+
+        Raises:
+            ProposerError: If it cannot be rendered.
+        """
+        return self._render(name, **variables)
+
     def again(self, reason: str) -> dict[str, str]:
         """Returns the message after a reply that cannot be used."""
-        return {"role": "user", "content": self.render("again.j2", reason=reason)}
+        return {"role": "user", "content": self._render("again.j2", reason=reason)}
 
     def _entries(
         self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int]
@@ -135,17 +162,26 @@ class Messages:
         order = list(dict.fromkeys(t.iteration for pair in zip(best, latest, strict=True) for t in pair))
         by_iteration = {trial.iteration: trial for trial in scored}
         kept: dict[int, str] = {}
-        for iteration in order:
+        for place, iteration in enumerate(order):
             trial = by_iteration[iteration]
-            entry = self.render(
-                "entry.j2", trial=trial, scores=shown_scores(trial, goal.objective), fence=_fence(trial.template or "")
-            )
-            cost = count(entry)
-            if cost <= budget:
-                kept[iteration] = entry
-                budget -= cost
+            told = [self.evidence(trial, goal), ""] if place < _EXPLAINED else [""]
+            for entry in dict.fromkeys(self._entry(trial, goal, each) for each in told):
+                cost = count(entry)
+                if cost <= budget:
+                    kept[iteration] = entry
+                    budget -= cost
+                    break
         shown = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
         return shown, len(scored) - len(shown)
+
+    def _entry(self, trial: IterationRecord, goal: Goal, told: str) -> str:
+        return self._render(
+            "entry.j2",
+            trial=trial,
+            scores=_shown(trial, goal.objective),
+            fence=_fence(trial.template or ""),
+            evidence=told,
+        )
 
     def _refused(self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]) -> list[str]:
         newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
@@ -154,7 +190,7 @@ class Messages:
             if not template.strip():
                 continue
             shown = template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
-            entry = self.render("refused.j2", template=shown, reason=reason, fence=_fence(shown))
+            entry = self._render("refused.j2", template=shown, reason=reason, fence=_fence(shown))
             cost = count(entry)
             if cost > budget:
                 break
@@ -162,19 +198,14 @@ class Messages:
             budget -= cost
         return entries[::-1]
 
-    def render(self, name: str, **variables: object) -> str:
-        """Returns a prompt with its variables filled in.
-
-        Raises:
-            ProposerError: If that fails.
-        """
+    def _render(self, name: str, **variables: object) -> str:
         try:
             return self._environment.get_template(name).render(**variables).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
 
 
-def shown_scores(record: IterationRecord, objective: Objective) -> str:
+def _shown(record: IterationRecord, objective: Objective) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
     scores = record.scores
     assert scores is not None  # only complete iterations are shown
