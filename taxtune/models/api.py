@@ -6,7 +6,7 @@ import base64
 import io
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from taxtune.models.api_errors import (
     load_litellm,
     needed_keys,
     without_credentials,
+    without_secrets,
     worth_waiting_for,
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
@@ -253,7 +254,7 @@ class ApiModel:
             arguments |= {"tools": list(tools), "_skip_mcp_handler": True}
         completion, error, attempts = self._complete(litellm, key, arguments)
         if error is None:
-            return completion or Completion("")
+            return _without_secrets(completion or Completion(""), (key, self.settings.api_key))
         problem = classify(error, secrets=(key, self.settings.api_key))
         if problem.kind == "filtered":
             return Completion("", finish_reason="content_filter")
@@ -388,6 +389,19 @@ def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | 
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
         completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=cost,
+    )
+
+
+def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> Completion:
+    """Returns a completion in which no secret stands that the server echoes, since it goes into records."""
+    return replace(
+        completion,
+        text=without_secrets(completion.text, secrets),
+        refusal=None if completion.refusal is None else without_secrets(completion.refusal, secrets),
+        tool_calls=tuple(
+            replace(call, name=without_secrets(call.name, secrets), arguments=without_secrets(call.arguments, secrets))
+            for call in completion.tool_calls
+        ),
     )
 
 

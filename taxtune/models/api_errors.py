@@ -26,6 +26,7 @@ __all__ = [
     "needed_keys",
     "retry_after",
     "without_credentials",
+    "without_secrets",
     "worth_waiting_for",
 ]
 
@@ -173,6 +174,14 @@ def without_credentials(address: str | None) -> str | None:
     return re.sub(r"//[^/@]*@", "//", address).split("?", 1)[0].rstrip("/")
 
 
+def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
+    """Returns a text with each secret, and each provider's key in the environment, replaced by "[key]"."""
+    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
+        if secret and len(secret) >= 4 and secret != "none":
+            text = text.replace(secret, "[key]")
+    return text
+
+
 def needed_keys(litellm: ModuleType, model: str) -> list[str]:
     """Returns the names of the environment variables that hold the key of a model's provider."""
     environment = litellm.validate_environment(model)
@@ -199,9 +208,7 @@ def _said(error: BaseException, secrets: Iterable[str | None], limit: int = 200)
     """Returns an error's text in one line, without class names, secrets and images."""
     text = re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error))
     text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
-    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
-        if secret and len(secret) >= 4 and secret != "none":
-            text = text.replace(secret, "[key]")
+    text = without_secrets(text, secrets)
     if any(sign in text.lower() for sign in _PAGE_SIGNS):
         text = "with a web page"
     return text if len(text) <= limit else text[: limit - 1] + "…"
