@@ -29,6 +29,7 @@ _CALLS = 8  # that one reply may make
 _WASTED = 3  # replies in a row that may do nothing
 _LONGEST = 2_000  # characters of a turn's arguments and result in the record
 _SHOWN = 4_000  # characters of a text that is sent back
+_RESULT = 16_000  # characters of a tool's result that are sent
 
 
 class AgentProposer(Proposer):
@@ -209,7 +210,7 @@ class AgentProposer(Proposer):
             except (ToolError, TemplateError) as error:
                 result = {"error": str(error)}
                 useful |= isinstance(error, TemplateError)  # a template was written, though not an acceptable one
-            text = json.dumps(result, ensure_ascii=False)
+            text = _cut(json.dumps(result, ensure_ascii=False), _RESULT)
             done.trace_turn(reply if number == 0 else None, call.name, call.arguments, text)
             talk.append({"role": "tool", "tool_call_id": call.id, "content": text})
         return useful
@@ -281,5 +282,5 @@ def _sent(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

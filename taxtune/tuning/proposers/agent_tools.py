@@ -181,7 +181,7 @@ class Workbench:
             raise ToolError(f"There is no group {inside!r}.", remedy="Write it as a result of failures has it.")
         within = self._clades.within(rows, group)
         return {
-            "images": len(within),
+            "images": sum(map(_counts, within)),
             "groups": self._clades.below(within, group),
             "answers": self._messages.evidence(within, self._goal, template=source),
         }

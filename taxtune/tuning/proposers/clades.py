@@ -47,7 +47,7 @@ class Clades:
                 above = node
 
     def find(self, name: str) -> int | None:
-        """Returns the node of a group, such as "order 2"; the domain's where the name is empty, None of an unknown one."""
+        """Returns the node of a group, such as "order 2"; None where there is none. An empty name is the domain."""
         number = name.split()[-1] if name.split() else ""
         return next((node for node, known in self._numbers.items() if known == number), None)
 
@@ -69,7 +69,7 @@ class Clades:
         number = self._numbers.get(node, "")
         return {
             "group": f"{rank_of(self._tree, node)} {number}" if number else self._goal.domain,
-            "images": len(rows),
+            "images": 0 if said is None else said.images,
             "scores": {} if said is None else {metric_name(each.measure): round(each.mean, 3) for each in said.scores},
             "mistakes": {} if said is None else {str(mistake.kind): mistake.count for mistake in said.mistakes},
         }
