@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import ExampleRow, IterationRecord
 
 __all__ = [
+    "GRADED",
     "Evidence",
     "HiddenAnswer",
     "Level",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+
+#: Measures that give credit for the groups that the true label belongs to.
+GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
 
 _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
