@@ -24,9 +24,23 @@ if TYPE_CHECKING:
     from taxtune.tuning.proposers.base import Goal
     from taxtune.tuning.records import ExampleRow, IterationRecord
 
-__all__ = ["Evidence", "HiddenAnswer", "Level", "Mistake", "Score", "evidence", "hidden_answers", "row_values"]
+__all__ = [
+    "GRADED",
+    "Evidence",
+    "HiddenAnswer",
+    "Level",
+    "Mistake",
+    "Score",
+    "evidence",
+    "hidden_answers",
+    "measures_of",
+    "row_values",
+]
 
 FloatArray = NDArray[np.float64]
+
+#: Measures that give credit for the groups that the true label belongs to.
+GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
 
 _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
@@ -158,7 +172,7 @@ def evidence(
     if goal.taxonomy is None or not answered:
         return None
     met = getattr(record, "feasible", True)
-    measures = _measures(goal.objective, met=met)
+    measures = measures_of(goal.objective, met=met)
     values = {name: found for name in measures if (found := row_values(answered, name)) is not None}
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
@@ -256,10 +270,16 @@ def _rows(
     return record.rows, record.template if template is None else template
 
 
-def _measures(objective: Objective, *, met: bool) -> tuple[str, ...]:
-    """Returns the measures that the objective is about, what a template falls short of first."""
-    held = [] if met else [each.measure for each in objective.constraints]
-    return tuple(dict.fromkeys((*held, *(objective.shown or objective.beside or ("hp", "hr")))))
+def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
+    """Returns the measures that an objective is about, the main one first.
+
+    Args:
+        objective: What makes one template better than another; hP and hR where it does not say what it is made of.
+        met: Whether its constraints are met; otherwise what they hold comes first.
+    """
+    held = [each.measure for each in objective.constraints]
+    about = objective.shown or objective.beside or ("hp", "hr")
+    return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
 
 
 def _aims(objective: Objective) -> set[str]:

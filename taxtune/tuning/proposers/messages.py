@@ -15,13 +15,15 @@ from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.proposers.evidence import evidence
+from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages"]
 
 _FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
+_PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
+_BITS = frozenset(("ihp", "ihr", "ihf"))
 _MOST_REFUSED = 5
 _EXPLAINED = 2  # templates that are shown with evidence: the best and the latest
 _MOST_MISTAKES = 4  # kinds of mistakes that are shown of a template
@@ -99,7 +101,7 @@ class Messages:
                 "content": self._render(
                     system,
                     goal=goal,
-                    objective=self._objective(goal),
+                    objective=self.objective(history, goal),
                     filters=FILTERS,
                     max_source=f"{MAX_SOURCE:,}",
                     **variables,
@@ -111,19 +113,37 @@ class Messages:
             },
         ]
 
-    def _objective(self, goal: Goal) -> str:
-        """Returns what counts, in words: the objective's own, its file's, or a sentence with its name."""
+    def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
+        """Returns what counts, in words: the objective's own, or what follows from its scores and constraints.
+
+        Args:
+            history: Every iteration so far; a constraint that is a share of the baseline's score is told as a number.
+            goal: What is being tuned for.
+
+        Raises:
+            ProposerError: What the objective tells cannot be rendered.
+        """
         objective = goal.objective
-        file = f"objective_{objective.name}.j2"
-        if objective.told is None:
-            return self._render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
-        try:
-            return self._environment.from_string(objective.told).render(goal=goal).strip()
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            raise ProposerError(
-                f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
-                value=objective.told,
-            ) from None
+        if objective.told is not None:
+            try:
+                return self._environment.from_string(objective.told).render(goal=goal).strip()
+            except (jinja2.TemplateError, TypeError, ValueError) as error:
+                raise ProposerError(
+                    f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
+                    value=objective.told,
+                ) from None
+        baseline = history[0].scores if history else None
+        about = measures_of(objective)
+        return self._render(
+            "objective.j2",
+            goal=goal,
+            measures=tuple(dict.fromkeys((*about, *objective.beside))),
+            held=[(each, each.bound(baseline)) for each in objective.constraints],
+            plain=not _PLAIN.isdisjoint(about),
+            bits=not _BITS.isdisjoint(about),
+            named=metric_name,
+            summary=_summary,
+        )
 
     def evidence(
         self, record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
@@ -203,6 +223,13 @@ class Messages:
             return self._environment.get_template(name).render(**variables).strip()
         except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
+
+
+def _summary(measure: str) -> str:
+    """Returns what a registered measure is, in a phrase; empty of what is not registered."""
+    from taxtune.metrics.registry import MEASURES
+
+    return MEASURES[measure].summary if measure in MEASURES else ""
 
 
 def _shown(record: IterationRecord, objective: Objective) -> str:
