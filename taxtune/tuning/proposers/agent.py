@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion, ToolCall
+from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import without_credentials
 from taxtune.tuning.proposers.agent_tools import ToolError, Workbench, tool_definitions
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
@@ -142,9 +142,9 @@ class AgentProposer(Proposer):
         """Returns a template that the model submitted and that passes `check`; see `Proposer.propose`.
 
         Raises:
-            ProposalFailed: No acceptable template was submitted.
-            ProposerError: The model is out of reach.
-            TaxtuneError: The model that drafts are tried on is.
+            ProposalFailed: No acceptable template was submitted, or the model did not answer.
+            ProposerError: The model cannot be asked (its key is refused, it does not exist).
+            TaxtuneError: The model that drafts are tried on cannot be asked.
         """
         bench = Workbench(history, goal, check, messages=self._messages, trial_images=self._trial_images)
         talk: list[dict[str, Any]] = [
@@ -168,9 +168,17 @@ class AgentProposer(Proposer):
             if last:
                 talk.append({"role": "user", "content": self._messages.text("agent_last.j2")})
             tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
+            silent: NoAnswerError | None = None
             with _explained():
-                reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn), tools=tools)
+                try:
+                    reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn), tools=tools)
+                except NoAnswerError as error:
+                    reply, silent = error.spent, error
             done.add(reply)
+            if silent is not None:
+                raise ProposalFailed(
+                    silent.message, rejected=tuple(bench.rejected), out_of_reach=True, **done.as_arguments()
+                )
             useful = self._take(reply, bench, talk, done)
             if bench.submitted is not None:
                 return Proposal(bench.submitted, rejected=tuple(bench.rejected), **done.as_arguments())

@@ -23,7 +23,7 @@ from tests.servers import (
     Reply,
     calls,
     content_filter,
-    empty_text,
+    dropped,
     model_refusal,
     status,
     text,
@@ -96,7 +96,9 @@ def propose(
 
 def used(*replies: Reply | str, **how: Any) -> tuple[Proposal, list[Any], OpenAIServer]:
     """Returns a proposal, what the model was told in answer to its calls, and the server."""
-    settings = {key: how.pop(key) for key in ("max_turns", "trial_images", "max_total_tokens") if key in how}
+    settings = {
+        key: how.pop(key) for key in ("max_turns", "trial_images", "max_total_tokens", "max_retries") if key in how
+    }
     with OpenAIServer(*replies) as server:
         proposal = propose(agent(server, **settings), **how)
         told = [message["content"] for message in server.chats[-1].messages if message["role"] == "tool"]
@@ -306,7 +308,6 @@ def test_a_bad_call_goes_back_with_the_reason(call: tuple[str, Any], reason: str
     [
         (text("I shall look at the failures first."), "calls no tool"),
         (text("```\n{{ answer }}\n```"), "unknown variable 'answer'"),
-        (empty_text(), "empty"),
         (model_refusal(), "refusal"),
         (content_filter(), "content filter"),
         (text("Half a templ", finish_reason="length"), "cut off"),
@@ -314,7 +315,7 @@ def test_a_bad_call_goes_back_with_the_reason(call: tuple[str, Any], reason: str
     ],
 )
 def test_a_reply_that_does_nothing_goes_back_with_the_reason(bad: Reply, reason: str):
-    proposal, _, server = used(bad, submit())
+    proposal, _, server = used(bad, submit(), max_retries=0)
     assert proposal.template == GOOD
     assert proposal.trace[0].tool is None
     said, complaint = server.chats[1].messages[2:]
@@ -379,6 +380,22 @@ def test_tokens_that_run_short_leave_a_last_reply():
         proposal = propose(agent(server, max_total_tokens=8000, max_tokens=200))
         assert [tool["function"]["name"] for tool in server.chats[1].json["tools"]] == ["submit"]
     assert proposal.prompt_tokens + proposal.completion_tokens < 8000
+
+
+def test_a_model_that_stops_answering_fails_the_iteration_with_what_it_had_done():
+    with OpenAIServer(calls(("history", {})), then=status(500)) as server:
+        with pytest.raises(ProposalFailed, match=r"failed \(500\).*after 2 attempts") as caught:
+            propose(agent(server))
+        assert len(server.chats) == 3
+    assert caught.value.out_of_reach
+    assert [turn.tool for turn in caught.value.trace] == ["history"]
+    assert caught.value.prompt_tokens == PROMPT_TOKENS
+
+
+def test_what_passes_is_tried_again():
+    proposal, _, server = used(status(503), calls(("history", {})), dropped(), submit())
+    assert proposal.template == GOOD
+    assert len(server.chats) == 4
 
 
 def test_a_refused_key_stops_the_run():
