@@ -166,7 +166,8 @@ class AgentProposer(Proposer):
                 turn == self._max_turns - 1 or done.next_total(self._chat.settings.max_tokens) > self._max_total_tokens
             )
             if last:
-                talk.append({"role": "user", "content": self._messages.text("agent_last.j2")})
+                # Not a message of its own: some providers take no user's message right after a tool's.
+                talk[-1] = {**talk[-1], "content": f"{talk[-1]['content']}\n\n{self._messages.text('agent_last.j2')}"}
             tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
             silent: NoAnswerError | None = None
             with _explained():
