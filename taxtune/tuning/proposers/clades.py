@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from taxtune.metrics.ranks import rank_of
 from taxtune.report.wording import metric_name
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.base import Goal
@@ -68,7 +67,7 @@ class Clades:
         said = evidence(rows, self._goal)
         number = self._numbers.get(node, "")
         return {
-            "group": f"{rank_of(self._tree, node)} {number}" if number else self._goal.domain,
+            "group": f"{self._tree.ranks[node] or 'group'} {number}" if number else self._goal.domain,
             "images": 0 if said is None else said.images,
             "scores": {} if said is None else {metric_name(each.measure): round(each.mean, 3) for each in said.scores},
             "mistakes": {} if said is None else {str(mistake.kind): mistake.count for mistake in said.mistakes},
