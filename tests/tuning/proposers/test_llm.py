@@ -168,7 +168,12 @@ def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
             propose(proposer(server.api_base))
         assert len(server.chats) == 3
     failed = caught.value
-    for words in ("3 replies", "(1) The reply is a web page", "(2) The reply is a refusal", "(3) Line 1: unknown variable"):
+    for words in (
+        "3 replies",
+        "(1) The reply is a web page",
+        "(2) The reply is a refusal",
+        "(3) Line 1: unknown variable",
+    ):
         assert words in failed.reason
     assert len(failed.rejected) == 3
     assert failed.prompt_tokens == 3 * PROMPT_TOKENS
