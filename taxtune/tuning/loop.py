@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore
+from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.models import AnswerStore, count_faults
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
@@ -19,12 +19,13 @@ from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
 from taxtune.tuning.selection import choose, next_step
 
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
 class Tuner:
@@ -130,7 +131,7 @@ class Tuner:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
-        winner = records[selection.winner]
+        winner = next(record for record in records if record.iteration == selection.winner)
         assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
             heldout, differences = compare_templates(
@@ -172,16 +173,15 @@ class Tuner:
         with self.history.alone("race"):  # another worker waits, and finds it done
             while (step := next_step(self.history.records(), experiment.objective, experiment.stages)) is not None:
                 iteration, images = step
-                record = self.history.records()[iteration]
+                record = next(each for each in self.history.records() if each.iteration == iteration)
                 assert record.template is not None  # it was asked with
                 start, examples = time.monotonic(), experiment.splits.tuning[:images]
-                evaluation = evaluator.evaluate(
-                    record.template, examples, partial(self.callbacks.tell, "on_answers", iteration)
-                )
+                evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
                 usage = replace(evaluation.usage, seconds=time.monotonic() - start)
                 grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-                self.history.grow(replace(grown, judged=evaluation.judged, usage=record.usage + usage))
-                self.callbacks.tell("on_race", grown, experiment.stages)
+                grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
+                self.history.grow(replace(grown, usage=record.usage + usage))
+                self.callbacks.tell("on_race", grown)
 
     # -- one iteration -------------------------------------------------------------------------------------------------
 
@@ -189,16 +189,26 @@ class Tuner:
         """Returns the iteration's record, and whether the proposer has nothing left to propose."""
         start = time.monotonic()
         try:
-            proposal = claim.proposal or self._propose(claim)
+            with count_faults() as faults:
+                proposal = claim.proposal or self._propose(claim)
         except ProposalFailed as failure:
+            if failure.out_of_reach:
+                self._check_within_reach(failure)
             usage = Usage(
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             )
             record = IterationRecord(
-                claim.iteration, "failed", None, reason=failure.reason, rejected=failure.rejected, usage=usage
+                claim.iteration,
+                "failed",
+                None,
+                reason=failure.reason,
+                rejected=failure.rejected,
+                usage=usage,
+                out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
 
@@ -218,6 +228,7 @@ class Tuner:
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             ),
         )
         record = self._judged(record, evaluation, examples)
@@ -282,6 +293,23 @@ class Tuner:
             "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
             "are kept.",
         )
+
+    def _check_within_reach(self, failure: ProposalFailed) -> None:
+        """Checks that a proposer's model which did not answer has answered in one of the iterations just before.
+
+        A fault of the moment costs one iteration. What has never answered is set up wrongly, and what has not for some
+        time is down: to go on would use up the iterations.
+
+        Raises:
+            ProposerError: If it has not.
+        """
+        before = [record for record in self.history.records() if record.iteration > 0]
+        if all(record.out_of_reach for record in before[-_PATIENCE:]):
+            raise ProposerError(
+                failure.reason,
+                remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', which "
+                "needs no model.",
+            ) from None
 
     def _propose(self, claim: Claim) -> Proposal:
         if claim.iteration == 0:
