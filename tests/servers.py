@@ -12,11 +12,12 @@ from the request's JSON to a reply can be given.
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,7 @@ __all__ = [
     "slow",
     "status",
     "text",
+    "troubled",
 ]
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
@@ -242,6 +244,33 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
 
 
 Script = Callable[[dict[str, Any]], "Reply | str"]
+
+
+def troubled(
+    script: Script, faults: Mapping[str, Sequence[Reply]], *, share: float, seed: int = 0
+) -> tuple[Script, Counter[str]]:
+    """Returns a script that answers a share of the calls with a fault in place of the script's reply, at random.
+
+    Args:
+        script: What answers the other calls.
+        faults: The faults by kind, each kind as frequent as the others.
+        share: How many calls meet a fault, in [0, 1].
+        seed: Of the random numbers.
+
+    Returns:
+        The script, and how many faults of each kind it has made so far.
+    """
+    chance = random.Random(seed)
+    made: Counter[str] = Counter()
+
+    def reply(body: dict[str, Any]) -> Reply | str:
+        if chance.random() >= share:
+            return script(body)
+        kind = chance.choice(list(faults))
+        made[kind] += 1
+        return chance.choice(faults[kind])
+
+    return reply, made
 
 
 class OpenAIServer:
