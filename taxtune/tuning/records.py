@@ -219,6 +219,7 @@ class Usage:
         asked: Answers that the VLM gave in this iteration.
         from_store: Answers that came from the answer store.
         seconds: Wall-clock seconds of the iteration.
+        tried: Images that drafts were tried on, besides those of the template that became of one.
         vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
         proposer_faults: The same of the proposer's model.
     """
@@ -232,6 +233,7 @@ class Usage:
     asked: int = 0
     from_store: int = 0
     seconds: float = 0.0
+    tried: int = 0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
 

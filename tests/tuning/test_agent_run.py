@@ -20,9 +20,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KEY", KEY)
 
 
-def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *, resume: bool = False) -> TuneResult:
+def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False) -> TuneResult:
     proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}', api_key_env: AGENT_KEY}}"
-    given = (f"proposer={proposer}", "iterations=2", "seed=1")
+    given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
     return tuned(make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume)
 
 
@@ -50,6 +50,8 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     assert result.winner == 1
     # The draft's answers are in the store by the time that it is asked about all images.
     assert sum(row.from_store for row in careful.rows) >= 4
+    # The other draft's two images are on the iteration's account.
+    assert (careful.usage.asked, careful.usage.tried) == (8 + 2, 2)
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked))
     assert sum(line.startswith("Give only the family.") for line in asked) == 2
@@ -81,3 +83,12 @@ def test_an_iteration_that_was_interrupted_begins_anew_and_asks_nothing_twice(tm
     assert len(asked) == len(set(asked))
     assert [record.state for record in result.iterations] == ["complete", "complete", "failed"]
     assert result.iterations[1].template == CAREFUL
+
+
+def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
+    draft = [calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})) for i in range(2)]
+    chosen = [calls(("submit", {"template": f"Which one? {i}"})) for i in range(2)]
+    with OpenAIServer(*(reply for pair in zip(draft, chosen, strict=True) for reply in pair)) as server:
+        result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
+    # Five templates on eight images: two drafts take the place of two of them.
+    assert [record.usage.tried for record in result.iterations] == [0, 8, 8]

@@ -196,6 +196,8 @@ class Workbench:
             raise ToolError("No trial images are left.", remedy="Submit a template.")
         if wanted > len(asked):
             rows = tuple(self._goal.ask(template, wanted))
+            if not rows:
+                raise ToolError("The run's budget leaves no images for drafts.", remedy="Submit a template.")
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
             if self._clades is not None:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import ExampleRow, IterationRecord, Turn
+from taxtune.tuning.records import ExampleRow, IterationRecord, Judged, Turn, Usage
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -35,9 +35,8 @@ class Goal:
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
-        images: How many of the tuning images an iteration asks about first; 0 where it asks about all.
-        ask: Asks the model with a checked template about the first so many tuning images, within the run's budget; None
-            where drafts cannot be tried.
+        ask: Asks the model with a checked template about the first so many tuning images, and about fewer where the
+            run's budget ends; None where drafts cannot be tried.
     """
 
     objective: Objective
@@ -53,7 +52,6 @@ class Goal:
     examples: tuple[str, ...] = ()
     taxonomy: Taxonomy | None = field(default=None, repr=False)
     domain_node: int = 0
-    images: int = 0
     ask: Callable[[str, int], tuple[ExampleRow, ...]] | None = field(default=None, repr=False)
 
 
@@ -69,6 +67,8 @@ class Proposal:
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         rejected: Templates proposed on the way and refused, each with the reason.
         trace: What the proposer's model did on the way, turn by turn, for the record.
+        trials: What the drafts consumed that were tried on the way; the loop knows it.
+        judged: What measures asked a language model about these drafts; the loop knows it too.
     """
 
     template: str
@@ -78,6 +78,8 @@ class Proposal:
     cost_usd: float | None = None
     rejected: tuple[tuple[str, str], ...] = ()
     trace: tuple[Turn, ...] = ()
+    trials: Usage = field(default_factory=Usage)
+    judged: Judged | None = None
 
 
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run

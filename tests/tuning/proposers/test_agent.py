@@ -251,6 +251,17 @@ def test_trial_images_are_bounded():
     assert proposal.template == GOOD
 
 
+def test_a_budget_that_ends_is_told():
+    given = iter([2, 0])
+    _, (two, none), _ = used(
+        calls(("try_draft", {"template": GOOD, "images": 5}), ("try_draft", {"template": GOOD, "images": 6})),
+        submit(),
+        ask=lambda template, images: answered(template, next(given)),
+    )
+    assert two["images"] == 2
+    assert "budget leaves no images" in none["error"]
+
+
 def test_a_draft_that_is_refused_is_never_asked():
     ask = Asked()
     proposal, (refused,), _ = used(
