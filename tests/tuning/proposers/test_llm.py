@@ -148,6 +148,64 @@ def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
     assert why in complaint["content"]
 
 
+class TestReasoningModels:
+    THOUGHTS = "Perhaps this:\n```\nWhich {{ domain }} did I think of?\n```"
+
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            text("", finish_reason="length"),
+            text(None, finish_reason="length", reasoning=THOUGHTS),
+            text(f"<think>{THOUGHTS}", finish_reason="length"),
+            text(f"<think>{THOUGHTS}</think>", finish_reason="length"),
+        ],
+    )
+    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
+        with OpenAIServer(cut, cut, "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+            first, *later = server.chats
+        assert proposal.template == "Which {{ domain }} is it?"
+        # Nothing was said that could be shorter.
+        assert [request.messages for request in later] == [first.messages] * 2
+        assert len({first.json["seed"], *(request.json["seed"] for request in later)}) == 3
+        assert [reason for _, reason in proposal.rejected] == [
+            f"All {COMPLETION_TOKENS} tokens were used up before the reply began. Raise max_tokens."
+        ] * 2
+        assert proposal.completion_tokens == 3 * COMPLETION_TOKENS
+
+    def test_one_that_never_begins_stops_the_run(self):
+        with (
+            OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server,
+            pytest.raises(
+                ProposerError, match=r"used up max_tokens \(500\).*Raise proposer\.max_tokens.*--resume"
+            ) as caught,
+        ):
+            propose(proposer(server.api_base, max_tokens=500))
+        assert not isinstance(caught.value, ProposalFailed)
+
+    def test_more_tokens_are_no_other_proposer(self):
+        assert proposer(None, max_tokens=500).identity() == proposer(None, max_tokens=5_000).identity()
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            text("Which {{ domain }} is it?", reasoning=THOUGHTS),
+            text(f"<think>\n{THOUGHTS}\n</think>\nWhich {{{{ domain }}}} is it?"),
+            text(f"{THOUGHTS}\n</think>\n\n```\nWhich {{{{ domain }}}} is it?\n```"),
+        ],
+    )
+    def test_thoughts_are_not_the_template(self, reply: Reply):
+        with OpenAIServer(reply) as server:
+            assert propose(proposer(server.api_base)).template == "Which {{ domain }} is it?"
+
+    @pytest.mark.parametrize("said", [None, "<think>{0}", "<think>{0}</think>"])
+    def test_thoughts_alone_are_no_reply(self, said: str | None):
+        content = said if said is None else said.format(self.THOUGHTS)
+        with OpenAIServer(text(content, reasoning=self.THOUGHTS), "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+        assert proposal.template == "Which {{ domain }} is it?"
+
+
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
     with OpenAIServer(empty_text(), refusal_text(), "{{ answer }}") as server:
         with pytest.raises(ProposalFailed) as caught:
