@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +10,16 @@ from hypothesis import given
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.proposers import Goal, evidence, hidden_answers
+from taxtune.tuning.proposers import Goal, evidence, hidden_answers, make_proposer
 from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.proposers.hiding import Hider
 from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.records import IterationRecord
 from tests.trees import tree_and_nodes
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
+from tests.tuning.toy import PARENT, make_parts, tuned
 
 
 def goal(objective: str = "hp", **more: object) -> Goal:
@@ -220,3 +223,27 @@ def test_in_words():
     assert "hP is as high as it can be" in perfect
     assert "nothing left to win" in perfect
     assert "What costs most" not in perfect
+
+
+def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path: Path):
+    """What a function proposer can ask for in a run, and what a chat model would be sent in its place."""
+    seen: list[tuple[list[IterationRecord], Goal]] = []
+
+    def propose(history: list[IterationRecord], goal: Goal) -> str:
+        seen.append((history, goal))
+        return f"Which {{{{ domain }}}} is it, be careful? ({len(history)})"
+
+    parts = make_parts(tmp_path, tmp_path / "out", overrides=("iterations=2",))
+    parts.own_proposer = make_proposer(propose)
+    tuned(parts)
+    history, goal = seen[-1]
+    assert [record.iteration for record in history] == [0, 1]
+    baseline, careful = (evidence(record, goal) for record in history)
+    assert baseline is not None
+    assert careful is not None
+    assert baseline.mistakes[0].kind == ErrorType.SIBLING
+    assert careful.mistakes[0].kind == ErrorType.TOO_GENERAL
+    assert careful.mistakes[0].costs["hp"] == 0
+    sent = " ".join(message["content"] for message in Messages().first(history, goal, budget=10_000, count=len))
+    assert "[the right level-1 label]" in sent
+    assert not find_labels(sent, [*PARENT, *PARENT.values()])
