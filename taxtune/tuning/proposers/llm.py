@@ -9,7 +9,7 @@ from pathlib import Path
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion
+from taxtune.models.api import ApiModel, Completion, NoAnswerError
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
@@ -107,18 +107,31 @@ class LLMProposer(Proposer):
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:
-            ProposalFailed: Three replies held no acceptable template.
-            ProposerError: The model is out of reach, or uses up its tokens before it replies.
+            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
+            ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
         talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
         rejected: list[tuple[str, str]] = []
         sent = written = used_up = 0
         costs: list[float | None] = []
         for turn in range(_REPLIES):
+            silent: NoAnswerError | None = None
             with _explained():
-                reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
+                try:
+                    reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
+                except NoAnswerError as error:
+                    reply, silent = error.spent, error
             sent, written = sent + reply.prompt_tokens, written + reply.completion_tokens
             costs.append(reply.cost_usd)
+            if silent is not None:
+                raise ProposalFailed(
+                    silent.message,
+                    rejected=tuple(rejected),
+                    prompt_tokens=sent,
+                    completion_tokens=written,
+                    cost_usd=_sum(costs),
+                    out_of_reach=True,
+                )
             template = reply.text
             try:
                 _check_whole(reply)
@@ -143,12 +156,6 @@ class LLMProposer(Proposer):
                 cost_usd=_sum(costs),
                 rejected=tuple(rejected),
             )
-        if used_up == _REPLIES:
-            raise ProposerError(
-                f"The proposer's model used up max_tokens ({self._chat.settings.max_tokens:,}) before its reply began, "
-                f"{_REPLIES} times in a row, as reasoning models do.",
-                remedy="Raise proposer.max_tokens and continue with --resume.",
-            )
         reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
         raise ProposalFailed(
             f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
@@ -156,6 +163,8 @@ class LLMProposer(Proposer):
             prompt_tokens=sent,
             completion_tokens=written,
             cost_usd=_sum(costs),
+            # It thinks for longer than it may, and will in the next iteration.
+            out_of_reach=used_up == _REPLIES,
         )
 
 
@@ -188,7 +197,8 @@ def _check_whole(reply: Completion) -> None:
         raise TemplateError("The provider's content filter stopped the reply.")
     if reply.finish_reason == "length" and not without_thoughts(reply.text):
         raise _UsedUpError(
-            f"All {reply.completion_tokens} tokens were used up before the reply began.", remedy="Raise max_tokens."
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            remedy="Raise proposer.max_tokens.",
         )
     if reply.finish_reason == "length":
         raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
