@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import IterationRecord, TuneResult
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -28,6 +32,7 @@ from tests.servers import (
     text,
 )
 from tests.tuning.proposers.histories import goal, record
+from tests.tuning.toy import RECIPE, ToyVLM, make_files, tuned
 
 GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 KEY = "sk-test-0123456789-secret"
@@ -177,8 +182,24 @@ class TestReasoningModels:
         assert caught.value.out_of_reach
         assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
 
-    def test_more_tokens_are_no_other_proposer(self):
-        assert proposer(None, max_tokens=500).identity() == proposer(None, max_tokens=5_000).identity()
+    def test_a_run_stops_and_goes_on_with_more_tokens(self, tmp_path: Path):
+        recipe = make_files(tmp_path / "in")
+
+        def answer(body: dict[str, Any]) -> Reply | str:
+            allowed = body.get("max_tokens") or body["max_completion_tokens"]
+            return text("", finish_reason="length") if allowed < 500 else f"Which {{{{ domain }}}}? {body['seed']}"
+
+        def run(max_tokens: int, *, resume: bool = False) -> TuneResult:
+            given = f"proposer: {{kind: llm, api_base: '{server.api_base}', max_tokens: {max_tokens}}}"
+            recipe.write_text(re.sub(r"^proposer: .*$", given, RECIPE, flags=re.M), encoding="utf-8")
+            out = tmp_path / "out"
+            return tuned(Parts(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
+
+        with OpenAIServer(answer) as server:
+            with pytest.raises(ProposerError, match=r"used up before.*Raise proposer\.max_tokens.*--resume"):
+                run(400)
+            result = run(4_000, resume=True)
+        assert [record.state for record in result.iterations] == ["complete", "complete"]
 
     @pytest.mark.parametrize(
         "reply",
