@@ -406,7 +406,7 @@ class AgentProposerSettings(Settings):
         trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
         max_history_tokens: Most tokens of past templates in the first message; the best and the latest are kept.
         max_total_tokens: Most tokens of an iteration's conversation, read and written.
-        max_tokens: Longest reply, in tokens.
+        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
     """
@@ -418,10 +418,10 @@ class AgentProposerSettings(Settings):
     temperature: Number | None = Field(1.0, ge=0)
     max_turns: StrictInt = Field(12, ge=2, le=100)
     trial_images: StrictInt = Field(60, ge=0)
-    max_history_tokens: StrictInt = Field(4000, ge=200)
+    max_history_tokens: StrictInt = Field(4000, ge=200, le=200_000)
     max_total_tokens: StrictInt = Field(150_000, ge=5000)
-    max_tokens: StrictInt = Field(2000, ge=100)
-    timeout: Number = Field(120.0, gt=0)
+    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
+    timeout: Number = Field(120.0, gt=0, le=3600)
     max_retries: StrictInt = Field(5, ge=0)
 
 

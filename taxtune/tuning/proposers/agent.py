@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,24 @@ import yaml
 
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
+from taxtune.models.api import ApiModel, Completion, ToolCall
 from taxtune.models.api_errors import without_credentials
 from taxtune.tuning.proposers.agent_tools import ToolError, Workbench, tool_definitions
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL, _check_whole, _explained, _seed, _sum
+from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["AgentProposer"]
 
 _PROMPTS = ("agent.j2", "agent_again.j2", "agent_last.j2", "agent_tools.j2")
 _CALLS = 8  # that one reply may make
-_WASTED = 3  # replies in a row that may do nothing
-_LONGEST = 2_000  # characters of a turn's arguments and result in the record
-_SHOWN = 4_000  # characters of a text that is sent back
+_IDLE = 3  # replies in a row that may do nothing
+_NAME, _KEPT = 100, 2_000  # characters of a turn's tool, arguments and result in the record
 _RESULT = 16_000  # characters of a tool's result that are sent
+_WRAPPED = re.compile(r"```|~~~|<(?:template|prompt)>", re.IGNORECASE)
 
 
 class AgentProposer(Proposer):
@@ -56,7 +57,7 @@ class AgentProposer(Proposer):
         max_history_tokens: Most tokens of past templates in the first message.
         max_total_tokens: Most tokens of an iteration's conversation, read and written; when they run short, the model
             may only submit.
-        max_tokens: Most tokens of a reply.
+        max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         timeout: Seconds that one call may take.
         max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
         first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
@@ -80,7 +81,7 @@ class AgentProposer(Proposer):
         trial_images: int = 60,
         max_history_tokens: int = 4_000,
         max_total_tokens: int = 150_000,
-        max_tokens: int = 2_000,
+        max_tokens: int = 4_000,
         timeout: float = 120.0,
         max_retries: int = 5,
         first_wait: float = 1.0,
@@ -106,7 +107,10 @@ class AgentProposer(Proposer):
         self._chat = ApiModel(model, settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the model, its settings and the hash of the messages; never the key."""
+        """Returns the model, its settings and the hash of the messages; never the key.
+
+        Not `max_tokens`: a run that stops because it is too small can be resumed with more.
+        """
         settings = self._chat.settings
         return {
             "kind": self.name,
@@ -117,7 +121,6 @@ class AgentProposer(Proposer):
             "trial_images": self._trial_images,
             "max_history_tokens": self._max_history_tokens,
             "max_total_tokens": self._max_total_tokens,
-            "max_tokens": settings.max_tokens,
             "prompts_digest": self._messages.digest,
         }
 
@@ -127,7 +130,7 @@ class AgentProposer(Proposer):
         Raises:
             ProposerError: What is missing, and what to do.
         """
-        with _explained():
+        with explained():
             self._chat.check()
 
     @cached_property
@@ -147,138 +150,128 @@ class AgentProposer(Proposer):
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
         bench = Workbench(history, goal, check, messages=self._messages, trial_images=self._trial_images)
-        talk: list[dict[str, Any]] = [
-            *self._messages.first(
-                history,
-                goal,
-                budget=self._max_history_tokens,
-                count=self._chat.count_tokens,
-                system="agent.j2",
-                max_turns=self._max_turns,
-                trial_images=self._trial_images,
-                can_try="try_draft" in bench.tools,
-            )
-        ]
-        done = _Account()
-        wasted = 0
-        for turn in range(self._max_turns):
-            last = (
-                turn == self._max_turns - 1 or done.next_total(self._chat.settings.max_tokens) > self._max_total_tokens
-            )
-            if last:
-                # Not a message of its own: some providers take no user's message right after a tool's.
-                talk[-1] = {**talk[-1], "content": f"{talk[-1]['content']}\n\n{self._messages.text('agent_last.j2')}"}
-            tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
-            silent: NoAnswerError | None = None
-            with _explained():
-                try:
-                    reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn), tools=tools)
-                except NoAnswerError as error:
-                    reply, silent = error.spent, error
-            done.add(reply)
-            if silent is not None:
-                raise ProposalFailed(
-                    silent.message, rejected=tuple(bench.rejected), out_of_reach=True, **done.as_arguments()
-                )
-            useful = self._take(reply, bench, talk, done)
-            if bench.submitted is not None:
-                return Proposal(bench.submitted, rejected=tuple(bench.rejected), **done.as_arguments())
-            wasted = 0 if useful else wasted + 1
-            if last or wasted == _WASTED:
-                break
-        why = f" The last reason: {bench.rejected[-1][1]}" if bench.rejected else ""
-        raise ProposalFailed(
-            f"The model submitted no acceptable template in {turn + 1} replies.{why}"
-            if wasted < _WASTED
-            else f"The model did nothing useful in {_WASTED} replies in a row: {done.trace[-1].result}",
-            rejected=tuple(bench.rejected),
-            **done.as_arguments(),
+        first = self._messages.first(
+            history,
+            goal,
+            budget=self._max_history_tokens,
+            count=self._chat.count_tokens,
+            system="agent.j2",
+            max_turns=self._max_turns,
+            trial_images=self._trial_images,
+            can_try="try_draft" in bench.tools,
         )
+        session = _Session(bench, self._messages, first)
+        conversation = Conversation(self._chat, seed, iteration)
+        for turn in range(1, self._max_turns + 1):
+            # As much as the latest reply took, and a full one, must remain for this reply and for one that submits.
+            needed = 2 * (conversation.latest + self._chat.settings.max_tokens)
+            last = turn == self._max_turns or conversation.tokens + needed > self._max_total_tokens
+            if last:
+                session.announce_last()
+            tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
+            reply = conversation.reply(session.talk, tools, rejected=bench.rejected, trace=tuple(session.trace))
+            session.take(reply)
+            kept = {"rejected": tuple(bench.rejected), "trace": tuple(session.trace), **conversation.consumed}
+            if bench.submitted is not None:
+                return Proposal(bench.submitted, **kept)
+            if last or session.idle == _IDLE:
+                break
+        if session.idle == _IDLE:
+            reason = f"The model did nothing useful in {_IDLE} replies in a row: {session.trace[-1].result}"
+        else:
+            reason = f"The model submitted no acceptable template in {turn} replies."
+            reason += f" The last reason: {bench.rejected[-1][1]}" if bench.rejected else ""
+        # One that thinks for longer than it may will do so in the next iteration.
+        raise ProposalFailed(reason, out_of_reach=session.used_up == _IDLE, **kept)
 
-    def _take(self, reply: Completion, bench: Workbench, talk: list[dict[str, Any]], done: _Account) -> bool:
-        """Does what a reply asks for, adds reply and results to the conversation, and tells whether it was of use."""
-        shown = (reply.text or reply.refusal or "").strip()[:_SHOWN]
-        if not reply.tool_calls or not _is_whole(reply):
-            reason = self._take_text(reply, bench)
-            done.trace_turn(reply, None, shown, reason)
+
+class _Session:
+    """The conversation of an iteration, from the model's replies to what it is told.
+
+    Args:
+        bench: Does what the model asks for.
+        messages: Renders what it is told.
+        first: The messages that open the conversation.
+
+    Attributes:
+        talk: The messages so far.
+        trace: What the model did, turn by turn.
+        idle: Replies without use since the last useful one.
+        used_up: Those of them that ended before they began.
+    """
+
+    def __init__(self, bench: Workbench, messages: Messages, first: Sequence[Mapping[str, Any]]) -> None:
+        self._bench = bench
+        self._messages = messages
+        self.talk: list[dict[str, Any]] = [dict(message) for message in first]
+        self.trace: list[Turn] = []
+        self.idle = self.used_up = 0
+
+    def announce_last(self) -> None:
+        """Tells the model that the next reply is its last."""
+        # Not in a message of its own: some providers take no user's message right after a tool's.
+        self.talk[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
+
+    def take(self, reply: Completion) -> None:
+        """Does what a reply asks for, and adds the reply and the results to the conversation."""
+        try:
+            check_whole(reply)
+            useful = self._call(reply) if reply.tool_calls else self._read(reply)
+        except UsedUpError as error:
+            # Nothing was said that could be answered: the same messages again, with another seed.
+            self._trace(None, "", str(error), reply)
+            self.used_up += 1
+            useful = False
+        except TemplateError as error:
+            self._trace(None, said(reply), str(error), reply)
             # Some providers refuse a message without text.
-            talk.append({"role": "assistant", "content": shown or "(an empty reply)"})
-            talk.append({"role": "user", "content": self._messages.text("agent_again.j2", reason=reason)})
-            return False
-        talk.append({"role": "assistant", "content": shown or None, "tool_calls": [_sent(c) for c in reply.tool_calls]})
+            self.talk.append({"role": "assistant", "content": said(reply) or "(an empty reply)"})
+            self.talk.append({"role": "user", "content": self._messages.text("agent_again.j2", reason=str(error))})
+            useful = False
+        self.idle = 0 if useful else self.idle + 1
+        self.used_up = 0 if useful else self.used_up
+
+    def _read(self, reply: Completion) -> bool:
+        """Submits the template in a text.
+
+        Raises:
+            TemplateError: If there is none, or it is not acceptable.
+        """
+        if not _WRAPPED.search(without_thoughts(reply.text)):
+            raise TemplateError("The reply calls no tool, and holds no template in a fenced block.")
+        self._bench.submit(unwrap_reply(reply.text))
+        self._trace(None, said(reply), "submitted", reply)
+        return True
+
+    def _call(self, reply: Completion) -> bool:
+        """Calls the tools that a reply asks for, and tells whether any call was of use."""
+        calls = [_sent(call) for call in reply.tool_calls]
+        self.talk.append({"role": "assistant", "content": said(reply) or None, "tool_calls": calls})
         useful = False
         for number, call in enumerate(reply.tool_calls):
             result: Mapping[str, Any]
             try:
-                if bench.submitted is not None:
+                if self._bench.submitted is not None:
                     raise ToolError("A template has been submitted.")
                 if number >= _CALLS:
                     raise ToolError(f"A reply may make at most {_CALLS} calls.")
-                result = bench.call(call.name, call.arguments)
+                result = self._bench.call(call.name, call.arguments)
                 useful = True
-            except (ToolError, TemplateError) as error:
+            except ToolError as error:
                 result = {"error": str(error)}
-                useful |= isinstance(error, TemplateError)  # a template was written, though not an acceptable one
+            except TemplateError as error:  # a template was written, though not an acceptable one
+                result = {"error": str(error)}
+                useful = True
             text = _cut(json.dumps(result, ensure_ascii=False), _RESULT)
-            done.trace_turn(reply if number == 0 else None, call.name, call.arguments, text)
-            talk.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            self._trace(call.name, call.arguments, text, reply if number == 0 else None)
+            self.talk.append({"role": "tool", "tool_call_id": call.id, "content": text})
         return useful
 
-    def _take_text(self, reply: Completion, bench: Workbench) -> str:
-        """Submits the template in a text, if there is one; returns what to say of it."""
-        try:
-            _check_whole(reply)
-            template = unwrap_reply(reply.text)
-            if template == reply.text.strip():
-                raise TemplateError("The reply calls no tool, and holds no template in a fenced block.")
-            bench.submit(template)
-        except TemplateError as error:
-            return str(error)
-        return "submitted"
-
-
-@dataclass
-class _Account:
-    """What an iteration's conversation has consumed, and its trace."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    costs: list[float | None] = field(default_factory=list)
-    trace: list[Turn] = field(default_factory=list)
-    latest: int = 0
-
-    def add(self, reply: Completion) -> None:
-        """Counts a reply."""
-        self.prompt_tokens += reply.prompt_tokens
-        self.completion_tokens += reply.completion_tokens
-        self.costs.append(reply.cost_usd)
-        self.latest = reply.prompt_tokens + reply.completion_tokens
-
-    def next_total(self, reply: int) -> int:
-        """Returns the tokens in all after two more replies of so many tokens: the next one, and one to submit."""
-        return self.prompt_tokens + self.completion_tokens + 2 * (self.latest + reply)
-
-    def trace_turn(self, reply: Completion | None, tool: str | None, arguments: str, result: str) -> None:
-        """Records what the model did; the tokens belong to the first call of a reply."""
+    def _trace(self, tool: str | None, arguments: str, result: str, reply: Completion | None) -> None:
+        """Records what the model did; the tokens of a reply stand with its first call."""
         tokens = (0, 0) if reply is None else (reply.prompt_tokens, reply.completion_tokens)
-        self.trace.append(Turn(tool, _cut(arguments), _cut(result), *tokens))
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Returns it as a proposal takes it."""
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cost_usd": _sum(self.costs),
-            "trace": tuple(self.trace),
-        }
-
-
-def _is_whole(reply: Completion) -> bool:
-    try:
-        _check_whole(reply)
-    except TemplateError:
-        return False
-    return True
+        name = None if tool is None else _cut(tool, _NAME)
+        self.trace.append(Turn(name, _cut(arguments, _KEPT), _cut(result, _KEPT), *tokens))
 
 
 def _sent(call: ToolCall) -> dict[str, Any]:
@@ -291,5 +284,5 @@ def _sent(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _cut(text: str, longest: int = _LONGEST) -> str:
+def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"

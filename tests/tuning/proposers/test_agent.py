@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.errors import ModelError, ProposerError
+from taxtune.errors import ModelError, ProposerError, RecipeError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
@@ -344,6 +344,29 @@ def test_a_text_that_holds_a_template_counts_as_a_submission():
     assert [(turn.tool, turn.result) for turn in proposal.trace] == [(None, "submitted")]
 
 
+@pytest.mark.parametrize(
+    "thoughts", ["<think>```\nWhich one?\n```</think>Let me look.", "Here is my plan:\nI will look."]
+)
+def test_a_thought_is_no_submission(thoughts: str):
+    proposal, _, _ = used(thoughts, submit())
+    assert "calls no tool" in proposal.trace[0].result
+    assert proposal.template == GOOD
+
+
+def test_a_model_that_thinks_for_too_long_is_told_apart():
+    cut = text("<think>Perhaps", finish_reason="length")
+    proposal, _, server = used(cut, cut, submit())
+    assert proposal.template == GOOD
+    assert "used up before the reply began" in proposal.trace[0].result
+    assert [chat.messages for chat in server.chats[1:]] == [server.chats[0].messages] * 2
+    with (
+        OpenAIServer(cut, cut, cut) as server,
+        pytest.raises(ProposalFailed, match=r"Raise proposer\.max_tokens") as caught,
+    ):
+        propose(agent(server))
+    assert caught.value.out_of_reach
+
+
 def test_several_calls_at_once_are_answered_each_and_nothing_follows_a_submission():
     proposal, told, _ = used(calls(*[("history", {})] * 10), calls(("submit", {"template": GOOD}), ("sing", {})))
     assert ["error" in each for each in told] == [False] * 8 + [True] * 2
@@ -452,5 +475,7 @@ def test_a_recipe_names_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
     given = "{kind: agent, model: openai/o4, max_turns: 4, trial_images: 9, max_tokens: 300, api_key_env: MY_KEY}"
     parts = Parts(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
     known = parts.proposer.identity()
-    assert {"model": "openai/o4", "max_turns": 4, "trial_images": 9, "max_tokens": 300}.items() <= known.items()
+    assert {"model": "openai/o4", "max_turns": 4, "trial_images": 9}.items() <= known.items()
+    with pytest.raises(RecipeError, match=r"proposer.*max_turns.*at least 2"):
+        load_recipe("fieldguide", ["proposer={kind: agent, max_turns: 1}"])
     assert KEY not in str(known)
