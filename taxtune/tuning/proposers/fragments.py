@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FragmentsProposer"]
 
-_RESAMPLES = 20
+_RESAMPLES = 50
 _LOOKED_AT = 2_000  # compositions checked for one proposal; each check takes milliseconds
 _RECORDED = 20  # refusals that go into the record
 
@@ -106,14 +107,24 @@ class FragmentsProposer(Proposer):
         yield from self._others(iteration, seed)
 
     def _planned(self, iteration: int, seed: int) -> dict[str, str]:
-        """Row `iteration` of a plan in which each slot goes through its choices in shuffled rounds."""
-        chosen: dict[str, str] = {}
-        for slot in self.fragments.slots:
-            turn, index = divmod(max(iteration - 1, 0), len(slot.choices))
-            order = [choice.id for choice in slot.choices]
-            random.Random(_number(seed, slot.id, turn)).shuffle(order)
-            chosen[slot.id] = order[index]
-        return chosen
+        """Row `iteration` of a plan that, however long it is, shows the choices of each slot about equally often.
+
+        Each row has the least shown choice of every slot, in the stance that allows that best.
+        """
+        draw = random.Random(_number(seed, "plan"))
+        shown: Counter[tuple[str, str]] = Counter()
+        row: dict[str, str] = {}
+        for _ in range(max(iteration, 1)):
+            rows = []
+            for stance in draw.sample(self.fragments.stances or (None,), max(len(self.fragments.stances), 1)):
+                row = {}
+                for slot in self.fragments.slots:
+                    least = [(shown[slot.id, choice.id], draw.random(), choice.id) for choice in slot.allowed(stance)]
+                    row[slot.id] = min(least)[-1]
+                rows.append(row)
+            row = min(rows, key=lambda row: sum(shown[pair] for pair in row.items()))
+            shown.update(row.items())
+        return row
 
     def _sampled(self, usable: Sequence[IterationRecord], iteration: int, seed: int) -> Iterator[dict[str, str]]:
         import optuna
@@ -135,7 +146,9 @@ class FragmentsProposer(Proposer):
             )
         for _ in range(_RESAMPLES):
             asked = study.ask(fixed_distributions=distributions)
-            yield {slot.id: str(asked.params[slot.id]) for slot in self.fragments.slots}
+            parameters = {slot.id: str(asked.params[slot.id]) for slot in self.fragments.slots}
+            if self.fragments.fits(parameters):  # TPE does not know which choices contradict each other
+                yield parameters
             study.tell(asked, state=optuna.trial.TrialState.FAIL)
 
     def _distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:

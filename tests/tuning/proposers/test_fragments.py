@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
-from taxtune.tuning.proposers.fragment_files import read_fragments
+from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.template import SAMPLE, check_template, render
 from tests.tuning.proposers.histories import goal, record
@@ -79,6 +80,18 @@ class TestTheFileThatComesWithTaxtune:
         for number in range(0, fragments.compositions, 211):
             check_template(fragments.compose(fragments.parameters(number)))
 
+    def test_bold_and_careful_sentences_never_meet(self):
+        fragments = read_fragments()
+        texts = [fragments.compose(fragments.parameters(n)) for n in range(fragments.compositions)]
+        bold = {text for text in texts if "even if you have to guess" in text}
+        careful = {text for text in texts if "When in doubt, go one level up" in text}
+        assert bold
+        assert careful
+        assert not bold & careful
+        contradiction = {"role": "none", "question": "recipe", "care": "none", "format": "none"}
+        assert fragments.fits({**contradiction, "specificity": "always_commit", "backoff": "none"})
+        assert not fragments.fits({**contradiction, "specificity": "always_commit", "backoff": "step_up"})
+
 
 class TestProposer:
     def test_it_is_a_proposer(self):
@@ -106,9 +119,10 @@ class TestProposer:
         proposer = FragmentsProposer()
         seen = [proposer.propose([], GOAL, iteration=i, seed=3, check=accept).parameters for i in range(1, 15)]
         for slot in proposer.fragments.slots:
-            counts = Counter(parameters[slot.id] for parameters in seen)
+            for rows in (4, 7, 14):
+                counts = Counter(parameters[slot.id] for parameters in seen[:rows])
+                assert max(counts.values()) - min(counts[choice.id] for choice in slot.choices) <= 2
             assert len(counts) == len(slot.choices)
-            assert max(counts.values()) <= math.ceil(14 / len(slot.choices))
 
     def test_it_learns(self):
         worth = {
@@ -184,6 +198,48 @@ class TestRefusals:
         assert not caught.value.final
 
 
+STANCES = """
+slots:
+  - id: a
+    choices: [{id: free, text: "1"}, {id: bold, stance: bold, text: "2"}, {id: careful, stance: careful, text: "3"}]
+  - id: b
+    choices: [{id: free, text: "4"}, {id: bold, stance: bold, text: "5"}, {id: brave, stance: bold, text: "6"}]
+  - id: c
+    choices: [{id: free, text: "7"}, {id: careful, stance: careful, text: "8"}, {id: odd, stance: odd, text: "9"}]
+"""
+
+
+class TestStances:
+    def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path: Path):
+        fragments = read_fragments(write(tmp_path, STANCES))
+        stances = {(slot.id, choice.id): choice.stance for slot in fragments.slots for choice in slot.choices}
+        valid = []
+        for chosen in itertools.product(*([choice.id for choice in slot.choices] for slot in fragments.slots)):
+            parameters = dict(zip("abc", chosen, strict=True))
+            if len({stances[pair] for pair in parameters.items()} - {None}) < 2:
+                valid.append(parameters)
+            assert fragments.fits(parameters) == (parameters in valid)
+        numbered = [fragments.parameters(number) for number in range(fragments.compositions)]
+        assert len(numbered) == len(valid) == 10
+        assert all(parameters in numbered for parameters in valid)
+
+    def test_many_slots_are_counted_without_listing_them(self, tmp_path: Path):
+        slot = "  - {id: s%d, choices: [{id: n, text: ''}, {id: b, stance: b, text: x}, {id: c, stance: c, text: y}]}"
+        fragments = read_fragments(write(tmp_path, "slots:\n" + "\n".join(slot % i for i in range(80))))
+        assert fragments.compositions == 2 * 2**80 - 1
+        assert fragments.fits(fragments.parameters(fragments.compositions - 1))
+
+    @pytest.mark.parametrize("iterations", [3, 10])
+    def test_no_proposal_contradicts_itself(self, tmp_path: Path, iterations: int):
+        proposer = FragmentsProposer(write(tmp_path, STANCES), startup=3)
+        done = run(proposer, lambda proposal: len(proposal.template), iterations=iterations)
+        assert all(proposer.fragments.fits(proposal.parameters) for proposal, _ in done)
+
+    def test_a_stance_changes_what_is_proposed_and_so_the_digest(self, tmp_path: Path):
+        without = read_fragments(write(tmp_path, STANCES.replace("stance: odd, ", ""), "a.yaml"))
+        assert without.digest() != read_fragments(write(tmp_path, STANCES, "b.yaml")).digest()
+
+
 class TestFiles:
     def test_a_file_that_extends_the_default(self, tmp_path: Path):
         file = write(
@@ -200,7 +256,8 @@ class TestFiles:
         )
         mine, default = read_fragments(file), read_fragments()
         assert [slot.id for slot in mine.slots] == [*(slot.id for slot in default.slots), "place"]
-        assert mine.compositions == default.compositions // 5 * 6 * 2
+        others = Fragments(name="others", slots=tuple(slot for slot in default.slots if slot.id != "care"))
+        assert mine.compositions == (default.compositions + others.compositions) * 2
         assert mine.digest() != default.digest()
 
     def test_a_folder_adds_its_files_in_the_order_of_their_names(self, tmp_path: Path):
@@ -234,7 +291,20 @@ class TestFiles:
             ("slots: [{id: a, choices: [{id: x, text: ''}]}]", "only template these fragments can form is empty"),
             ("extends: mine.yaml\nslots: [{id: a, choices: [{id: x, text: y}]}]", "extends itself"),
             ("extends: nothing\nslots: [{id: a, choices: [{id: x, text: y}]}]", "no fragments 'nothing'.*default"),
-            ("extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]", "different text"),
+            (
+                "extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]",
+                "different text or stance",
+            ),
+            ("slots: [{id: a, choices: [{id: x, text: y, stance: Very bold}]}]", r"choices\.0\.stance.*'Very bold'"),
+            (
+                "slots: [{id: a, choices: [{id: x, stance: bold, text: y}]},"
+                " {id: b, choices: [{id: z, stance: mild, text: y}, {id: w, stance: calm, text: y}]}]",
+                "slot 'b': none of its choices goes with the stance 'bold'.*without a stance",
+            ),
+            (
+                "extends: default\nslots: [{id: role, choices: [{id: none, stance: bold, text: ''}]}]",
+                "slot 'role', choice 'none': another file has a different text or stance",
+            ),
         ],
     )
     def test_a_bad_file_is_named_with_the_key(self, tmp_path: Path, text: str, words: str):
