@@ -423,7 +423,7 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ProposerError: If its prompts or fragments cannot be read.
         """
-        from taxtune.tuning.proposers.fragments import FragmentsProposer
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
         if self.own_proposer is not None:
@@ -431,7 +431,8 @@ class Parts:
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
-            return FragmentsProposer(path if path.is_file() else s.fragments)
+            fragments = path if path.is_file() else s.fragments
+            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         return LLMProposer(
             s.model,
             api_base=s.api_base,
