@@ -364,9 +364,9 @@ class JudgeSettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Optuna's TPE over templates composed from fragments; needs no key."""
+    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
 
-    kind: Literal["fragments"] = "fragments"
+    kind: Literal["fragments", "random"] = "fragments"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 

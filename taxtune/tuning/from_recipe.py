@@ -425,7 +425,7 @@ class Parts:
             ProposerError: If its prompts or fragments cannot be read.
         """
         from taxtune.tuning.proposers.agent import AgentProposer
-        from taxtune.tuning.proposers.fragments import FragmentsProposer
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
         if self.own_proposer is not None:
@@ -433,7 +433,8 @@ class Parts:
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
-            return FragmentsProposer(path if path.is_file() else s.fragments)
+            fragments = path if path.is_file() else s.fragments
+            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         if isinstance(s, AgentProposerSettings):
             given = s.model_dump(exclude={"kind", "model", "api_key_env"})
             return AgentProposer(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)

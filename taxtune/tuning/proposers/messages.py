@@ -13,13 +13,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from taxtune.errors import ProposerError
 from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "shown_scores"]
 
 _FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
@@ -198,7 +197,7 @@ class Messages:
         return self._render(
             "entry.j2",
             trial=trial,
-            scores=_shown(trial, goal.objective),
+            scores=shown_scores(trial, goal),
             fence=_fence(trial.template or ""),
             evidence=told,
         )
@@ -232,9 +231,9 @@ def _summary(measure: str) -> str:
     return MEASURES[measure].summary if measure in MEASURES else ""
 
 
-def _shown(record: IterationRecord, objective: Objective) -> str:
+def shown_scores(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
-    scores = record.scores
+    objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
 
     def told(keys: Sequence[str]) -> str:
@@ -246,6 +245,8 @@ def _shown(record: IterationRecord, objective: Objective) -> str:
         value = record.value or 0.0
         text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
+    if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
+        text += f", on {scores.n} images"
     if not record.feasible:
         held = " and ".join(metric_name(each.measure) for each in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"
