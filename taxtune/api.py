@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
     from taxtune.recipe import Recipe
+    from taxtune.recipe_settings import SeedSettings
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
@@ -65,7 +66,7 @@ class ExperimentArguments(TypedDict, total=False):
     ranks: Sequence[str] | None
     tuning: int | None
     heldout: int | None
-    seed: int | None
+    seed: int | Mapping[str, int] | None
     max_missing: float | None
 
 
@@ -96,7 +97,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
-    seed: int | None = None,
+    seed: int | Mapping[str, int] | None = None,
     max_missing: float | None = None,
     max_off_tree: float | None = None,
     name: str | None = None,
@@ -158,7 +159,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
         )
     name = name or "tune"
-    iterations, seed = 30 if iterations is None else iterations, seed or 0
+    iterations, seeds = 30 if iterations is None else iterations, _seeds(seed)
     max_missing = 0.1 if max_missing is None else max_missing
     max_off_tree = 0.5 if max_off_tree is None else max_off_tree
     made_proposer, model = make_proposer(proposer or "fragments"), make_model(vlm)
@@ -167,7 +168,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     tuning = _TUNING if tuning is None else tuning
     if heldout is None:
         heldout = min(_HELDOUT, max(len(found) - tuning, 1))
-    splits = split(found, tuning=tuning, heldout=heldout, seed=seed)
+    splits = split(found, tuning=tuning, heldout=heldout, seed=seeds.split)
     top = tree.common_ancestor({example.target for example in found})
     said = {
         "baseline": baseline,
@@ -184,7 +185,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     config = mapper.config if isinstance(mapper, Mapper) else mapper or MapperConfig()
     settings = {
         "name": name,
-        "seed": seed,
+        "seed": seeds.model_dump(),
         "taxonomy": {"path": str(tree.source) if tree.source else "given in Python"},
         "data": {
             "kind": "python",
@@ -210,13 +211,13 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         domain=top,
         metrics=own,
         iterations=iterations,
-        seed=seed,
+        seeds=seeds,
         max_missing=max_missing,
         max_off_tree=max_off_tree,
         off_tree=config.off_tree,
         settings=settings,
         fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
-        | {"name": name, "seed": seed},
+        | {"name": name, "seed": seeds.fixed},
     )
     return [_with_objective(made, goal, Path(folder)) for goal in goals]
 
@@ -260,7 +261,7 @@ def tune(
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
-    seed: int | None = None,
+    seed: int | Mapping[str, int] | None = None,
     max_missing: float | None = None,
     max_off_tree: float | None = None,
     name: str | None = None,
@@ -300,7 +301,8 @@ def tune(
         tuning: Images that every template is asked about; 20 where left out.
         heldout: Images that baseline and winner are asked about at the end; up to 200 of the others where left out.
         iterations: Templates to try after the baseline; 30 where left out.
-        seed: Seeds the splits, the proposer and the bootstrap; 0 where left out.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap; 0 where left out. Or one seed for
+            each, as {"split": 0, "proposer": 1, "model": 2}.
         max_missing: Largest share of images without an answer before an iteration is void, in [0, 1); 0.1 where left
             out.
         max_off_tree: Largest share of the baseline's answers that may be off the tree, in [0, 1]; 0.5 where left out.
@@ -565,6 +567,21 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     if isinstance(given, Taxonomy):
         return given
     return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def _seeds(given: int | Mapping[str, int] | None) -> SeedSettings:
+    from pydantic import ValidationError
+
+    from taxtune.recipe_settings import SeedSettings
+
+    try:
+        return SeedSettings.model_validate(given or 0)
+    except ValidationError:
+        raise DataError(
+            "A seed must be a whole number, at least 0, or one for each of split, proposer and model.",
+            value=given,
+            remedy='For example: seed={"split": 0, "proposer": 1, "model": 2}',
+        ) from None
 
 
 def _recipe(given: Recipe | str | Path) -> Recipe:

@@ -96,6 +96,7 @@ class ApiModel:
         decoding = {
             "max_tokens": settings.max_tokens,
             "temperature": None if settings.temperature is None else float(settings.temperature),
+            **self._seed,
         }
         if settings.task == "text-generation":
             system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
@@ -110,6 +111,12 @@ class ApiModel:
             "max_image_side": settings.max_image_side,
             "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
         }
+
+    @property
+    def _seed(self) -> dict[str, int]:
+        """What a provider is sent so that it samples the same again; nothing for seed 0 or greedy decoding."""
+        settings = self.settings
+        return {"seed": settings.seed} if settings.seed and settings.temperature != 0 else {}
 
     def check(self) -> list[str]:
         """Checks, without calling the model, that it can be called.
@@ -163,7 +170,7 @@ class ApiModel:
             messages = self._messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        completion, error, attempts = self._complete(litellm, key, {"messages": messages}, effort)
+        completion, error, attempts = self._complete(litellm, key, {"messages": messages, **self._seed}, effort)
         if error is None:
             effort.succeeded()
             return self._read(completion, time.perf_counter() - started)

@@ -169,7 +169,7 @@ class ModelSettings:
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
-        seed: Seed of the sampling on this machine; without effect at temperature 0.
+        seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
 
     Raises:

@@ -21,7 +21,7 @@ from taxtune.errors import TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
 from taxtune.progress import note
-from taxtune.recipe_settings import PromptSettings
+from taxtune.recipe_settings import PromptSettings, SeedSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective
@@ -92,7 +92,7 @@ class Experiment:
         domain: The node of the trivial answer.
         metrics: What is taken of each answer besides hP, hR and accuracy, by name.
         iterations: Templates to try after the baseline.
-        seed: Seeds the proposer and the bootstrap.
+        seeds: Seeds the proposer and, with the split's, the bootstrap; the model has its own already.
         max_missing: Largest share of images without an answer, or without a value of what the objective needs, before
             an iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree.
@@ -116,7 +116,7 @@ class Experiment:
     domain: int
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     iterations: int = 30
-    seed: int = 0
+    seeds: SeedSettings = field(default_factory=SeedSettings)
     max_missing: float = 0.1
     max_off_tree: float = 0.5
     off_tree: str = "child"

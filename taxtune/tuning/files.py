@@ -161,7 +161,7 @@ def describe(experiment: Experiment, records: Sequence[IterationRecord], command
                 "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes"
                 + ("" if experiment.part is None else f", restricted to {experiment.part.label}"),
                 "domain": experiment.taxonomy.labels[experiment.domain],
-                "seed": experiment.seed,
+                "seed": experiment.seeds.model_dump(),
             }
         ),
         "Effort": _texts(

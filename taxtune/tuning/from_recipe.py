@@ -49,6 +49,7 @@ _FREE = (
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.timeout",
+    "seed",  # the part that counts is added
     "storage",
     "tracking.",
     "vlm.batch_size",
@@ -111,7 +112,7 @@ class Parts:
             domain=self.domain,
             metrics={**self.own_metrics, **{name: self.metric(name) for name in needed}},
             iterations=recipe.iterations,
-            seed=recipe.seed,
+            seeds=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,
             off_tree=self.mapper.config.off_tree,
@@ -129,7 +130,8 @@ class Parts:
                 key: value
                 for key, value in recipe.flat().items()
                 if not key.startswith(_FREE) and key.split(".")[0] not in replaced
-            },
+            }
+            | {"seed": recipe.seed.fixed},
             source=recipe.source,
         )
 
@@ -235,7 +237,7 @@ class Parts:
             self.examples,
             tuning=data.tuning,
             heldout=data.heldout,
-            seed=self.recipe.seed,
+            seed=self.recipe.seed.split,
         )
 
     @cached_property
@@ -353,6 +355,7 @@ class Parts:
                 batch_size=s.batch_size,
                 max_tokens=s.max_new_tokens,
                 temperature=s.temperature,
+                seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
             return make_model(f"local:{model}", settings)
@@ -364,6 +367,8 @@ class Parts:
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
                 temperature=s.temperature,
+                # A package's model that draws nothing at random need not take a seed.
+                seed=0 if s.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),

@@ -86,7 +86,7 @@ def compare_templates(
         name: _Placed.of([e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", metrics=names)
         for name, e in evaluations.items()
     }
-    tree, seed, part, information = experiment.taxonomy, experiment.seed, experiment.part, evaluator.information
+    tree, seed, part, information = experiment.taxonomy, experiment.seeds.split, experiment.part, evaluator.information
     results = tuple(
         HeldoutResult(
             name=name,

@@ -251,7 +251,7 @@ class Tuner:
                 self.history.records(),
                 self.experiment.goal(),
                 iteration=claim.iteration,
-                seed=self.experiment.seed,
+                seed=self.experiment.seeds.proposer,
                 check=lambda template: self.experiment.check(template, earlier),
             )
         self.history.propose(claim, proposal)
