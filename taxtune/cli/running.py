@@ -17,6 +17,7 @@ from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
+from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import differences_table, heldout_table, print_result
 from taxtune.tuning.from_recipe import Parts
@@ -206,10 +207,9 @@ def _print_plan(plan: Plan) -> None:
     line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
     line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
-    if plan.trivial_hp is not None and plan.trivial_hr is not None:
-        line(
-            "trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always answering the domain's root"
-        )
+    if plan.outlook is not None:
+        for name, text in outlook_lines(plan.outlook):
+            line(name, text)
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
     line("VLM calls", f"at most {plan.vlm_calls:,}")
     if plan.judge is not None:

@@ -15,6 +15,7 @@ from taxtune.progress import Display, Task, track
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from taxtune.tuning.outlook import Outlook
     from taxtune.tuning.records import IterationRecord
 
 __all__ = ["Terminal", "TuningProgress"]
@@ -102,6 +103,8 @@ class TuningProgress:
         self._best: IterationRecord | None = None
         self._begin = time.monotonic()
         self._heldout_said: set[str] = set()
+        self._looked: set[str] = set()
+        self._outlook: Outlook | None = None
         self._open = ExitStack()
         self._task: Task | None = None
 
@@ -114,8 +117,12 @@ class TuningProgress:
         self._best, self._begin = None, time.monotonic()
         self._heldout_said.clear()
         self._open.close()
+        from taxtune.report.outlook import outlook_lines
         from taxtune.report.wording import metric_name
 
+        self._outlook = experiment.outlook if not done else None
+        for name, text in () if self._outlook is None else outlook_lines(self._outlook):
+            self._look(f"{name}: {text}" if name else f"  {text}")
         what = f"tuning for {metric_name(self._objective)}"
         self._task = self._open.enter_context(track(what, self._total, done=len(done)))
 
@@ -123,6 +130,10 @@ class TuningProgress:
         """Shows a finished iteration and the best so far."""
         self._seen, self._best = self._seen + 1, best
         self._terminal.line(self._summary(record))
+        if record.iteration == 0 and self._outlook is not None:
+            from taxtune.report.outlook import resolution_in_words
+
+            self._look(resolution_in_words(self._outlook.seen(record.rows)))
         if self._task is not None:
             self._task.advance(remark=self._left())
 
@@ -135,6 +146,12 @@ class TuningProgress:
     def on_stop(self, status: str) -> None:
         """Ends the display of a run."""
         self._open.close()
+
+    def _look(self, text: str) -> None:
+        # Runs that are compared or repeated have most of it in common.
+        if text not in self._looked:
+            self._terminal.line(text)
+        self._looked.add(text)
 
     def _summary(self, record: IterationRecord) -> str:
         from taxtune.report.wording import SHARES, metric_name, number, score_of, visible

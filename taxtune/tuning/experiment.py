@@ -25,6 +25,7 @@ from taxtune.recipe_settings import PromptSettings, SeedSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective
+from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.template import check_template
 
@@ -141,6 +142,12 @@ class Experiment:
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
         return trivial_scores(self.taxonomy, self.domain, self.splits)
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """What the tuning images can show, before anything is asked."""
+        targets = [example.target for example in self.splits.tuning]
+        return make_outlook(self.taxonomy, self.domain, targets, self.weights, [self.objective])
 
     @cached_property
     def variables(self) -> dict[str, object]:

@@ -11,12 +11,15 @@ from typing import Any
 
 from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore
+from taxtune.progress import note
+from taxtune.report.outlook import nothing_left
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
+from taxtune.tuning.outlook import ceiling_reached
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage
 
@@ -118,6 +121,8 @@ class Tuner:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
             exhausted |= ends
             self.history.finish(record)
+            if record.iteration == 0 and record.scores and ceiling_reached(experiment.objective, record.scores):
+                note(nothing_left(experiment.objective.name, record.scores.n))
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
         self.history.write()
 
@@ -141,6 +146,7 @@ class Tuner:
             constraints=experiment.objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
+            outlook=experiment.outlook.seen(*(record.rows for record in records if record.scores is not None)),
             winner=winner.iteration,
             iterations=tuple(records),
             pareto=self.history.pareto(),

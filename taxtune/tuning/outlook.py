@@ -8,9 +8,9 @@ between two templates n images can tell from chance. The dry run, the start of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,10 +19,13 @@ from taxtune.metrics.hierarchical import harmonic_mean, score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import nodes_at_ranks
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import OBJECTIVES, Objective
-from taxtune.tuning.records import ExampleRow, TemplateScores
+from taxtune.tuning.objective import OBJECTIVES, Constraint, Objective
+
+if TYPE_CHECKING:
+    from taxtune.tuning.records import ExampleRow, TemplateScores
 
 __all__ = [
+    "Aim",
     "Level",
     "Outlook",
     "Resolution",
@@ -48,12 +51,10 @@ class Level:
 
     Attributes:
         rank: The rank; None for always answering the domain's root.
-        label: The domain's label where `rank` is None, else the rank.
         scores: Its scores by name: hp, hr, hf, accuracy, ihp, ihr, ihf, each in [0, 1].
     """
 
     rank: str | None
-    label: str
     scores: dict[str, float]
 
 
@@ -79,10 +80,28 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
+class Aim:
+    """What is tuned for, without the function that computes it.
+
+    Attributes:
+        objective: The objective's name.
+        measure: The score that it maximises, or minimises; None where it is computed from several.
+        direction: "maximize" or "minimize".
+        constraints: What a template must reach to count.
+    """
+
+    objective: str
+    measure: str | None
+    direction: Literal["maximize", "minimize"]
+    constraints: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What a tuning run can find out.
 
     Attributes:
+        aims: What is tuned for, one run each.
         images: Images in the tuning split.
         levels: Trivial answers: the domain's root, then every rank, the broadest first.
         resolutions: How finely each score that counts can be read.
@@ -90,6 +109,7 @@ class Outlook:
             the confidence that it demands; a constraint that takes the mean for granted needs none.
     """
 
+    aims: tuple[Aim, ...]
     images: int
     levels: tuple[Level, ...]
     resolutions: tuple[Resolution, ...]
@@ -109,37 +129,39 @@ class Outlook:
 
 
 def make_outlook(
-    taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information, objective: Objective
+    taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information, objectives: Sequence[Objective]
 ) -> Outlook:
-    """Returns what a tuning run with an objective can find out on some images.
+    """Returns what tuning for some objectives can find out on some images.
 
     Args:
         taxonomy: The tree.
         domain: The node of the trivial answer.
         targets: Nodes of the tuning images, shape (n,), n ≥ 1.
         information: What the nodes weigh.
-        objective: What is tuned for.
+        objectives: What is tuned for, one run each.
     """
     nodes = np.asarray(targets, dtype=np.int64)
     n = len(nodes)
     return Outlook(
+        aims=tuple(Aim(o.name, next(iter(o.shown), None), o.direction, o.constraints) for o in objectives),
         images=n,
         levels=trivial_levels(taxonomy, domain, nodes, information),
         resolutions=tuple(
             Resolution(
-                measure, one_level_wrong(taxonomy, nodes, information, measure) / n, spread, "assumed",
+                measure,
+                one_level_wrong(taxonomy, nodes, information, measure) / n,
+                spread,
+                "assumed",
                 smallest_difference(n, spread),
             )
-            for measure in _measures(objective)
+            for measure in dict.fromkeys(measure for each in objectives for measure in _measures(each))
             if (spread := math.sqrt(ASSUMED_SHARE) * (ASSUMED_STEP if measure in _GRADED else 1.0))
         ),
         needed={},
     )
 
 
-def trivial_levels(
-    taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information
-) -> tuple[Level, ...]:
+def trivial_levels(taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information) -> tuple[Level, ...]:
     """Returns what always giving the right answer of one rank scores, the domain's root first, then broad to narrow.
 
     An image whose label has no node of a rank gets the nearest broader one. Ranks at which no answer would be another
@@ -152,13 +174,13 @@ def trivial_levels(
         information: What the nodes weigh.
     """
     nodes = np.asarray(targets, dtype=np.int64)
-    found = [Level(None, taxonomy.labels[domain], _scores(taxonomy, np.full_like(nodes, domain), nodes, information))]
+    found = [Level(None, _scores(taxonomy, np.full_like(nodes, domain), nodes, information))]
     before = np.full_like(nodes, domain)
     for rank, at in nodes_at_ranks(taxonomy, nodes):
         # Never above the domain, which is what every image shows.
         answers = np.where(taxonomy.depth[at] > taxonomy.depth[before], at, before)
         if (answers != before).any():
-            found.append(Level(rank, rank, _scores(taxonomy, answers, nodes, information)))
+            found.append(Level(rank, _scores(taxonomy, answers, nodes, information)))
         before = answers
     return tuple(found)
 
@@ -172,9 +194,7 @@ def _scores(
     }
 
 
-def one_level_wrong(
-    taxonomy: Taxonomy, targets: ArrayLike, information: Information, measure: str
-) -> float:
+def one_level_wrong(taxonomy: Taxonomy, targets: ArrayLike, information: Information, measure: str) -> float:
     """Returns what an answer loses that is wrong at its last level only, mean over the images: in hP 1/(depth + 1).
 
     The wrong node is taken to weigh what the right one does. Of a score that says nothing of levels it is 1, the most
@@ -190,8 +210,8 @@ def one_level_wrong(
     if measure in ("hp", "hr", "hf"):
         return float(np.mean(1 / (taxonomy.depth[nodes] + 1.0)))
     if measure in ("ihp", "ihr", "ihf"):
-        whole, above = information.content[nodes], information.content[taxonomy.parents[nodes]]
-        return float(np.mean(np.divide(whole - above, whole, out=np.zeros_like(whole), where=whole > 0)))
+        whole, last = information.content[nodes], information.weight[nodes]
+        return float(np.mean(np.divide(last, whole, out=np.zeros_like(whole), where=whole > 0)))
     return 1.0
 
 

@@ -11,10 +11,11 @@ from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import LLMProposerSettings
 from taxtune.tracking.store import check_store
-from taxtune.tuning.experiment import check_baseline, label_names, trivial_scores
+from taxtune.tuning.experiment import check_baseline, label_names
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.metrics import MeasureMetric
 from taxtune.tuning.objective import asks_a_model
+from taxtune.tuning.outlook import Outlook, make_outlook
 
 __all__ = ["Plan", "make_plan"]
 
@@ -32,8 +33,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
-        trivial_hp: hP of always answering the domain's root on the tuning split.
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+        outlook: What the tuning images can show; None where they cannot be had.
         vlm: What is known of the model, by name.
         judge: The language model that rates the answers, with what a call takes; None where none is asked.
         max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
@@ -51,8 +51,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    trivial_hp: float | None
-    trivial_hr: float | None
+    outlook: Outlook | None
     vlm: dict[str, Any]
     vlm_calls: int
     llm_calls: int
@@ -92,11 +91,8 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
     examples = attempt(lambda: parts.examples) if taxonomy is not None else None
     splits = attempt(lambda: parts.splits) if examples is not None else None
-    trivial = (
-        attempt(lambda: trivial_scores(parts.taxonomy, parts.domain, parts.splits)) if splits is not None else None
-    )
+    outlook = attempt(lambda: _outlook(parts, objectives)) if splits is not None else None
     if splits is not None:
-        attempt(lambda: parts.information)
         attempt(lambda: _check_baseline(parts))
     if taxonomy is not None:
         attempt(lambda: parts.mapper)
@@ -132,8 +128,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
         images=None if examples is None else len(examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        trivial_hp=None if trivial is None else trivial[0],
-        trivial_hr=None if trivial is None else trivial[1],
+        outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         # The baseline is asked once for all objectives.
         vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
@@ -143,6 +138,12 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
         llm_calls_at_most=3 * proposals if asks_llm else 0,
         max_off_tree=recipe.max_off_tree,
     )
+
+
+def _outlook(parts: Parts, objectives: Sequence[str]) -> Outlook:
+    targets = [example.target for example in parts.splits.tuning]
+    goals = [parts.objective(name) for name in objectives]
+    return make_outlook(parts.taxonomy, parts.domain, targets, parts.information, goals)
 
 
 def _check_baseline(parts: Parts) -> None:

@@ -12,6 +12,7 @@ from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import Outlook
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -421,6 +422,7 @@ class TuneResult(_Result):
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
+        outlook: What the tuning images can show; None of a run that is not finished.
     """
 
     name: str
@@ -436,6 +438,7 @@ class TuneResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    outlook: Outlook | None = None
 
     def __repr__(self) -> str:
         return self._described(
