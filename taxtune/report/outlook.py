@@ -45,8 +45,8 @@ def nothing_left(objective: str, images: int) -> str:
     other = "" if objective == "hr_at_hp" else ", or another objective, such as hr_at_hp"
     return (
         f"Nothing is left to win on the tuning images: on all {images:,} the baseline is as good for "
-        f"{metric_name(objective)} as the exact labels would be. What is found now only looks better by chance. Tune on "
-        f"more or harder images (data.tuning){other}."
+        f"{metric_name(objective)} as the exact labels would be. What is found now only looks better by chance. Tune "
+        f"on more or harder images (data.tuning){other}."
     )
 
 

@@ -265,9 +265,8 @@ def ceiling_reached(objective: Objective, scores: TemplateScores) -> bool:
     """
     if objective.name not in OBJECTIVES or not objective.feasible(scores, scores):
         return False
-    top = replace(scores, **dict.fromkeys(("hp", "hr", "hf", "accuracy"), 1.0))
-    if scores.ihp is not None:
-        top = replace(top, **dict.fromkeys(("ihp", "ihr", "ihf"), 1.0))
+    bits = None if scores.ihp is None else 1.0  # records of earlier versions have none
+    top = replace(scores, hp=1.0, hr=1.0, hf=1.0, accuracy=1.0, ihp=bits, ihr=bits, ihf=bits)
     return objective.aimed(scores) >= objective.aimed(top) - 1e-9
 
 
