@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
     from taxtune.tuning.records import ComparisonResult, ExampleRow, TemplateScores, TuneResult
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = [
     "ExperimentArguments",
@@ -44,6 +45,7 @@ __all__ = [
     "load_run",
     "make_experiments",
     "place",
+    "repeat",
     "score",
     "tune",
 ]
@@ -427,6 +429,53 @@ def compare(
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
 
 
+def repeat(
+    repeats: int = 5,
+    *,
+    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
+    name: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Any] = (),
+    mlflow: bool | str | None = None,
+    experiment: str | None = None,
+    storage: str | None = None,
+    progress: bool | None = None,
+    **what: Unpack[TuningArguments],
+) -> RepeatsResult:
+    """Tunes several times with other seeds of proposer and model on the same images: how much is luck of the search.
+
+    Args:
+        repeats: How many runs, at least 2. The first has the seeds given, each further one those plus one.
+        objective: As in `tune`.
+        name: As in `tune`.
+        out: The folder, with a sub-folder a run; "runs/repeat" where left out.
+        resume: Go on with the runs in the folder, of which there may now be more.
+        callbacks: As in `tune`.
+        mlflow: As in `tune`.
+        experiment: As in `tune`.
+        storage: As in `tune`.
+        progress: As in `tune`.
+        **what: The other arguments of `tune`.
+
+    Returns:
+        The result: `winners` and `differences` with their spread, `runs`, `to_frame()`, `report("r.html")`.
+
+    Raises:
+        TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
+    """
+    from taxtune.tuning.repeats import check_repeats, repeat_tuning
+
+    check_repeats(repeats)
+    loaded, folder, name, storage = _opened(what.get("recipe"), out, name, "repeat", storage)
+    what["recipe"] = loaded
+    with _shown(progress) as shown:
+        (made,) = make_experiments(() if objective is None else [objective], **what, name=name, folder=folder)
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
+        return repeat_tuning(made, folder, repeats, callbacks=told, resume=resume, storage=storage)
+
+
 def evaluate(
     template: str | Mapping[str, str],
     *,
@@ -562,11 +611,12 @@ def score(
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
 
 
-def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
-    """Reads a run or a comparison back from its folder.
+def load_run(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResult:
+    """Reads a run, a comparison or a repeated run back from its folder.
 
     Args:
-        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that are done.
+        folder: What `tune`, `compare` or `repeat` was told as `out`. A run that is not finished has the iterations that
+            are done.
 
     Raises:
         DataError: If there is no run in the folder, or its files cannot be read.

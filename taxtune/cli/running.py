@@ -19,9 +19,11 @@ from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import differences_table, heldout_table, print_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
+from taxtune.tuning.repeats import RepeatsResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,9 +150,9 @@ def _holds_work(folder: Path) -> bool:
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(parts: Parts, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(parts: Parts, objectives: Sequence[str], *, repeats: int = 1, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
-    plan = make_plan(parts, objectives, resume=resume)
+    plan = make_plan(parts, objectives, repeats=repeats, resume=resume)
     if as_json:
         _print_json(plan.as_dict())
     else:
@@ -159,10 +161,12 @@ def show_plan(parts: Parts, objectives: Sequence[str], *, resume: bool, as_json:
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
+def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_json: bool) -> None:
     """Prints the scores, the winners and where to look."""
     if as_json:
         _print_json(result.as_dict())
+    elif isinstance(result, RepeatsResult):
+        print_repeats(_console(), result)
     else:
         # The iterations were shown as they came; the report holds them all.
         print_result(_console(), result, iterations=False)
@@ -206,6 +210,8 @@ def _print_plan(plan: Plan) -> None:
     line("objective", ", ".join(plan.objectives))
     line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
+    if plan.repeats > 1:
+        line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
     line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
     if plan.outlook is not None:
         for name, text in outlook_lines(plan.outlook):

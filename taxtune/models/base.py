@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ __all__ = [
     "Request",
     "RetryPolicy",
     "Task",
+    "reseeded",
     "well_formed",
 ]
 
@@ -110,6 +112,19 @@ class Model(Protocol):
             ModelError: If the model cannot answer at all, so that there is no point in going on.
         """
         ...
+
+
+def reseeded(model: Model, seed: int) -> Model:
+    """Returns a model that samples with another seed; the same one where it draws nothing at random.
+
+    It shares with the first whatever that has loaded.
+    """
+    settings = getattr(model, "settings", None)
+    if not isinstance(settings, ModelSettings) or settings.temperature == 0 or settings.seed == seed:
+        return model
+    other = copy(model)
+    other.settings = replace(settings, seed=seed)  # type: ignore[attr-defined]
+    return other
 
 
 @dataclass(frozen=True, slots=True)

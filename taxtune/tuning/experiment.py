@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
+from taxtune.models.base import reseeded
 from taxtune.progress import note
 from taxtune.recipe_settings import PromptSettings, SeedSettings
 from taxtune.taxonomy import Domain, Taxonomy
@@ -127,6 +128,18 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
+
+    def repeated(self, k: int, name: str) -> Experiment:
+        """Returns the k-th repeat, from 0, under another name: the same images, other seeds of proposer and model."""
+        seeds = self.seeds.repeated(k)
+        return replace(
+            self,
+            name=name,
+            vlm=reseeded(self.vlm, seeds.model),
+            seeds=seeds,
+            settings={**self.settings, "seed": seeds.model_dump()},
+            fixed={**self.fixed, "seed": seeds.fixed},
+        )
 
     @property
     def full_taxonomy(self) -> Taxonomy:

@@ -18,6 +18,7 @@ from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance
 
 if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["describe", "places", "read_result", "write_result"]
 
@@ -48,11 +49,11 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
     write_report(result, folder)
 
 
-def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
-    """Reads a run or a comparison back from its folder.
+def read_result(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResult:
+    """Reads a run, a comparison or a repeated run back from its folder.
 
     Args:
-        folder: The folder of a tuning run, finished or not, or of a comparison.
+        folder: The folder of a tuning run, finished or not, of a comparison or of a repeated run.
 
     Returns:
         The result. A run that is not finished has the iterations that are done and no held-out results.
@@ -65,7 +66,8 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     if not file.exists():
         return _unfinished(folder)
     try:
-        return _result(_json(file), folder)
+        data = _json(file)
+        return _repeats(data, folder) if "repeats" in data else _result(data, folder)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"The file is not a result of a tuning run: {str(error).splitlines()[0]}.",
@@ -99,6 +101,22 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
         return replace(TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()}), runs=tuple(runs))  # type: ignore[arg-type]
     data["differences"] = [{"name": "winner", "other": "baseline", "metrics": pairs, "full": full}] if pairs else []
     return TypeAdapter(TuneResult).validate_python(data)
+
+
+def _repeats(data: dict[str, Any], folder: Path) -> RepeatsResult:
+    from taxtune.tuning.repeats import RepeatsResult, repeat_folder
+
+    rows = data["repeats"]
+    folders = [repeat_folder(folder, k) for k in range(len(rows))]
+    runs = [_result(_json(place / "result.json"), place) for place in folders]
+    return RepeatsResult(
+        name=data["name"],
+        objective=data["objective"],
+        runs=tuple(run for run in runs if isinstance(run, TuneResult)),
+        seeds=tuple({key: int(row[f"seed_{key}"]) for key in ("split", "proposer", "model")} for row in rows),
+        folder=str(folder),
+        where=data["where"],
+    )
 
 
 def _unfinished(folder: Path) -> TuneResult:

@@ -155,15 +155,19 @@ class Parts:
         """
         return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
 
-    def check_unused(self, objectives: Sequence[str] = ()) -> None:
-        """Checks that there is no such run yet, or none of a comparison of objectives.
+    def check_unused(self, objectives: Sequence[str] = (), repeats: int | None = None) -> None:
+        """Checks that there is no such run yet, or none of a comparison of objectives, or none of so many repeats.
 
         Raises:
             ResumeError: If there is.
         """
-        runs = [(self.folder / name, name) for name in objectives] or [(self.folder, self.recipe.objective.kind)]
-        for folder, name in runs:
-            check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
+        from taxtune.tuning.repeats import repeat_folder, repeat_name
+
+        name, kind = self.recipe.name, self.recipe.objective.kind
+        runs = [(self.folder / objective, name, objective) for objective in objectives]
+        runs += [(repeat_folder(self.folder, k), repeat_name(name, k), kind) for k in range(repeats or 0)]
+        for folder, called, objective in runs or [(self.folder, name, kind)]:
+            check_unused(folder, study_name(called, objective, self.storage), self.storage)
 
     # -- data ----------------------------------------------------------------------------------------------------------
 

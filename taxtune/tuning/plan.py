@@ -37,6 +37,7 @@ class Plan:
         vlm: What is known of the model, by name.
         judge: The language model that rates the answers, with what a call takes; None where none is asked.
         max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
+        repeats: How many runs an objective, with other seeds.
         judge_calls: Answers that it is asked about at most; replies on disk and repeated answers make it fewer.
         vlm_calls: Questions the VLM is asked at most; answers in the store and repeated questions make it fewer.
         llm_calls: Calls of the proposer's model if every first reply is acceptable.
@@ -59,18 +60,20 @@ class Plan:
     judge: str | None = None
     judge_calls: int = 0
     max_off_tree: float = 0.5
+    repeats: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the plan as plain values."""
         return asdict(self)
 
 
-def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = False) -> Plan:
+def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1, resume: bool = False) -> Plan:
     """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything.
 
     Args:
         parts: The recipe and the folder of the run.
         objectives: The objectives of a comparison; empty for a tuning run.
+        repeats: How many runs, with other seeds.
         resume: Whether the run may go on with one that is in the folder.
     """
     recipe = parts.recipe
@@ -107,15 +110,17 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     judges = [metric for name in rated if (metric := attempt(partial(parts.metric, name))) is not None]
     for metric in judges:
         notes += tuple(attempt(metric.check) or ())
-    attempt(lambda: _check_output(parts, compared, resume=resume))
+    attempt(lambda: _check_output(parts, compared, repeats, resume=resume))
     tracking = recipe.tracking
     if tracking.mlflow:
         attempt(lambda: check_store(parts.folder, tracking.uri))
 
     tuning, heldout = recipe.data.tuning, recipe.data.heldout
-    proposals = recipe.iterations * len(objectives)
+    proposals = recipe.iterations * len(objectives) * repeats
+    # The baseline is asked once for all runs, unless each repeat has samples of its own.
+    baselines = 1 if recipe.vlm.temperature == 0 else repeats
     # The runs that are tuned for a rating, and every template on the held-out images.
-    judge_calls = len(rated) * (tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives)))
+    judge_calls = repeats * len(rated) * (tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives)))
     if splits is not None and judges:
         judge = attempt(lambda: _judge_price(parts, judges[0], judge_calls))
     asks_llm = isinstance(recipe.proposer, LLMProposerSettings)
@@ -130,13 +135,13 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
         heldout_images=heldout,
         outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        # The baseline is asked once for all objectives.
-        vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
+        vlm_calls=tuning * (baselines + proposals) + heldout * (baselines + len(objectives) * repeats),
         judge=judge,
         judge_calls=judge_calls,
         llm_calls=proposals if asks_llm else 0,
         llm_calls_at_most=3 * proposals if asks_llm else 0,
         max_off_tree=recipe.max_off_tree,
+        repeats=repeats,
     )
 
 
@@ -151,10 +156,10 @@ def _check_baseline(parts: Parts) -> None:
     check_baseline(parts.recipe.prompt, names, parts.recipe.source)
 
 
-def _check_output(parts: Parts, objectives: Sequence[str], *, resume: bool) -> None:
+def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resume: bool) -> None:
     check_folder(parts.folder)
     if not resume:
-        parts.check_unused(objectives)
+        parts.check_unused(objectives, repeats if repeats > 1 else None)
 
 
 def _judge_price(parts: Parts, metric: MeasureMetric, calls: int) -> str:

@@ -60,7 +60,7 @@ def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")
-    assert again.seed == 7
+    assert again.settings()["seed"] == 7
     assert again.taxonomy == session.recipe.taxonomy
     assert again.proposer == session.recipe.proposer
 
