@@ -17,6 +17,7 @@ from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
+from taxtune.report.account import account_lines
 from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
@@ -217,11 +218,10 @@ def _print_plan(plan: Plan) -> None:
         for name, text in outlook_lines(plan.outlook):
             line(name, text)
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
-    line("VLM calls", f"at most {plan.vlm_calls:,}")
     if plan.judge is not None:
         line("judge", plan.judge)
-        line("judge calls", f"at most {plan.judge_calls:,}")
-    line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
+    for name, text in account_lines(plan.forecast, forecast=True):
+        line(name, text)
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
     for text in plan.notes:

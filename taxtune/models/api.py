@@ -182,7 +182,7 @@ class ApiModel:
     def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
         started = time.perf_counter()
         try:
-            messages = self._messages(request)
+            messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
         completion, problem, attempts = self._complete(litellm, key, {"messages": messages, **self._seed}, effort)
@@ -202,7 +202,12 @@ class ApiModel:
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
-    def _messages(self, request: Request) -> list[dict[str, Any]]:
+    def messages(self, request: Request) -> list[dict[str, Any]]:
+        """Returns the conversation that a request is sent as.
+
+        Raises:
+            ImageError: If its image cannot be read.
+        """
         prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:

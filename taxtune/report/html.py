@@ -12,6 +12,7 @@ from taxtune.report import wording
 from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
+from taxtune.report.outlook import outlook_lines
 from taxtune.report.wording import Result
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
@@ -239,7 +240,7 @@ def _run(run: TuneResult) -> dict[str, Any]:
     return {
         "objective": wording.metric_name(run.objective),
         "bounds": {wording.metric_name(key): bound for key, bound in run.bounds.items()},
-        "trivial": (run.trivial_hp, run.trivial_hr),
+        "outlook": [] if run.outlook is None else outlook_lines(run.outlook),
         "pareto": frozenset(run.pareto),
         "winner": run.winner,
         "failed": sum(record.state != "complete" for record in run.iterations),

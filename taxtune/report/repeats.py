@@ -142,6 +142,7 @@ def draw_repeats(result: RepeatsResult) -> Figure:
     draw_iso_lines(axes)
     colour = COLOURS.get(result.objective, OWN_COLOUR)
     marker = MARKERS.get(result.objective, OWN_MARKER)
+    numbers: dict[tuple[float, float], list[str]] = {}
     for i, run in enumerate(result.runs):
         before, after = run.heldout[0].scores, run.heldout[-1].scores
         if (before.hr, before.hp) != (after.hr, after.hp):
@@ -157,8 +158,10 @@ def draw_repeats(result: RepeatsResult) -> Figure:
             axes.scatter(
                 [scores.hr], [scores.hp], s=70, marker=shape, color=ink, edgecolors=PAPER, zorder=5, label=label
             )
+        numbers.setdefault((after.hr, after.hp), []).append(str(i + 1))
+    for place, names in numbers.items():
         axes.annotate(
-            str(i + 1), (after.hr, after.hp), xytext=(7, 5), textcoords="offset points", fontsize=9, color=INK, zorder=6
+            ", ".join(names), place, xytext=(7, 5), textcoords="offset points", fontsize=9, color=INK, zorder=6
         )
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")

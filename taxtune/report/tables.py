@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
 from taxtune.report.wording import (
     INFORMATION,
@@ -154,6 +155,8 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     console.print(headline(result), highlight=False)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
+    for name, text in account_lines(result.account):
+        console.print(f"[bold]{name}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
     if (failed := failed_calls(result)) is not None:
         console.print(f"[bold]failed calls[/bold]: {_escaped(failed)}", highlight=False, soft_wrap=True)
     for what, where in result.where.items():

@@ -13,6 +13,7 @@ from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneErro
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note
 from taxtune.report.outlook import nothing_left
+from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment
@@ -21,7 +22,7 @@ from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.outlook import ceiling_reached
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage
+from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TemplateScores, TuneResult, Usage
 
 __all__ = ["Tuner"]
 
@@ -140,6 +141,7 @@ class Tuner:
                 {"baseline": records[0].template, "winner": winner.template},
                 partial(self.callbacks.tell, "on_heldout"),
             )
+            heldout = self._accounted(heldout)
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.name,
@@ -155,11 +157,24 @@ class Tuner:
             differences=differences,
             folder=str(self.folder),
             where=places(self.folder) | self.callbacks.where(),
-            provenance=describe(experiment, records, self.command),
+            provenance=describe(experiment, account_of(records, heldout), self.command),
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
         return result
+
+    def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
+        """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
+        known = self.history.note("heldout usage") or {}
+        kept: list[HeldoutResult] = []
+        for held in heldout:
+            if held.usage.asked or held.template not in known:
+                known[held.template] = asdict(held.usage)
+            # A baseline that won was asked once.
+            again = any(earlier.template == held.template for earlier in kept)
+            kept.append(held if again else replace(held, usage=Usage(**known[held.template])))
+        self.history.set_note("heldout usage", known)
+        return tuple(kept)
 
     # -- one iteration -------------------------------------------------------------------------------------------------
 

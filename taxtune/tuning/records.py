@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Outlook
 
@@ -475,6 +476,11 @@ class TuneResult(_Result):
         return _faults([*self.iterations, *self.heldout])
 
     @property
+    def account(self) -> Account:
+        """What was asked of whom, and what that cost."""
+        return account_of(self.iterations, self.heldout)
+
+    @property
     def best(self) -> IterationRecord:
         """The winning iteration, with its template, scores and rows on the tuning split."""
         return next(record for record in self.iterations if record.iteration == self.winner)
@@ -541,6 +547,7 @@ class TuneResult(_Result):
         found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
         data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
         data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 
@@ -576,6 +583,11 @@ class ComparisonResult(_Result):
         iterations = [record for run in self.runs for record in run.iterations]
         return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
 
+    @property
+    def account(self) -> Account:
+        """What was asked of whom in all runs, and what that cost; given templates have none but the held-out images."""
+        return sum_accounts([run.account for run in self.runs]) if self.runs else account_of((), self.heldout)
+
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""
         return self.heldout_frame()
@@ -599,6 +611,7 @@ class ComparisonResult(_Result):
         data["full_differences"] = {
             d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
         }
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 

@@ -301,8 +301,8 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     session = make_parts(tmp_path / "in", tmp_path / "out")
     plan = make_plan(session, ("hp", "accuracy"))
     assert plan.problems == ()
-    assert plan.vlm_calls == 8 * (1 + 10) + 12 * 3
-    assert (plan.llm_calls, plan.images, plan.nodes) == (0, 20, 7)
+    assert plan.forecast.model.calls == 8 * (1 + 10) + 12 * 3
+    assert (plan.forecast.proposer, plan.images, plan.nodes) == (None, 20, 7)
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])

@@ -139,7 +139,7 @@ def test_the_command_line_repeats(tmp_path: Path) -> None:
     sets = "data.count=24 data.tuning=6 data.heldout=6 iterations=1 tracking.mlflow=false"
     options = ["tune", "fieldguide", "--repeats", 2, *(x for s in sets.split() for x in ("--set", s)), "--out", "out"]
     plan = json.loads(run_captured(*options, "--dry-run", "--json", folder=tmp_path).out)
-    assert (plan["repeats"], plan["vlm_calls"]) == (2, 6 * (1 + 2) + 6 * (1 + 2))
+    assert (plan["repeats"], plan["forecast"]["model"]["calls"]) == (2, 6 * (1 + 2) + 6 * (1 + 2))
     done = run_captured(*options, "--json", folder=tmp_path)
     assert done.code == 0, done.err
     assert len(json.loads(done.out)["repeats"]) == 2
