@@ -27,6 +27,7 @@ __all__ = [
     "HeldoutResult",
     "IterationRecord",
     "Judged",
+    "Optimism",
     "Provenance",
     "TemplateScores",
     "TuneResult",
@@ -277,6 +278,26 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Optimism:
+    """How much better the winner looks on the tuning images than on others.
+
+    Attributes:
+        measure: The score.
+        tuning: Its mean on the tuning images that the winner was asked about.
+        heldout: Its mean on the held-out images.
+        expected: How much the first exceeds the second on average for this choice among these templates, by simulation
+            (see `taxtune.tuning.optimism`); None where nothing could be simulated.
+        spread: Standard deviation of that over the simulated choices.
+    """
+
+    measure: str
+    tuning: float
+    heldout: float
+    expected: float | None = None
+    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FullTreeScores:
     """The same placements scored on the whole taxonomy, for a run that is restricted to a part of it.
 
@@ -448,6 +469,7 @@ class TuneResult(_Result):
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
         outlook: What the tuning images can show; None of a run that is not finished.
+        optimism: How much better the winner looks on the tuning images than on others, for each score that counts.
     """
 
     name: str
@@ -464,6 +486,7 @@ class TuneResult(_Result):
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     outlook: Outlook | None = None
+    optimism: tuple[Optimism, ...] = ()
 
     def __repr__(self) -> str:
         return self._described(
