@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from taxtune.report.wording import meaning, metric_name, number
+from taxtune.report.wording import meaning, metric_name, number, signed
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
+from taxtune.tuning.records import Optimism
 
-__all__ = ["aim_in_words", "nothing_left", "outlook_lines", "resolution_in_words"]
+__all__ = ["aim_in_words", "nothing_left", "optimism_in_words", "outlook_lines", "resolution_in_words"]
 
 _FROM = {
     "assumed": f"if templates differ on {100 * ASSUMED_SHARE:.0f} % of the images, as on the field guide",
@@ -48,6 +49,19 @@ def nothing_left(objective: str, images: int) -> str:
         f"{metric_name(objective)} as the exact labels would be. What is found now only looks better by chance. Tune "
         f"on more or harder images (data.tuning){other}."
     )
+
+
+def optimism_in_words(optimism: Optimism) -> str:
+    """Returns by how much a winner's tuning score was too good, and by how much such a choice makes it on average."""
+    key = optimism.measure
+    said = (
+        f"{metric_name(key)} {number(optimism.tuning, key)} on the tuning images, {number(optimism.heldout, key)} on the "
+        f"held-out ones: {signed(optimism.tuning - optimism.heldout, key)}"
+    )
+    if optimism.expected is None:
+        return said
+    spread = "" if optimism.spread is None else f" ± {number(optimism.spread, key)}"
+    return f"{said}; expected of such a choice {signed(optimism.expected, key)}{spread}"
 
 
 def aim_in_words(aim: Aim) -> str:

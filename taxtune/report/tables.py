@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
+from taxtune.report.outlook import optimism_in_words
 from taxtune.report.wording import (
     INFORMATION,
     METRICS,
@@ -153,6 +154,10 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
             )
             console.print()
     console.print(headline(result), highlight=False)
+    for run in runs:
+        for each in run.optimism:
+            name = "optimism" if len(runs) == 1 else f"optimism, {template_name(run.objective)}"
+            console.print(f"[bold]{_escaped(name)}[/bold]: {_escaped(optimism_in_words(each))}", highlight=False, soft_wrap=True)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
     for name, text in account_lines(result.account):

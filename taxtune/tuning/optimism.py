@@ -9,7 +9,7 @@ looks at it on the images that were not drawn (the out-of-bag bootstrap: Efron a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,19 @@ __all__ = ["find_optimism", "simulate_optimism"]
 FloatArray = NDArray[np.float64]
 
 _RESAMPLES = 200
+# The means that scores are made of, besides those of measures.
+_MEANS = (
+    "hp",
+    "hr",
+    "accuracy",
+    "depth",
+    "abstained",
+    "off_tree",
+    "ihp",
+    "ihr",
+    "remaining_uncertainty",
+    "misinformation",
+)
 
 
 def find_optimism(
@@ -89,48 +102,42 @@ def simulate_optimism(
     n = max((len(record.rows) for record in complete), default=0)
     rng = np.random.default_rng(seed)
     found: dict[str, list[float]] = {measure: [] for measure in measures}
-    tables = {record.iteration: {measure: values(record, measure) for measure in measures} for record in complete}
+    columns = {record.iteration: _columns(record, measures) for record in complete}
     for _ in range(resamples if len(complete) > 1 else 0):
         # In their order, so that what some templates were not asked about any more comes last here, too.
         drawn = np.sort(rng.integers(n, size=n))
-        chosen = choose([_resampled(record, drawn) for record in complete], objective)
+        chosen = choose([_resampled(record, columns[record.iteration], drawn) for record in complete], objective)
         if chosen is None:
             continue
         left = np.setdiff1d(np.arange(n), drawn)
-        for measure, column in tables[chosen.winner].items():
+        for measure in measures:
+            column = columns[chosen.winner][measure]
             inside, outside = (column[places[places < len(column)]] for places in (drawn, left))
             if not (np.isnan(inside).all() or np.isnan(outside).all()):
                 found[measure].append(float(np.nanmean(inside) - np.nanmean(outside)))
     return {measure: np.array(differences) for measure, differences in found.items()}
 
 
-# The means that scores are made of, besides those of measures.
-_MEANS = (
-    "hp",
-    "hr",
-    "accuracy",
-    "depth",
-    "abstained",
-    "off_tree",
-    "ihp",
-    "ihr",
-    "remaining_uncertainty",
-    "misinformation",
-)
-
-
-def _resampled(record: IterationRecord, drawn: NDArray[np.int64]) -> IterationRecord:
-    """Returns an iteration with the rows at the places drawn, of those that it has, and the scores that follow."""
-    rows = tuple(record.rows[i] for i in drawn if i < len(record.rows))
+def _columns(record: IterationRecord, measures: Sequence[str]) -> dict[str, FloatArray]:
     scores = record.scores
     assert scores is not None
-    again = replace(record, rows=rows)
-    means: dict[str, float] = {}
-    for key in (*_MEANS, *scores.measures):
-        column = values(again, key)
-        if key in scores.keys() and not np.isnan(column).all():  # noqa: SIM118 - not a mapping
-            means[key] = float(np.nanmean(column))
-    return replace(again, scores=_scores(scores, means))
+    keys = dict.fromkeys((*measures, *(key for key in _MEANS if key in scores.keys()), *scores.measures))  # noqa: SIM118
+    return {key: values(record, key) for key in keys}
+
+
+def _resampled(
+    record: IterationRecord, columns: Mapping[str, FloatArray], drawn: NDArray[np.int64]
+) -> IterationRecord:
+    """Returns an iteration with the rows at the places drawn, of those that it has, and the scores that follow."""
+    places = drawn[drawn < len(record.rows)]
+    scores = record.scores
+    assert scores is not None
+    means = {
+        key: float(np.nanmean(column[places]))
+        for key, column in columns.items()
+        if key in (*_MEANS, *scores.measures) and not np.isnan(column[places]).all()
+    }
+    return replace(record, rows=tuple(record.rows[i] for i in places), scores=_scores(scores, means))
 
 
 def _scores(before: TemplateScores, means: dict[str, float]) -> TemplateScores:

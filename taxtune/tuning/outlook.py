@@ -30,6 +30,7 @@ __all__ = [
     "Outlook",
     "Resolution",
     "ceiling_reached",
+    "images_needed",
     "make_outlook",
     "one_level_wrong",
     "row_value",
@@ -105,8 +106,8 @@ class Outlook:
         images: Images in the tuning split.
         levels: Trivial answers: the domain's root, then every rank, the broadest first.
         resolutions: How finely each score that counts can be read.
-        needed: By measure, how many images without an error it takes at least to reach what the objective demands with
-            the confidence that it demands; a constraint that takes the mean for granted needs none.
+        needed: By measure, about how many images without an error it takes at least to reach what the objective demands
+            with the confidence that it demands; a constraint that takes the mean for granted needs none.
     """
 
     aims: tuple[Aim, ...]
@@ -157,7 +158,12 @@ def make_outlook(
             for measure in dict.fromkeys(measure for each in objectives for measure in _measures(each))
             if (spread := math.sqrt(ASSUMED_SHARE) * (ASSUMED_STEP if measure in _GRADED else 1.0))
         ),
-        needed={},
+        needed={
+            each.measure: images_needed(each.least, each.confidence)
+            for objective in objectives
+            for each in objective.constraints
+            if each.confidence > 0.5 and each.of is None and each.least < 1
+        },
     )
 
 
@@ -240,6 +246,18 @@ def smallest_difference(n: int, spread: float) -> float | None:
     shift = float(optimize.brentq(lacking, 0.0, critical + 60.0))
     found = shift * spread / math.sqrt(n)
     return found if found <= 1 else None
+
+
+def images_needed(least: float, confidence: float) -> int:
+    """Returns how many images without an error it takes at least for a mean to be certain to reach a number.
+
+    By `taxtune.metrics.bounds.poisson_bound` of as many losses of 0, with the assumed size for the one that may come.
+
+    Args:
+        least: The mean that is to be reached, in [0, 1).
+        confidence: With what confidence, in (0, 1).
+    """
+    return max(1, math.ceil(-ASSUMED_STEP * math.log(1 - confidence) / (1 - least)))
 
 
 def row_value(row: ExampleRow, measure: str) -> float | None:
