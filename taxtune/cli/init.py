@@ -140,10 +140,10 @@ def _splits(tuning: int, heldout: int, images: int | None) -> str:
     known = "" if images is None else f", of {images:,}"
     spread = math.sqrt(ASSUMED_SHARE) * ASSUMED_STEP
     seen = smallest_difference(tuning, spread)
-    least = "they cannot show which of two is better" if seen is None else f"differences in hP below {seen:.2f} do not show"
+    least = "too few to compare any" if seen is None else f"differences in hP below {seen:.2f} do not show"
     lines = [f"  tuning: {tuning} # images for comparing templates{known}; {least}"]
     if tuning >= 4 * _BLOCK:
-        lines.append(f"  block: {_BLOCK} # every template is asked about so many, the promising ones about more, up to all")
+        lines.append(f"  block: {_BLOCK} # every template is asked about so many, promising ones about more, up to all")
     lines.append(f"  heldout: {heldout} # images for the final comparison of baseline and winner")
     return "\n".join(lines)
 
@@ -153,7 +153,8 @@ def _confidence(tuning: int) -> str:
     from taxtune.tuning.outlook import images_needed
 
     needed = images_needed(Aims().hp_target, Aims().confidence)
-    return f"that takes at least {needed} images without an error" + ("" if tuning >= needed else ", more than there are")
+    few = "" if tuning >= needed else ", more than there are"
+    return f"that takes at least {needed} tuning images without an error{few}"
 
 
 def _quoted(path: Path, recipe: Path) -> str:

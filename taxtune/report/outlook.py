@@ -55,8 +55,8 @@ def optimism_in_words(optimism: Optimism) -> str:
     """Returns by how much a winner's tuning score was too good, and by how much such a choice makes it on average."""
     key = optimism.measure
     said = (
-        f"{metric_name(key)} {number(optimism.tuning, key)} on the tuning images, {number(optimism.heldout, key)} on the "
-        f"held-out ones: {signed(optimism.tuning - optimism.heldout, key)}"
+        f"{metric_name(key)} {number(optimism.tuning, key)} on the tuning images, {number(optimism.heldout, key)} on "
+        f"the held-out ones: {signed(optimism.tuning - optimism.heldout, key)}"
     )
     if optimism.expected is None:
         return said

@@ -157,7 +157,8 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     for run in runs:
         for each in run.optimism:
             name = "optimism" if len(runs) == 1 else f"optimism, {template_name(run.objective)}"
-            console.print(f"[bold]{_escaped(name)}[/bold]: {_escaped(optimism_in_words(each))}", highlight=False, soft_wrap=True)
+            text = optimism_in_words(each)
+            console.print(f"[bold]{_escaped(name)}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
     for name, text in account_lines(result.account):

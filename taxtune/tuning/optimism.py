@@ -10,7 +10,7 @@ looks at it on the images that were not drawn (the out-of-bag bootstrap: Efron a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,7 @@ def simulate_optimism(
     columns = {record.iteration: _columns(record, measures) for record in complete}
     for _ in range(resamples if len(complete) > 1 else 0):
         # In their order, so that what some templates were not asked about any more comes last here, too.
-        drawn = np.sort(rng.integers(n, size=n))
+        drawn = np.sort(rng.permutation(n)[: n - max(1, n // 5)])
         chosen = choose([_resampled(record, columns[record.iteration], drawn) for record in complete], objective)
         if chosen is None:
             continue
@@ -125,9 +125,7 @@ def _columns(record: IterationRecord, measures: Sequence[str]) -> dict[str, Floa
     return {key: values(record, key) for key in keys}
 
 
-def _resampled(
-    record: IterationRecord, columns: Mapping[str, FloatArray], drawn: NDArray[np.int64]
-) -> IterationRecord:
+def _resampled(record: IterationRecord, columns: Mapping[str, FloatArray], drawn: NDArray[np.int64]) -> IterationRecord:
     """Returns an iteration with the rows at the places drawn, of those that it has, and the scores that follow."""
     places = drawn[drawn < len(record.rows)]
     scores = record.scores

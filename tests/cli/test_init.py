@@ -32,7 +32,8 @@ def test_a_new_recipe_is_valid_and_can_be_planned(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("images", "tuning", "heldout", "block"), [(20, 10, 10, False), (60, 30, 30, False), (300, 150, 150, True), (900, 200, 200, True)]
+    ("images", "tuning", "heldout", "block"),
+    [(20, 10, 10, False), (60, 30, 30, False), (300, 150, 150, True), (900, 200, 200, True)],
 )
 def test_the_splits_fit_the_data_and_say_what_they_can_show(tmp_path, images, tuning, heldout, block):
     make_files(tmp_path)

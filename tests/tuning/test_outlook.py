@@ -15,8 +15,8 @@ from taxtune.metrics.information import information_scores, leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective, make_objective
 from taxtune.tuning.outlook import (
-    Resolution,
     ASSUMED_STEP,
+    Resolution,
     ceiling_reached,
     images_needed,
     make_outlook,
