@@ -60,8 +60,7 @@ def optimism_in_words(optimism: Optimism) -> str:
     )
     if optimism.expected is None:
         return said
-    spread = "" if optimism.spread is None else f" ± {number(optimism.spread, key)}"
-    return f"{said}; expected of such a choice {signed(optimism.expected, key)}{spread}"
+    return f"{said}; expected of such a choice {signed(optimism.expected, key)}"
 
 
 def aim_in_words(aim: Aim) -> str:
