@@ -215,6 +215,8 @@ def _print_plan(plan: Plan) -> None:
     if plan.repeats > 1:
         line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
     line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
+    if len(plan.stages) > 1:
+        line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
     if plan.outlook is not None:
         for name, text in outlook_lines(plan.outlook):
             line(name, text)

@@ -30,6 +30,7 @@ from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.selection import Round, rounds
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -246,6 +247,12 @@ class Parts:
             heldout=data.heldout,
             seed=self.recipe.seed.split,
         )
+
+    @property
+    def stages(self) -> tuple[Round, ...]:
+        """The rounds of the race, as the recipe has them; no image is read."""
+        recipe, tuning = self.recipe, self.recipe.data.tuning
+        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, recipe.budget.vlm_calls)
 
     @cached_property
     def domain(self) -> int:

@@ -21,6 +21,7 @@ from taxtune.tuning.metrics import MeasureMetric
 from taxtune.tuning.objective import asks_a_model
 from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.selection import Round
 from taxtune.tuning.template import render
 
 __all__ = ["Plan", "make_plan"]
@@ -42,6 +43,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
+        stages: The rounds of the race: how many templates are asked about how many of the tuning images.
         outlook: What the tuning images can show; None where they cannot be had.
         vlm: What is known of the model, by name.
         judge: The language model that rates the answers; None where none is asked.
@@ -59,6 +61,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
+    stages: tuple[Round, ...]
     outlook: Outlook | None
     vlm: dict[str, Any]
     forecast: Account
@@ -135,6 +138,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
         images=None if examples is None else len(examples),
         tuning_images=recipe.data.tuning,
         heldout_images=recipe.data.heldout,
+        stages=parts.stages,
         outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         forecast=forecast,
@@ -175,11 +179,14 @@ def _forecast(
         ready: Whether there are images, to reckon with.
     """
     recipe = parts.recipe
-    tuning, heldout = recipe.data.tuning, recipe.data.heldout
-    proposals = recipe.iterations * objectives * repeats
+    heldout = recipe.data.heldout
+    runs, stages = objectives * repeats, parts.stages
+    proposals = (stages[0].templates - 1) * runs
     # The baseline is asked once for all runs, unless each repeat has samples of its own.
     baselines = 1 if recipe.vlm.temperature == 0 else repeats
-    calls = tuning * (baselines + proposals) + heldout * (baselines + objectives * repeats)
+    more = [stage.images - before for stage, before in zip(stages, [0, *(s.images for s in stages)], strict=False)]
+    race = sum(stage.templates * images for stage, images in zip(stages, more, strict=True))
+    calls = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
     rates = measured_rates(_earlier(parts.folder))
     model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
     if rates is not None:
@@ -194,7 +201,7 @@ def _forecast(
     judge = None
     if rated and recipe.judge is not None:
         # The runs that are tuned for a rating, and every template on the held-out images.
-        ratings = repeats * rated * (tuning * (1 + recipe.iterations) + heldout * (1 + objectives))
+        ratings = repeats * rated * (race + heldout * (1 + objectives))
         tokens_each = _rating_tokens(parts, metric) if ready and metric is not None else None
         judge = _priced(recipe.judge.model, ratings, tokens_each, _RATING)
     return Account(
