@@ -133,7 +133,7 @@ class TuningProgress:
         if record.iteration == 0 and self._outlook is not None:
             from taxtune.report.outlook import resolution_in_words
 
-            self._look(resolution_in_words(self._outlook.seen(record.rows)))
+            self._look(resolution_in_words(self._outlook.seen(record)))
         if self._task is not None:
             self._task.advance(remark=self._left())
 

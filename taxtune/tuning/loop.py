@@ -163,7 +163,7 @@ class Tuner:
             constraints=experiment.objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
-            outlook=experiment.outlook.seen(*(record.rows for record in records if record.scores is not None)),
+            outlook=experiment.outlook.seen(*(record for record in records if record.scores is not None)),
             optimism=find_optimism(
                 records, winner, heldout[-1], experiment.objective, measures, seed=experiment.seeds.split
             ),

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import harmonic_mean, score
+from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import nodes_at_ranks
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import OBJECTIVES, Constraint, Objective
 
 if TYPE_CHECKING:
-    from taxtune.tuning.records import ExampleRow, TemplateScores
+    from taxtune.tuning.records import IterationRecord, TemplateScores
 
 __all__ = [
     "Aim",
@@ -33,7 +33,6 @@ __all__ = [
     "images_needed",
     "make_outlook",
     "one_level_wrong",
-    "row_value",
     "smallest_difference",
     "trivial_levels",
 ]
@@ -120,11 +119,11 @@ class Outlook:
         """Returns the outlook as plain values."""
         return asdict(self)
 
-    def seen(self, *templates: Sequence[ExampleRow]) -> Outlook:
+    def seen(self, *templates: IterationRecord) -> Outlook:
         """Returns the outlook with the spread of answers that were given.
 
         Args:
-            *templates: Rows of the tuning images: the baseline's, then those of other templates, which may be fewer.
+            *templates: The baseline, then other templates, which may have been asked about fewer images.
         """
         return replace(self, resolutions=tuple(_seen(each, self.images, templates) for each in self.resolutions))
 
@@ -260,22 +259,6 @@ def images_needed(least: float, confidence: float) -> int:
     return max(1, math.ceil(-ASSUMED_STEP * math.log(1 - confidence) / (1 - least)))
 
 
-def row_value(row: ExampleRow, measure: str) -> float | None:
-    """Returns an image's share in a score: hP, hR, right or not, a measure's value; None where there is none.
-
-    Of "hf" and "ihf", which are no means over images, it is the harmonic mean of the image's own two.
-    """
-    if row.node is None:
-        return None
-    if measure == "accuracy":
-        return float(row.node == row.target and not row.off_tree)
-    if measure in ("hf", "ihf"):
-        first, second = (getattr(row, f"{measure[:-1]}{end}") for end in "pr")
-        return None if first is None or second is None else harmonic_mean(first, second)
-    value = row.measures.get(measure, getattr(row, measure, None))
-    return None if value is None else float(value)
-
-
 def ceiling_reached(objective: Objective, scores: TemplateScores) -> bool:
     """Tells whether a template's scores are those of always giving the exact label, as far as the objective looks.
 
@@ -294,31 +277,25 @@ def _measures(objective: Objective) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(objective.shown or ("hp", "hr")), *held)))
 
 
-def _seen(before: Resolution, n: int, templates: Sequence[Sequence[ExampleRow]]) -> Resolution:
-    values = [_values(rows, before.measure) for rows in templates]
-    if not values:
-        return before
-    spreads = [spread for other in values[1:] if (spread := _paired_spread(values[0], other)) is not None]
+def _seen(before: Resolution, n: int, templates: Sequence[IterationRecord]) -> Resolution:
+    from taxtune.tuning.selection import values
+
+    columns = [values(record, before.measure) for record in templates]
+    # Rows of the same position are of the same image.
+    pairs = [column[: len(columns[0])] - columns[0][: len(column)] for column in columns[1:]]
+    spreads = [spread for pair in pairs if (spread := _deviation(pair)) is not None]
     source: Literal["baseline", "templates"] = "baseline"
     if len(spreads) > 1:
         spread, source = float(np.median(spreads)), "templates"
     else:
         # Two templates that agree on what is hard correlate by about one half: then the difference spreads as much as
         # either of them does.
-        spread = _deviation(list(values[0].values()))
+        spread = (_deviation(columns[0]) or 0.0) if columns else 0.0
     if not spread:  # all alike: that says nothing of other templates
         return before
     return replace(before, spread=spread, source=source, difference=smallest_difference(n, spread))
 
 
-def _values(rows: Sequence[ExampleRow], measure: str) -> dict[str, float]:
-    return {row.example: value for row in rows if (value := row_value(row, measure)) is not None}
-
-
-def _paired_spread(one: dict[str, float], other: dict[str, float]) -> float | None:
-    both = [other[key] - one[key] for key in one if key in other]
-    return _deviation(both) if len(both) > 1 else None
-
-
-def _deviation(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def _deviation(values: NDArray[np.float64]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else None

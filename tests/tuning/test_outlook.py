@@ -21,11 +21,10 @@ from taxtune.tuning.outlook import (
     images_needed,
     make_outlook,
     one_level_wrong,
-    row_value,
     smallest_difference,
     trivial_levels,
 )
-from taxtune.tuning.records import ExampleRow, TemplateScores
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 
 # Birds have three ranks, mosses two; the kiwi stands right below its order.
 TREE = Taxonomy.from_dict(
@@ -99,11 +98,16 @@ def test_so_many_images_without_an_error_are_needed_and_no_more(least: float, co
     assert n == 1 or bounds[1] < least
 
 
-def rows(hp: list[float | None], **more: Any) -> tuple[ExampleRow, ...]:
-    known = {"image": "", "target": 1, "truth": "", **more}
-    return tuple(
-        ExampleRow(f"image {i}", **known, node=None if value is None else 1, hp=value, hr=0.5, failure=None)
-        for i, value in enumerate(hp)
+def record(*hp: float | None) -> IterationRecord:
+    known: dict[str, Any] = {"image": "", "target": 1, "truth": ""}
+    return IterationRecord(
+        0,
+        "complete",
+        "x",
+        rows=tuple(
+            ExampleRow(f"image {i}", **known, node=None if value is None else 1, hp=value, hr=0.5)
+            for i, value in enumerate(hp)
+        ),
     )
 
 
@@ -114,12 +118,13 @@ def outlook(objective: str) -> Any:
 def test_an_outlook_learns_from_what_was_answered() -> None:
     before = outlook("hp")
     assert [(each.measure, each.source) for each in before.resolutions] == [("hp", "assumed"), ("hr", "assumed")]
-    baseline = rows([1.0, 0.5, 1.0, 0.5])
+    baseline = record(1.0, 0.5, 1.0, 0.5)
     one, other = before.seen(baseline).resolutions
     assert (one.source, one.spread) == ("baseline", pytest.approx(math.sqrt(1 / 12)))
     assert other == before.resolutions[1], "no spread says nothing of other templates"
-    # Against the baseline the templates differ on 0, 1 and 2 images; what has no answer is in no pair.
-    tried = [rows([1.0, 0.5, 1.0, 0.5]), rows([1.0, 1.0, 1.0, 0.5]), rows([1.0, 1.0, 1.0, None])]
+    # Against the baseline the templates differ on 0, 1 and 1 images; what has no answer is in no pair, nor what was
+    # not asked.
+    tried = [record(1.0, 0.5, 1.0, 0.5), record(1.0, 1.0, 1.0, 0.5), record(1.0, 1.0, None)]
     (after, _) = before.seen(baseline, *tried).resolutions
     assert (after.source, after.spread) == ("templates", pytest.approx(0.25))
     assert after.difference == smallest_difference(4, 0.25)
@@ -128,15 +133,6 @@ def test_an_outlook_learns_from_what_was_answered() -> None:
 def test_a_score_without_levels_is_all_or_nothing() -> None:
     (found,) = outlook("exact-match").resolutions
     assert found == Resolution("exact-match", 0.25, math.sqrt(0.15), "assumed", smallest_difference(4, math.sqrt(0.15)))
-
-
-@pytest.mark.parametrize(
-    ("measure", "expected"), [("hp", 0.5), ("hf", 0.5), ("accuracy", 1.0), ("lave", 0.25), ("ihf", None), ("x", None)]
-)
-def test_an_images_share_in_a_score(measure: str, expected: float | None) -> None:
-    (row,) = rows([0.5], measures={"lave": 0.25})
-    assert row_value(row, measure) == expected
-    assert row_value(rows([None])[0], measure) is None
 
 
 SCORES = TemplateScores(hp=1.0, hr=0.75, hf=6 / 7, accuracy=0.0, depth=2.0, n=20, ihp=1.0, ihr=0.5, ihf=2 / 3)
