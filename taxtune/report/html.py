@@ -12,7 +12,7 @@ from taxtune.report import wording
 from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
-from taxtune.report.outlook import optimism_in_words, outlook_lines
+from taxtune.report.outlook import certainty_in_words, optimism_rows, outlook_lines
 from taxtune.report.wording import Result
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
@@ -201,7 +201,8 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "iteration": record.iteration,
         "template": record.template,
         "parameters": record.parameters,
-        "optimism": [optimism_in_words(each) for each in run.optimism],
+        "certainty": certainty_in_words(run),
+        "optimism": optimism_rows(run),
         "missed": not record.feasible,
     }
 

@@ -7,9 +7,17 @@ from collections.abc import Iterable, Sequence
 from taxtune.report.wording import meaning, metric_name, number, signed
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
-from taxtune.tuning.records import Optimism
+from taxtune.tuning.records import TuneResult
 
-__all__ = ["aim_in_words", "nothing_left", "optimism_in_words", "outlook_lines", "resolution_in_words"]
+__all__ = [
+    "aim_in_words",
+    "certainty_in_words",
+    "nothing_left",
+    "optimism_in_words",
+    "optimism_rows",
+    "outlook_lines",
+    "resolution_in_words",
+]
 
 _FROM = {
     "assumed": f"if templates differ on {100 * ASSUMED_SHARE:.0f} % of the images, as on the field guide",
@@ -51,16 +59,51 @@ def nothing_left(objective: str, images: int) -> str:
     )
 
 
-def optimism_in_words(optimism: Optimism) -> str:
-    """Returns by how much a winner's tuning score was too good, and by how much such a choice makes it on average."""
-    key = optimism.measure
-    said = (
-        f"{metric_name(key)} {number(optimism.tuning, key)} on the tuning images, {number(optimism.heldout, key)} on "
-        f"the held-out ones: {signed(optimism.tuning - optimism.heldout, key)}"
+def optimism_rows(run: TuneResult) -> list[tuple[str, ...]]:
+    """Returns a row a score: its name, the winner's on both splits, their difference, and what that is on average."""
+    return [
+        (
+            metric_name(each.measure),
+            number(each.tuning, each.measure),
+            number(each.heldout, each.measure),
+            signed(each.tuning - each.heldout, each.measure),
+            "–" if each.expected is None else signed(each.expected, each.measure),
+        )
+        for each in run.optimism
+    ]
+
+
+def optimism_in_words(run: TuneResult) -> str:
+    """Returns by how much the winner's tuning scores are too good, and by how much such a choice makes them."""
+    return "; ".join(
+        f"{name} {tuning} on the tuning images, {heldout} on the held-out ones: {difference}"
+        + ("" if expected == "–" else f", expected {expected}")
+        for name, tuning, heldout, difference, expected in optimism_rows(run)
     )
-    if optimism.expected is None:
-        return said
-    return f"{said}; expected of such a choice {signed(optimism.expected, key)}"
+
+
+def certainty_in_words(run: TuneResult) -> list[str]:
+    """Returns whether the winner is certain to reach what is demanded with a confidence, a sentence a constraint."""
+    found = []
+    winner = (
+        None
+        if run.selection is None
+        else next((each for each in run.selection.finalists if each.iteration == run.winner), None)
+    )
+    for each in run.constraints:
+        if run.selection is None or winner is None or each.confidence == 0.5 or each.measure not in winner.bounds:
+            continue
+        name, least = metric_name(each.measure), number(each.bound(run.baseline.scores), each.measure)
+        sure = f"{number(winner.bounds[each.measure], each.measure)} with {100 * each.confidence:g} % confidence"
+        images = f"by {run.selection.images:,} tuning images"
+        if run.selection.reached:
+            found.append(f"{name} is at least {sure}, {images}: the {least} asked for is reached.")
+        else:
+            found.append(
+                f"No template is certain to have {name} at least {least}; the winner comes nearest, with at least "
+                f"{sure}, {images}."
+            )
+    return found
 
 
 def aim_in_words(aim: Aim) -> str:

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report.outlook import aim_in_words, nothing_left, outlook_lines, resolution_in_words
+from taxtune.report.html import render_report
+from taxtune.report.outlook import aim_in_words, certainty_in_words, nothing_left, outlook_lines, resolution_in_words
+from taxtune.report.wording import headline
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim, Resolution
+from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
 
 
@@ -66,3 +69,36 @@ def test_what_each_score_can_show() -> None:
 def test_another_objective_is_suggested_where_there_is_one() -> None:
     assert "or another objective, such as hr_at_hp" in nothing_left("hp", 20)
     assert "another objective" not in nothing_left("hr_at_hp", 20)
+
+
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [
+        (True, "hP is at least 0.985 with 90 % confidence, by 120 tuning images: the 0.980 asked for is reached."),
+        (
+            False,
+            "No template is certain to have hP at least 0.980; the winner comes nearest, with at least 0.985 with 90 % "
+            "confidence, by 120 tuning images.",
+        ),
+    ],
+)
+def test_whether_the_winner_is_certain_to_reach_what_is_demanded(reached: bool, said: str) -> None:
+    run = samples.tune(n=3)
+    chosen = Selection(run.winner, reached, 120, (Finalist(run.winner, 0.8, 0.7, {"hp": 0.985}),))
+    held = replace(run, constraints=(Constraint("hp", 0.98, 0.9),), selection=chosen)
+    assert certainty_in_words(held) == [said]
+    assert said in render_report(held)
+    assert certainty_in_words(run) == []
+
+
+def test_the_headline_of_an_aim_under_a_target_says_both() -> None:
+    run = samples.tune(n=3)
+    held = replace(
+        run,
+        objective="hr_at_hp",
+        constraints=(Constraint("hp", 0.98, 0.9),),
+        outlook=replace(samples.outlook(), aims=(Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),)),
+    )
+    text = headline(held)
+    assert "the template tuned for hR at hP lowered hierarchical recall (hR) from 0.738 to 0.633" in text
+    assert "Its hP is 0.962 (95 % interval 0.944 to 0.978); at least 0.980 was asked for." in text
