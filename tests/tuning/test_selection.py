@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taxtune.metrics.hierarchical import harmonic_mean
-from taxtune.tuning.objective import Aims, Constraint, Objective, make_objective
+from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 from taxtune.tuning.selection import _aims, choose, next_step, pick, rounds, values
 
@@ -120,16 +120,17 @@ def test_an_iteration_that_failed_is_in_no_round():
         records[step[0]] = record(step[0], hp[step[0], : step[1]], hr[step[0], : step[1]])
 
 
-def test_a_set_of_templates_covers_what_may_be_true():
-    """Two templates that say the same are worth no more than one: the second place goes to what wins elsewhere."""
-    rng = np.random.default_rng(0)
-    hard = rng.random(40) < 0.2
-    bold, safe = np.where(hard, 0.75, 1.0), np.ones(40)
-    records = [record(0, bold, bold), record(1, bold, bold), record(2, safe, safe * 0.7), record(3, bold, bold * 0.9)]
-    goal = make_objective("hr_at_hp", aims=Aims(hp_target=0.96))
-    chosen = [each.iteration for each in pick(records, goal, 40, 2)]
-    assert 2 in chosen
-    assert chosen == [each.iteration for each in pick(records, goal, 40, 2)], "the same draws"
+@pytest.mark.parametrize("kind", ["hp", "hr_at_hp", "hf", "accuracy"])
+def test_what_is_better_on_every_image_goes_on(kind):
+    hp, hr = world(7, 12, 40)
+    hp[5], hr[5] = 1.0, 1.0
+    records = [record(i, hp[i], hr[i]) for i in range(12)]
+    objective = make_objective(kind)
+    chosen = pick(records, objective, 40, 3)
+    assert 5 in [each.iteration for each in chosen]
+    assert len(chosen) == 3
+    assert chosen == pick(records, objective, 40, 3), "the same draws"
+    assert chosen == pick([record(i, hp[i], hr[i]) for i in range(12)], objective, 40, 3)
 
 
 # -- the winner -------------------------------------------------------------------------------------------------------
