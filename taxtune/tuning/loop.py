@@ -20,7 +20,7 @@ from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
-from taxtune.tuning.selection import choose, next_step
+from taxtune.tuning.selection import choose, front, next_step
 
 __all__ = ["Tuner"]
 
@@ -134,10 +134,16 @@ class Tuner:
         winner = next(record for record in records if record.iteration == selection.winner)
         assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
+            templates = {"baseline": records[0].template, "winner": winner.template}
+            if experiment.objective.front:
+                on_front = [record for record in records if record.iteration in front(records)]
+                templates |= {
+                    f"iteration {each.iteration}": each.template or "" for each in on_front if each is not winner
+                }
             heldout, differences = compare_templates(
                 experiment,
                 evaluator,
-                {"baseline": records[0].template, "winner": winner.template},
+                templates,
                 partial(self.callbacks.tell, "on_heldout"),
             )
         trivial_hp, trivial_hr = experiment.trivial
@@ -149,7 +155,7 @@ class Tuner:
             trivial_hr=trivial_hr,
             winner=winner.iteration,
             iterations=tuple(records),
-            pareto=self.history.pareto(),
+            pareto=front(records),
             heldout=heldout,
             differences=differences,
             folder=str(self.folder),

@@ -149,7 +149,7 @@ class FragmentsProposer(RandomProposer):
         return [candidates[i] for i in np.lexsort((-aimed, missed))]
 
     def _features(self, compositions: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Which choices each composition has, 0 or 1, and a constant, shape (compositions, choices of all slots + 1)."""
+        """Which choices each composition has, 0 or 1, and a constant, shape (compositions, all choices + 1)."""
         choices = [(slot.id, choice.id) for slot in self.fragments.slots for choice in slot.choices]
         column = {choice: index for index, choice in enumerate(choices)}
         features = np.zeros((len(compositions), len(choices) + 1))
