@@ -28,6 +28,7 @@ __all__ = [
     "ObjectiveSettings",
     "PromptSettings",
     "ProposerSettings",
+    "RandomProposerSettings",
     "Settings",
     "TaxonomySettings",
     "TrackingSettings",
@@ -363,9 +364,16 @@ class JudgeSettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
+    """Templates composed from fragments, led by a model of what they do; needs no key."""
 
-    kind: Literal["fragments", "random"] = "fragments"
+    kind: Literal["fragments"] = "fragments"
+    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
+
+
+class RandomProposerSettings(Settings):
+    """Templates composed from fragments at random: what another proposer has to beat; needs no key."""
+
+    kind: Literal["random"] = "random"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 
@@ -394,7 +402,9 @@ class LLMProposerSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
 
 
-ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+ProposerSettings = Annotated[
+    FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings, Field(discriminator="kind")
+]
 
 
 class BudgetSettings(Settings):
