@@ -38,6 +38,7 @@ __all__ = [
     "ObjectiveSettings",
     "PromptSettings",
     "ProposerSettings",
+    "RandomProposerSettings",
     "SeedSettings",
     "Settings",
     "TaxonomySettings",
@@ -415,9 +416,16 @@ class JudgeSettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
+    """Templates composed from fragments, led by a model of what they do; needs no key."""
 
-    kind: Literal["fragments", "random"] = "fragments"
+    kind: Literal["fragments"] = "fragments"
+    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
+
+
+class RandomProposerSettings(Settings):
+    """Templates composed from fragments at random: what another proposer has to beat; needs no key."""
+
+    kind: Literal["random"] = "random"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 
@@ -477,7 +485,8 @@ class AgentProposerSettings(Settings):
 
 
 ProposerSettings = Annotated[
-    FragmentsProposerSettings | LLMProposerSettings | AgentProposerSettings, Field(discriminator="kind")
+    FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
+    Field(discriminator="kind"),
 ]
 
 

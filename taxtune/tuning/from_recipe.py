@@ -23,6 +23,7 @@ from taxtune.recipe import (
     INat21Data,
     LocalVLMSettings,
     ManifestData,
+    RandomProposerSettings,
     Recipe,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
@@ -447,7 +448,7 @@ class Parts:
         if self.own_proposer is not None:
             return self.own_proposer
         s = self.recipe.proposer
-        if isinstance(s, FragmentsProposerSettings):
+        if isinstance(s, FragmentsProposerSettings | RandomProposerSettings):
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)

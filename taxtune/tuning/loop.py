@@ -33,7 +33,7 @@ from taxtune.tuning.records import (
     Usage,
     sum_judged,
 )
-from taxtune.tuning.selection import choose, next_step
+from taxtune.tuning.selection import choose, front, next_step
 from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
@@ -149,10 +149,16 @@ class Tuner:
         winner = next(record for record in records if record.iteration == selection.winner)
         assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
+            templates = {"baseline": records[0].template, "winner": winner.template}
+            if experiment.objective.front:
+                on_front = [record for record in records if record.iteration in front(records)]
+                templates |= {
+                    f"iteration {each.iteration}": each.template or "" for each in on_front if each is not winner
+                }
             heldout, differences = compare_templates(
                 experiment,
                 evaluator,
-                {"baseline": records[0].template, "winner": winner.template},
+                templates,
                 partial(self.callbacks.tell, "on_heldout"),
             )
             heldout = self._accounted(heldout)
@@ -170,7 +176,7 @@ class Tuner:
             ),
             winner=winner.iteration,
             iterations=tuple(records),
-            pareto=self.history.pareto(),
+            pareto=front(records),
             heldout=heldout,
             differences=differences,
             folder=str(self.folder),

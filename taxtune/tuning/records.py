@@ -604,6 +604,16 @@ class TuneResult(_Result):
         return self.iterations[0]
 
     @property
+    def area(self) -> float:
+        """The area below the front on the held-out images: the share of the hP-hR plane that some template reaches."""
+        points = sorted(((held.scores.hr, held.scores.hp) for held in self.heldout), reverse=True)
+        area, highest = 0.0, 0.0
+        for (hr, hp), (lower, _) in zip(points, [*points[1:], (0.0, 0.0)], strict=True):
+            highest = max(highest, hp)
+            area += highest * (hr - lower)
+        return area
+
+    @property
     def bounds(self) -> dict[str, float]:
         """The smallest mean that each constraint accepts, by measure."""
         scores = self.baseline.scores if self.iterations else None
