@@ -10,6 +10,7 @@ tuning images (the answers are there), the winner chosen by the run's objective 
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import MissingExtraError, ProposerError, TemplateError
 from taxtune.integrations.gepa_adapter import COMPONENT, Adapter, Reflection
-from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, make_model
+from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
     from taxtune.tuning.loop import Tuner
 
-__all__ = ["Adapter", "GepaProposer", "optimize"]
+__all__ = ["Adapter", "GepaProposer", "Log", "optimize"]
 
 _OWN = ("seed_candidate", "trainset", "valset", "adapter", "reflection_lm", "max_metric_calls", "seed", "logger")
 
@@ -61,11 +63,14 @@ class GepaProposer(Proposer):
         self._tuner = tuner
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the reflection model and gepa's settings."""
+        """Returns the reflection model, hashes of what it reads and of an own score, and gepa's plain settings."""
+        plain = {key: value for key, value in self.settings.items() if isinstance(value, str | int | float)}
         return {
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
-            **{f"gepa.{key}": str(value) for key, value in self.settings.items()},
+            "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
+            **{f"settings.{key}": value for key, value in plain.items()},
+            **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
         }
 
     def check(self) -> None:
@@ -115,7 +120,7 @@ class GepaProposer(Proposer):
             reflection = Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []
             given = {
-                "reflection_prompt_template": (prompts_dir() / "gepa" / "reflection.txt").read_text(encoding="utf-8"),
+                "reflection_prompt_template": _reflection_prompt(),
                 **self._perfect(adapter),
                 **self.settings,
                 "stop_callbacks": [
@@ -130,7 +135,7 @@ class GepaProposer(Proposer):
                 reflection_lm=reflection,
                 max_metric_calls=self.max_metric_calls,
                 seed=seed,
-                logger=_Log(),
+                logger=Log(),
                 **given,
             )
         if reflection.error is not None:
@@ -151,10 +156,11 @@ class GepaProposer(Proposer):
         return {"perfect_score": adapter.value(ExampleRow("", "", target, "", node=target))}
 
 
-class _Log:
+class Log:
     """gepa's log as Python's, since a run prints nothing of its own accord."""
 
     def log(self, message: str) -> None:
+        """Logs a line of gepa's."""
         logging.getLogger("taxtune.gepa").info(message)
 
 
@@ -195,6 +201,10 @@ def optimize(
     _gepa_arguments()
     search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=settings)
     return tune(**what, proposer=search, iterations=max_metric_calls, callbacks=[*callbacks, search])
+
+
+def _reflection_prompt() -> str:
+    return (prompts_dir() / "gepa" / "reflection.txt").read_text(encoding="utf-8")
 
 
 def _gepa_arguments() -> frozenset[str]:

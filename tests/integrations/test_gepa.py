@@ -109,6 +109,24 @@ def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: A
     assert all("ground-truth label" in str(row.failure) for row in found.trajectories or ())
 
 
+def test_the_adapter_serves_gepa_alone(adapter: Adapter, replies: OpenAIServer) -> None:
+    import gepa as engine
+
+    found = engine.optimize(
+        adapter.seed,
+        adapter.examples,
+        adapter=adapter,
+        reflection_lm="openai/gpt-4o",
+        reflection_lm_kwargs={"api_base": replies.api_base, "api_key": "sk-test"},
+        max_metric_calls=60,
+        logger=gepa.Log(),
+    )
+    assert found.best_candidate == {COMPONENT: CAREFUL}
+    assert {each[COMPONENT] for each in found.candidates} <= {BASELINE, FAMILY, CAREFUL, SEE}
+    assert "Name the scarlet one." in adapter.seen
+    assert [name for name in (*COLOURS, *PARENT.values()) if name in replies.prompts[0]] == []
+
+
 class Faulty(ToyVLM):
     """Fails for the last images of every batch."""
 
