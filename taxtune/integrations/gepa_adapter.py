@@ -168,6 +168,8 @@ class Reflection:
         for _ in range(_REPLIES):
             said = self._ask(asked)
             try:
+                if said.count("```") % 2:
+                    raise TemplateError("The fenced block is not closed, as if the reply had been cut off; be shorter.")
                 template = unwrap_reply(said)
                 self._adapter.experiment.check(template, tuple(self._adapter.seen))
             except TemplateError as error:

@@ -16,7 +16,7 @@ from taxtune.integrations import gepa
 from taxtune.integrations.gepa_adapter import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
 from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, closed_api_base, model_settings, status
+from tests.servers import OpenAIServer, closed_api_base, model_settings, status, text
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 
 pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
@@ -82,7 +82,7 @@ def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) 
 
 
 def test_a_refused_template_goes_back_with_the_reason_and_is_never_asked(tmp_path: Path) -> None:
-    bad = [fenced("Is it scarlet?"), fenced("{{ answer }}"), fenced(BASELINE)]
+    bad = [fenced("Is it scarlet?"), fenced("{{ answer }}"), text("```\nHalf a templ", finish_reason="length")]
     vlm = ToyVLM(tmp_path / "asked")
     with OpenAIServer(*bad, fenced(CAREFUL), then=fenced("scarlet")) as server:
         result = optimized(tmp_path, reflecting(server), vlm)
@@ -109,8 +109,12 @@ def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: A
     assert all("ground-truth label" in str(row.failure) for row in found.trajectories or ())
 
 
-def test_the_adapter_serves_gepa_alone(adapter: Adapter, replies: OpenAIServer) -> None:
+def test_the_adapter_serves_gepa_alone(
+    adapter: Adapter, replies: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import gepa as engine
+
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # gepa's own client would look at prices on the web
 
     found = engine.optimize(
         adapter.seed,
