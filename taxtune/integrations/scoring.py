@@ -20,8 +20,9 @@ from taxtune.tuning.records import TemplateScores
 __all__ = ["feedback", "image_scores", "image_value"]
 
 #: What a constraint counts beside the aim, which counts 1: one that is promised with confidence, and a mere floor.
-#: With hP and hR either makes hP count four times hR. On the recorded templates of the field guide the best such sum
-#: has hP .98 to .99 whether 25, 50 or 75 % of the pictures are degraded.
+#: With hP and hR either makes hP count four times hR. What matters is that it counts at all: in gepa searches among 329
+#: recorded templates of the field guide (800 calls, 40 images, templates drawn at random in place of reflection) the
+#: winner kept a promised hP of .98 within .005 in 27 % of 30 runs by hR alone, and in 90 % with a weight of 1, 4 or 16.
 _PROMISED, _FLOOR = 4.0, 0.25
 
 
