@@ -13,6 +13,7 @@ from taxtune.report.wording import (
     SHARES,
     Result,
     difference_rows,
+    failed_calls,
     headline,
     interval,
     metric_name,
@@ -153,6 +154,8 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     console.print(headline(result), highlight=False)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
+    if (failed := failed_calls(result)) is not None:
+        console.print(f"[bold]failed calls[/bold]: {_escaped(failed)}", highlight=False, soft_wrap=True)
     for what, where in result.where.items():
         console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
 

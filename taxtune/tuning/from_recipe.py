@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
-# and `max_missing` and `max_off_tree`, since a run that stops for one says to raise it: what is void by then stays so.
+# and `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it: what is
+# void by then stays so.
 _FREE = (
     "description",
     "iterations",
@@ -48,6 +49,7 @@ _FREE = (
     "max_off_tree",
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
+    "proposer.max_tokens",
     "proposer.timeout",
     "storage",
     "tracking.",
@@ -433,6 +435,7 @@ class Parts:
             api_key=self._key(s.api_key_env, "proposer.api_key_env"),
             temperature=s.temperature,
             max_history_tokens=s.max_history_tokens,
+            max_tokens=s.max_tokens,
             timeout=s.timeout,
             max_retries=s.max_retries,
         )

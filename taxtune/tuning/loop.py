@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore
+from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.models import AnswerStore, count_faults
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment
@@ -23,6 +23,7 @@ from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, 
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
 class Tuner:
@@ -160,16 +161,26 @@ class Tuner:
         """Returns the iteration's record, and whether the proposer has nothing left to propose."""
         start = time.monotonic()
         try:
-            proposal = claim.proposal or self._propose(claim)
+            with count_faults() as faults:
+                proposal = claim.proposal or self._propose(claim)
         except ProposalFailed as failure:
+            if failure.out_of_reach:
+                self._check_within_reach(failure)
             usage = Usage(
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             )
             record = IterationRecord(
-                claim.iteration, "failed", None, reason=failure.reason, rejected=failure.rejected, usage=usage
+                claim.iteration,
+                "failed",
+                None,
+                reason=failure.reason,
+                rejected=failure.rejected,
+                usage=usage,
+                out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
 
@@ -189,6 +200,7 @@ class Tuner:
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             ),
         )
         failures = evaluation.failures
@@ -244,6 +256,23 @@ class Tuner:
             "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
             "are kept.",
         )
+
+    def _check_within_reach(self, failure: ProposalFailed) -> None:
+        """Checks that a proposer's model which did not answer has answered in one of the iterations just before.
+
+        A fault of the moment costs one iteration. What has never answered is set up wrongly, and what has not for some
+        time is down: to go on would use up the iterations.
+
+        Raises:
+            ProposerError: If it has not.
+        """
+        before = [record for record in self.history.records() if record.iteration > 0]
+        if all(record.out_of_reach for record in before[-_PATIENCE:]):
+            raise ProposerError(
+                failure.reason,
+                remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', which "
+                "needs no model.",
+            ) from None
 
     def _propose(self, claim: Claim) -> Proposal:
         if claim.iteration == 0:

@@ -78,9 +78,10 @@ def check_template(
         source: The Jinja source, from anywhere.
         earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
             prompt with `sample`, is a repeat.
-        forbidden_labels: Labels and aliases of the tuning images' ground truth. Words that a template must be free to
-            use (the domain's root, e.g. "bird", and its aliases) are left out by the caller. A label that stands in a
-            variable's value may come into the prompt through that variable.
+        forbidden_labels: Labels and aliases of the tuning images' ground truth, and of the groups above it that earn
+            credit (`leaks.group_names`). Words that a template must be free to use (the domain's root, e.g. "bird",
+            and its aliases) are left out by the caller. A label that stands in a variable's value may come into the
+            prompt through that variable.
         sample: The variables that the run renders with; `SAMPLE` where there is none.
 
     Raises:
@@ -257,7 +258,8 @@ def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], la
     if found:
         names = ", ".join(f"'{words}'" for words in found[:3])
         raise TemplateError(
-            f"The template gives away the answer: {names} is a ground-truth label of the tuning images.",
+            f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
+            "such labels.",
             remedy="Name no particular answer; describe how to answer instead.",
         )
 

@@ -7,6 +7,7 @@ anything is left to win. Nothing here names a label of a tuning image: see `hidi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.diagnosis import ErrorType, classify
-from taxtune.metrics.ranks import OFF_TREE_RANK, rank_of, rank_scores
-from taxtune.tuning.proposers.hiding import Hider, relation
+from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
+from taxtune.metrics.ranks import rank_of, rank_scores
+from taxtune.tuning.proposers.hiding import ELSEWHERE, Hider, relation
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import ExampleRow, IterationRecord
 
 __all__ = [
+    "GRADED",
     "Evidence",
     "HiddenAnswer",
     "Level",
@@ -37,6 +39,9 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+
+#: Measures that give credit for the groups that the true label belongs to.
+GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
 
 _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
@@ -106,6 +111,7 @@ class Mistake:
     Attributes:
         kind: What the answers are to the truth.
         count: How many there are.
+        wrong_from: How many of them are wrong from each rank on, by the rank; empty where nothing on the tree is wrong.
         costs: What they take from the mean of each measure, of those that lie in [0, 1] and have a value for each
             image; the costs of all kinds add up to what is missing to 1.
         examples: The worst of them, no two alike.
@@ -113,6 +119,7 @@ class Mistake:
 
     kind: ErrorType
     count: int
+    wrong_from: dict[str, int]
     costs: dict[str, float]
     examples: tuple[HiddenAnswer, ...]
 
@@ -168,8 +175,9 @@ def evidence(
     if goal.taxonomy is None or not answered:
         return None
     met = getattr(record, "feasible", True)
-    measures = measures_of(goal.objective, met=met)
-    values = {name: found for name in measures if (found := row_values(answered, name)) is not None}
+    # Of some scores (bits wrong) the rows do not tell their part.
+    measures = (measures_of(goal.objective, met=met), ("hp", "hr"))
+    values = next(filter(None, (_values(answered, names) for names in measures)), {})
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
@@ -185,7 +193,9 @@ def evidence(
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
         guessed=sum(row.confidence is not None for row in answered),
-        mistakes=_mistakes(answered, hidden_answers(answered, goal, template=template), values),
+        mistakes=_mistakes(
+            hidden_answers(answered, goal, template=template), wrong_from(goal.taxonomy, placed, target), values
+        ),
         ceiling=met and bool(aims) and aims <= {score.measure for score in scores if score.ceiling},
     )
 
@@ -258,6 +268,10 @@ def row_values(rows: Sequence[ExampleRow], measure: str) -> FloatArray | None:
     return None if not found or None in found else np.array(found, dtype=np.float64)
 
 
+def _values(rows: Sequence[ExampleRow], measures: Sequence[str]) -> dict[str, FloatArray]:
+    return {name: found for name in measures if (found := row_values(rows, name)) is not None}
+
+
 def _rows(
     record: IterationRecord | Sequence[ExampleRow], template: str | None
 ) -> tuple[Sequence[ExampleRow], str | None]:
@@ -297,22 +311,21 @@ def _score(measure: str, values: FloatArray) -> Score:
 def _levels(taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: NDArray[np.int64]) -> tuple[Level, ...]:
     if not placed.size:
         return ()
-    names = [rank_of(taxonomy, int(node)) for node in placed]
+    names = np.array([rank_of(taxonomy, int(node)) for node in placed])
     below = ~taxonomy.is_ancestor(placed, domain)
     right = taxonomy.is_ancestor(placed, target)
-    above = {rank_of(taxonomy, int(node)) for node in taxonomy.ancestors(domain)}
+    paths = taxonomy.lineage[np.concatenate([placed, target]), taxonomy.depth[domain] + 1 :]
+    ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
     levels = []
     for each in rank_scores(taxonomy, placed, target):
-        here = np.array([name == each.rank for name in names]) & below
-        # What all images share with the domain is always said and always right.
-        if each.rank == OFF_TREE_RANK or (each.rank in above and each.right == each.said):
-            continue
-        levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.said, each.right))
+        if each.rank in ranks:
+            here = (names == each.rank) & below
+            levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.said, each.right))
     return tuple(levels)
 
 
 def _mistakes(
-    rows: Sequence[ExampleRow], hidden: Sequence[HiddenAnswer | None], values: dict[str, FloatArray]
+    hidden: Sequence[HiddenAnswer | None], wrong: Sequence[str | None], values: dict[str, FloatArray]
 ) -> tuple[Mistake, ...]:
     losses = {name: 1 - found for name, found in values.items() if name not in _HARMONIC and _bounded(found)}
     by_kind: dict[ErrorType, list[int]] = {}
@@ -321,10 +334,14 @@ def _mistakes(
             by_kind.setdefault(answer.kind, []).append(i)
     found = []
     for kind, places in by_kind.items():
-        costs = {name: float(loss[places].sum()) / len(rows) for name, loss in losses.items()}
+        costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
         worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
         examples = dict.fromkeys(answer for i in worst if (answer := hidden[i]) is not None)
-        found.append(Mistake(kind, len(places), costs, tuple(examples)[:_EXAMPLES]))
+        # Of answers that are hidden altogether there is little to learn.
+        told = sorted(examples, key=lambda answer: answer.said == ELSEWHERE)[:_EXAMPLES]
+        on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
+        ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
+        found.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(told)))
     return tuple(sorted(found, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count)))
 
 

@@ -37,8 +37,9 @@ class FunctionProposer(Proposer):
 
     Args:
         function: From the history, a list of `IterationRecord`, to a template; where it takes a second argument, that
-            is the `Goal`. What it returns is checked as every template is: one that is refused fails the iteration, and
-            the function finds it, with the reason, in the next history.
+            is the `Goal`, and `evidence(record, goal)` is what the chat model is shown. What it returns is checked as
+            every template is: one that is refused fails the iteration, and the function finds it, with the reason, in
+            the next history.
     """
 
     def __init__(self, function: Callable[..., str]) -> None:

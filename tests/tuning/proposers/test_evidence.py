@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +10,17 @@ from hypothesis import given
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.proposers import Goal, evidence, hidden_answers
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.proposers import Goal, evidence, hidden_answers, make_proposer
 from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.proposers.hiding import Hider
 from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.records import IterationRecord
 from tests.trees import tree_and_nodes
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
+from tests.tuning.toy import PARENT, make_parts, tuned
 
 
 def goal(objective: str = "hp", **more: object) -> Goal:
@@ -45,7 +49,6 @@ def test_levels_say_where_answers_stop_and_how_many_are_right():
     assert (found.images, found.failed) == (9, 1)
     levels = {level.rank: (level.stop, level.stop_right, level.reach, level.reach_right) for level in found.levels}
     assert levels == {
-        "class": (0, 0, 7, 6),  # of the domain's own rank, as the tiger is wrong there
         "order": (1, 1, 5, 5),
         "family": (1, 1, 4, 3),
         "species": (4, 1, 4, 1),
@@ -53,8 +56,8 @@ def test_levels_say_where_answers_stop_and_how_many_are_right():
     assert (found.domain_only, found.abstained, found.off_tree) == (1, 1, 1)
 
 
-def test_levels_above_the_domain_that_nobody_misses_are_left_out():
-    found = evidence(rows(BIRDS, [("goldfinch", "chaffinch"), ("blue jay", "crow")]), goal())
+def test_levels_above_the_domain_are_left_out():
+    found = evidence(rows(BIRDS, [("goldfinch", "tiger"), ("blue jay", "crow")]), goal())
     assert found is not None
     assert [level.rank for level in found.levels] == ["order", "family", "species"]
 
@@ -66,6 +69,8 @@ def test_mistakes_are_listed_by_what_they_cost():
     kinds = [(each.kind, each.count) for each in found.mistakes]
     assert kinds[:3] == [(ErrorType.WRONG_BRANCH, 2), (ErrorType.OFF_TREE, 1), (ErrorType.SIBLING, 1)]
     assert set(kinds[3:]) == {(ErrorType.TOO_GENERAL, 3), (ErrorType.ABSTAINED, 1)}
+    assert found.mistakes[0].wrong_from == {"family": 1, "class": 1}
+    assert all(not each.wrong_from for each in found.mistakes if each.kind not in ("wrong branch", "sibling"))
     for measure in ("hp", "hr"):
         missing = 1 - np.mean([getattr(row, measure) for row in answered if row.hp is not None])
         assert sum(each.costs[measure] for each in found.mistakes) == pytest.approx(missing)
@@ -115,6 +120,14 @@ def test_a_ceiling_is_that_of_what_is_aimed_at():
     found = evidence(replace(MISSED, rows=tuple(cautious)), goal("hp"))
     assert found is not None
     assert not found.ceiling
+
+
+def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr():
+    for objective in (Objective("own", lambda scores: 0.0), Objective("bits", lambda scores: 0.0, shown=("depth",))):
+        found = evidence(rows(BIRDS, ANSWERS), replace(goal(), objective=objective))
+        assert found is not None
+        assert [score.measure for score in found.scores] == ["hp", "hr"]
+        assert not found.ceiling
 
 
 def test_without_a_taxonomy_or_answers_there_is_no_evidence():
@@ -209,7 +222,7 @@ def test_in_words():
         "family: 1 answer, 1 right",
         'just "bird": 1 answer.',
         "no answer, the call failed: 1 answer.",
-        "sibling: 1 answer",
+        "sibling: 1 answer (wrong from species on: 1), hP −",
         '"It is [a wrong species of the right family]."',
     ):
         assert words in text
@@ -220,3 +233,27 @@ def test_in_words():
     assert "hP is as high as it can be" in perfect
     assert "nothing left to win" in perfect
     assert "What costs most" not in perfect
+
+
+def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path: Path):
+    """What a function proposer can ask for in a run, and what a chat model would be sent in its place."""
+    seen: list[tuple[list[IterationRecord], Goal]] = []
+
+    def propose(history: list[IterationRecord], goal: Goal) -> str:
+        seen.append((history, goal))
+        return f"Which {{{{ domain }}}} is it, be careful? ({len(history)})"
+
+    parts = make_parts(tmp_path, tmp_path / "out", overrides=("iterations=2",))
+    parts.own_proposer = make_proposer(propose)
+    tuned(parts)
+    history, goal = seen[-1]
+    assert [record.iteration for record in history] == [0, 1]
+    baseline, careful = (evidence(record, goal) for record in history)
+    assert baseline is not None
+    assert careful is not None
+    assert baseline.mistakes[0].kind == ErrorType.SIBLING
+    assert careful.mistakes[0].kind == ErrorType.TOO_GENERAL
+    assert careful.mistakes[0].costs["hp"] == 0
+    sent = " ".join(message["content"] for message in Messages().first(history, goal, budget=10_000, count=len))
+    assert "[the right level-1 label]" in sent
+    assert not find_labels(sent, [*PARENT, *PARENT.values()])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import IterationRecord, TuneResult
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -21,17 +25,14 @@ from tests.servers import (
     Reply,
     closed_api_base,
     content_filter,
-    dropped,
-    empty_body,
-    empty_text,
-    html,
+    every_fault,
     model_refusal,
     refusal_text,
-    slow,
     status,
     text,
 )
 from tests.tuning.proposers.histories import goal, record
+from tests.tuning.toy import RECIPE, ToyVLM, make_files, tuned
 
 GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 KEY = "sk-test-0123456789-secret"
@@ -115,11 +116,7 @@ def test_the_history_keeps_to_its_budget():
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (empty_text(), "empty"),
-        (text(None), "empty"),
         (refusal_text(), "refusal"),
-        (model_refusal(), "refusal"),
-        (content_filter(), "content filter"),
         (text("Half a templ", finish_reason="length"), "cut off"),
         (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
@@ -148,33 +145,134 @@ def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
     assert why in complaint["content"]
 
 
+class TestReasoningModels:
+    THOUGHTS = "Perhaps this:\n```\nWhich {{ domain }} did I think of?\n```"
+
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            text("", finish_reason="length"),
+            text(None, finish_reason="length", reasoning=THOUGHTS),
+            text(f"<think>{THOUGHTS}", finish_reason="length"),
+            text(f"<think>{THOUGHTS}</think>", finish_reason="length"),
+        ],
+    )
+    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
+        with OpenAIServer(cut, cut, "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+            first, *later = server.chats
+        assert proposal.template == "Which {{ domain }} is it?"
+        # Nothing was said that could be shorter.
+        assert [request.messages for request in later] == [first.messages] * 2
+        assert len({first.json["seed"], *(request.json["seed"] for request in later)}) == 3
+        assert [reason for _, reason in proposal.rejected] == [
+            f"All {COMPLETION_TOKENS} tokens were used up before the reply began, as reasoning models do. "
+            "Raise proposer.max_tokens."
+        ] * 2
+        assert proposal.completion_tokens == 3 * COMPLETION_TOKENS
+
+    def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
+        with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
+            with pytest.raises(
+                ProposalFailed, match=r"used up before the reply began.*Raise proposer\.max_tokens"
+            ) as caught:
+                propose(proposer(server.api_base, max_tokens=500))
+            assert len(server.chats) == 3
+        # The loop stops a run where that goes on.
+        assert caught.value.out_of_reach
+        assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
+
+    def test_a_run_stops_and_goes_on_with_more_tokens(self, tmp_path: Path):
+        recipe = make_files(tmp_path / "in")
+
+        def answer(body: dict[str, Any]) -> Reply | str:
+            allowed = body.get("max_tokens") or body["max_completion_tokens"]
+            return text("", finish_reason="length") if allowed < 500 else f"Which {{{{ domain }}}}? {body['seed']}"
+
+        def run(max_tokens: int, *, resume: bool = False) -> TuneResult:
+            given = f"proposer: {{kind: llm, api_base: '{server.api_base}', max_tokens: {max_tokens}}}"
+            recipe.write_text(re.sub(r"^proposer: .*$", given, RECIPE, flags=re.M), encoding="utf-8")
+            out = tmp_path / "out"
+            return tuned(Parts(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
+
+        with OpenAIServer(answer) as server:
+            with pytest.raises(ProposerError, match=r"used up before.*Raise proposer\.max_tokens.*--resume"):
+                run(400)
+            result = run(4_000, resume=True)
+        assert [record.state for record in result.iterations] == ["complete", "complete"]
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            text("Which {{ domain }} is it?", reasoning=THOUGHTS),
+            text(f"<think>\n{THOUGHTS}\n</think>\nWhich {{{{ domain }}}} is it?"),
+            text(f"{THOUGHTS}\n</think>\n\n```\nWhich {{{{ domain }}}} is it?\n```"),
+        ],
+    )
+    def test_thoughts_are_not_the_template(self, reply: Reply):
+        with OpenAIServer(reply) as server:
+            assert propose(proposer(server.api_base)).template == "Which {{ domain }} is it?"
+
+    @pytest.mark.parametrize("said", [None, "<think>{0}", "<think>{0}</think>"])
+    def test_thoughts_alone_are_no_reply(self, said: str | None):
+        content = said if said is None else said.format(self.THOUGHTS)
+        with OpenAIServer(text(content, reasoning=self.THOUGHTS), "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+        assert proposal.template == "Which {{ domain }} is it?"
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (model_refusal(), "The reply is a refusal"),
+        (content_filter(), "The provider's content filter"),
+        (
+            status(400, "Filtered, as the prompt triggers our content management policy."),
+            "The provider's content filter",
+        ),
+    ],
+)
+def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
+    with OpenAIServer(bad, "Which {{ domain }}?") as server:
+        assert propose(proposer(server.api_base)).rejected == ()
+    with OpenAIServer(bad, bad, "Which {{ domain }}?") as server:
+        proposal = propose(proposer(server.api_base))
+        assert len(server.chats) == 3
+    ((_, why),) = proposal.rejected
+    assert why.startswith(reason)
+
+
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
-    with OpenAIServer(empty_text(), refusal_text(), "{{ answer }}") as server:
+    with OpenAIServer("<!DOCTYPE html>", refusal_text(), "{{ answer }}") as server:
         with pytest.raises(ProposalFailed) as caught:
             propose(proposer(server.api_base))
         assert len(server.chats) == 3
     failed = caught.value
-    for words in ("3 replies", "(1) The reply is empty", "(2) The reply is a refusal", "(3) Line 1: unknown variable"):
+    for words in (
+        "3 replies",
+        "(1) The reply is a web page",
+        "(2) The reply is a refusal",
+        "(3) Line 1: unknown variable",
+    ):
         assert words in failed.reason
     assert len(failed.rejected) == 3
     assert failed.prompt_tokens == 3 * PROMPT_TOKENS
-    assert failed.completion_tokens == 2 * COMPLETION_TOKENS
+    assert failed.completion_tokens == 3 * COMPLETION_TOKENS
     assert failed.cost_usd is not None
     assert not failed.final
+    assert not failed.out_of_reach
 
 
-@pytest.mark.parametrize(
-    "trouble", [status(429, retry_after=0), status(500), status(502), status(503), status(408), dropped(), empty_body()]
-)
+FAULTS = every_fault(5, KEY)
+
+
+@pytest.mark.parametrize("trouble", [bad for replies in FAULTS.values() for bad in replies])
 def test_what_passes_is_tried_again(trouble: Reply):
-    with OpenAIServer(trouble, trouble, "Which {{ domain }}?") as server:
-        assert propose(proposer(server.api_base)).template == "Which {{ domain }}?"
-        assert len(server.chats) == 3
-
-
-def test_a_slow_server_is_tried_again():
-    with OpenAIServer(slow(30), then="Which {{ domain }}?") as server:
-        assert propose(proposer(server.api_base, timeout=1.0, max_retries=5)).template == "Which {{ domain }}?"
+    with OpenAIServer(trouble, "Which {{ domain }}?") as server:
+        maker = proposer(server.api_base, timeout=0.5 if trouble.delay else 10)
+        proposal = propose(maker)
+        assert len(server.chats) == 2
+    assert (proposal.template, proposal.rejected) == ("Which {{ domain }}?", ())
 
 
 @pytest.mark.parametrize(
@@ -185,13 +283,7 @@ def test_a_slow_server_is_tried_again():
         (status(404), 1, ["not found", "model's name"]),
         (status(400, "Unknown parameter."), 1, ["rejected the request", "Unknown parameter", "settings"]),
         (status(400, "This model's maximum context length is 8192 tokens."), 1, ["too long", "max_history_tokens"]),
-        (status(429), 3, ["rate limit", "3 attempts", "--resume"]),
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
-        (status(500), 3, ["failed (500)", "3 attempts", "--resume"]),
-        (status(503), 3, ["failed (503)", "3 attempts"]),
-        (dropped(), 3, ["cannot be reached", "3 attempts"]),
-        (empty_body(), 3, ["not a chat completion", "3 attempts"]),
-        (html(), 1, ["web page", "api_base", "/v1"]),
     ],
 )
 def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: list[str]):
@@ -208,24 +300,35 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
     assert len(message) < 700
 
 
-def test_a_server_that_never_answers():
-    with (
-        OpenAIServer(then=slow(30)) as server,
-        pytest.raises(ProposerError, match=r"did not answer in time, after 2 attempts.*--resume"),
-    ):
-        propose(proposer(server.api_base, timeout=0.2, max_retries=1))
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (FAULTS["rate_limit"][0], "is over its rate limit"),
+        (FAULTS["server_error"][0], r"failed \(500\)"),
+        (FAULTS["timeout"][0], "did not answer in time"),
+        (FAULTS["lost_connection"][0], "cannot be reached"),
+        (FAULTS["malformed_response"][0], "not a chat completion"),
+        (FAULTS["web_page"][0], "returned a web page"),
+        (FAULTS["no_choices"][0], "returned a response without choices"),
+        (FAULTS["empty_text"][0], "returned an empty answer"),
+    ],
+)
+def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
+    with OpenAIServer("{{ answer }}", then=trouble) as server:
+        with pytest.raises(ProposalFailed, match=rf"{reason}.*, after 3 attempts") as caught:
+            propose(proposer(server.api_base, timeout=0.3 if trouble.delay else 10))
+        assert len(server.chats) == 4
+        assert server.api_base in caught.value.reason
+    failed = caught.value
+    assert failed.out_of_reach
+    assert len(failed.rejected) == 1, "what came before is kept"
+    assert failed.prompt_tokens >= PROMPT_TOKENS
+    assert KEY not in failed.reason
 
 
 def test_nothing_listens():
     with pytest.raises(ProposerError, match=r"cannot be reached.*after 3 attempts"):
         propose(proposer(closed_api_base()))
-
-
-def test_a_policy_error_is_a_bad_reply_and_no_end():
-    blocked = status(400, "The response was filtered due to the prompt triggering our content management policy.")
-    with OpenAIServer(blocked, "Which {{ domain }}?") as server:
-        proposal = propose(proposer(server.api_base))
-    assert proposal.rejected[0][1].startswith("The provider's content filter")
 
 
 def test_trying_again_is_told(notes: list[str]) -> None:
