@@ -30,6 +30,8 @@ REFUSED = -math.inf
 """The score of a template that is refused: it was asked nothing, and cannot be better than any."""
 
 _REPLIES = 3
+_SHOWN = 4_000  # characters of a refused reply that are sent back
+_REMEDY = "Continue with resume=True when the model answers again; answers and replies so far are saved."
 
 
 class Adapter:
@@ -105,7 +107,7 @@ class Adapter:
         if not known and evaluation.retryable:
             raise ModelError(
                 f"None of {len(batch)} images has an answer; the first: {evaluation.failures[0]}",
-                remedy="Continue with resume=True when the model answers again; answers so far are saved.",
+                remedy=_REMEDY,
             )
         mean = fmean(known) if known else math.nan
         return EvaluationBatch(
@@ -153,6 +155,7 @@ class Reflection:
         self._messages = Messages()
         self._system = self._messages.first(history, goal, budget=0, count=len)[0]["content"]
         self.error: ProposerError | None = None
+        self._silent = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.costs: list[float | None] = []
 
@@ -173,7 +176,7 @@ class Reflection:
                 template = unwrap_reply(said)
                 self._adapter.experiment.check(template, tuple(self._adapter.seen))
             except TemplateError as error:
-                asked += f"\n\nYou replied:\n\n{said}\n\n{self._messages.again(str(error))['content']}"
+                asked += f"\n\nYou replied:\n\n{said[:_SHOWN]}\n\n{self._messages.again(str(error))['content']}"
             else:
                 return f"```\n{template}\n```"
         return ""  # refused as an empty template
@@ -185,9 +188,14 @@ class Reflection:
             self.error = ProposerError(error.message, value=error.value, remedy=error.remedy)
             raise self.error from None
         if not isinstance(reply, Answer):
-            # gepa would log this and go on, spending its budget on parents without ever proposing.
-            self.error = ProposerError(f"The reflection model gave no answer: {reply.reason}")
-            raise self.error
+            if not reply.retryable:
+                return ""  # it will not say anything to this prompt; gepa goes on with another
+            silence = ProposerError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
+            self._silent += 1
+            if self._silent > 1:  # gepa asks once more by itself, and would then use up its budget without proposing
+                self.error = silence
+            raise silence
+        self._silent = 0
         if not reply.cached:
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens

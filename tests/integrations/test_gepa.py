@@ -16,7 +16,7 @@ from taxtune.integrations import gepa
 from taxtune.integrations.gepa_adapter import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
 from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, closed_api_base, model_settings, status, text
+from tests.servers import OpenAIServer, closed_api_base, model_refusal, model_settings, status, text
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 
 pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
@@ -202,7 +202,7 @@ def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_not
     with OpenAIServer(*script(), then=last) as server:
         whole = optimized(tmp_path / "whole", reflecting(server), ToyVLM())
     first, second = ToyVLM(), ToyVLM()
-    with OpenAIServer(*script()[:1], *[status(500)] * 3) as server:
+    with OpenAIServer(*script()[:1], then=status(500)) as server:
         base = server.api_base
         with pytest.raises(ProposerError, match="reflection model gave no answer"):
             optimized(tmp_path, reflecting(server), first)
@@ -221,6 +221,16 @@ def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_not
 
 def _asked(result: TuneResult) -> list[tuple[str | None, str]]:
     return [(each.template, row.example) for each in (*result.iterations, *result.heldout) for row in each.rows]
+
+
+def test_a_fault_of_the_moment_costs_nothing(tmp_path: Path) -> None:
+    calm = [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
+    faulty = [calm[0], *[status(500)] * 3, calm[1], model_refusal(), *[status(429, retry_after=0)] * 3, calm[2]]
+    found = []
+    for name, script in (("calm", calm), ("faulty", faulty)):
+        with OpenAIServer(*script, then=fenced("Name the scarlet one.")) as server:
+            found.append(optimized(tmp_path / name, reflecting(server)))
+    assert [record.template for record in found[0].iterations] == [record.template for record in found[1].iterations]
 
 
 def test_no_server_at_all(tmp_path: Path) -> None:
