@@ -90,30 +90,30 @@ class GepaProposer(Proposer):
             ProposalFailed: All have been tried.
             ProposerError: The reflection model is out of reach.
         """
+        tuner = self._tuner
+        if tuner is None:
+            raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
         if self._found is None:
-            self._found = self._search(history[:1], goal, seed)
+            self._found = self._search(tuner, history[:1], goal, seed)
+        # Not `check`, which knows what was proposed when the search began: another worker may have finished it first.
+        earlier = tuner.history.templates()
         for template, parent in self._found:
             try:
-                check(template)
+                tuner.experiment.check(template, earlier)
             except TemplateError:  # tried already
                 continue
             spent, self._spent = self._spent, {}
             return Proposal(template, {"parent": parent}, **spent)
         raise ProposalFailed(
-            f"gepa has used up its {self.max_metric_calls} metric calls; all {len(self._found)} templates that it kept "
-            "have been asked.",
+            f"gepa kept {len(self._found)} templates within {self.max_metric_calls} metric calls, and all of them have "
+            "been asked.",
             final=True,
         )
 
-    def _search(self, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
+    def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
         """Returns the templates that gepa kept, in their order, each with the number of what it was made from."""
         import gepa
 
-        tuner = self._tuner
-        if tuner is None:
-            raise ProposerError(
-                "This proposer has not been told its run.", remedy="Give it to the run as a callback, too."
-            )
         # One worker searches; the others then find its answers and replies in the store and come to the same result.
         with tuner.history.alone("gepa"), AnswerStore(tuner.answers) as store:
             adapter = Adapter(tuner.experiment, store, score=self.score)
