@@ -131,6 +131,7 @@ class GepaProposer(Proposer):
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
+                adapter.examples[: goal.tuning_images],  # what an iteration asks about first
                 adapter=adapter,
                 reflection_lm=reflection,
                 max_metric_calls=self.max_metric_calls,
@@ -179,7 +180,8 @@ def optimize(
         reflection_lm: The model that reads answers and writes templates: "PROVIDER/MODEL", "local:MODEL", a function
             (prompt) -> str, or what `taxtune.make_model` returns (for an address, a key or other settings).
         max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
-            answers included. The seed takes one for each tuning image, and so does every template that it keeps.
+            answers included. The seed takes one for each tuning image that an iteration asks about, and so
+            does every template that it keeps.
         score: What gepa maximises, a function of a row, larger is better. Where left out the objective's value of one
             image, and for an objective with a constraint on hP or hR (4 hP + hR) / 5; whatever gepa maximises, the
             winner is chosen by the run's objective.
