@@ -133,7 +133,7 @@ class Evaluator:
         measured = np.stack(
             [
                 *precision_recall(self.taxonomy, predicted, target, off_tree=as_child),
-                *information_values(self.information, predicted, target, off_tree=as_child)[:2],
+                *information_values(self.information, predicted, target, off_tree=as_child),
             ],
             axis=1,
         ).tolist()
@@ -151,7 +151,7 @@ class Evaluator:
                 rows.append(ExampleRow(**known, failure=reply.reason))
                 continue
             placed = placements[i]
-            hp, hr, ihp, ihr = next(values)
+            hp, hr, ihp, ihr, missing, wrong = next(values)
             rows.append(
                 ExampleRow(
                     **known,
@@ -167,6 +167,8 @@ class Evaluator:
                     off_tree=placed.off_tree,
                     ihp=ihp,
                     ihr=ihr,
+                    remaining_uncertainty=missing,
+                    misinformation=wrong,
                 )
             )
         rows, taken = self._take(rows, examples)

@@ -17,15 +17,19 @@ from taxtune.tuning.objective import Constraint
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.recipe_settings import BudgetSettings
+
 __all__ = [
     "ComparisonResult",
     "Difference",
     "ExampleRow",
+    "Finalist",
     "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
     "Judged",
     "Provenance",
+    "Selection",
     "TemplateScores",
     "TuneResult",
     "Usage",
@@ -172,6 +176,8 @@ class ExampleRow:
             of a child of the root that is never right, unless the run scores such answers as the root.
         ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
         ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
+        remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
+        misinformation: Bits said of this example that are not true; None where the call failed.
     """
 
     example: str
@@ -192,6 +198,8 @@ class ExampleRow:
     off_tree: bool = False
     ihp: float | None = None
     ihr: float | None = None
+    remaining_uncertainty: float | None = None
+    misinformation: float | None = None
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
 
@@ -225,6 +233,27 @@ class Usage:
     seconds: float = 0.0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
+
+    def __add__(self, other: Usage) -> Usage:
+        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
+        found: dict[str, Any] = {}
+        for each in fields(self):
+            one, two = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(one, dict):
+                found[each.name] = sum_faults((one, two))
+            else:
+                found[each.name] = one if two is None else two if one is None else one + two
+        return Usage(**found)
+
+    def exceeds(self, budget: BudgetSettings) -> bool:
+        """Tells whether a search that consumed this has used up a budget's tokens, dollars or minutes."""
+        costs = [cost for cost in (self.proposer_cost_usd, self.vlm_cost_usd) if cost is not None]
+        spent = (
+            (self.proposer_prompt_tokens + self.proposer_completion_tokens, budget.llm_tokens),
+            (sum(costs), budget.usd),
+            (self.seconds / 60, budget.minutes),
+        )
+        return any(most is not None and used >= most for used, most in spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +301,43 @@ class IterationRecord:
         if not rows:
             del data["rows"]
         return data
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """A template of the last round, as the choice of the winner sees it.
+
+    Attributes:
+        iteration: Its iteration.
+        estimate: What is believed of the objective's aim, larger is better: its mean on the tuning images, shrunk.
+        low: One-sided lower bound of it.
+        bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
+            confidence, or, where it has none, the mean.
+        reached: Whether it reaches every constraint.
+    """
+
+    iteration: int
+    estimate: float
+    low: float
+    bounds: dict[str, float] = field(default_factory=dict, hash=False)
+    reached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the winner was chosen.
+
+    Attributes:
+        winner: Its iteration.
+        reached: Whether it reaches every constraint; where it does not, no template does, and it comes nearest.
+        images: Tuning images that it and the other finalists were asked about.
+        finalists: The templates that were asked about most images, in the order of their iterations.
+    """
+
+    winner: int
+    reached: bool
+    images: int
+    finalists: tuple[Finalist, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +511,7 @@ class TuneResult(_Result):
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
+        selection: How the winner was chosen; None in records of versions that did not say.
     """
 
     name: str
@@ -460,6 +527,7 @@ class TuneResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    selection: Selection | None = None
 
     def __repr__(self) -> str:
         return self._described(
