@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.errors import MissingExtraError, ProposerError, TemplateError
 from taxtune.integrations.gepa_adapter import COMPONENT, Adapter, Reflection
 from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
+from taxtune.progress import note
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
@@ -146,8 +147,13 @@ class GepaProposer(Proposer):
             "completion_tokens": reflection.completion_tokens,
             "cost_usd": None if None in reflection.costs else sum(filter(None, reflection.costs)),
         }
-        kept = zip(found.candidates, found.parents, strict=True)
-        return [(each[COMPONENT], ", ".join(map(str, parents))) for each, parents in kept][1:]
+        kept = range(1, len(found.candidates))  # 0 is the seed
+        room = tuner.experiment.stages[0].templates - 1
+        if len(kept) > room:
+            note(f"gepa kept {len(kept)} templates; the budget allows {room}, which are the best by gepa's scores.")
+        best = sorted(kept, key=lambda i: -found.val_aggregate_scores[i])[:room]
+        parents = [", ".join(map(str, each)) for each in found.parents]
+        return [(found.candidates[i][COMPONENT], parents[i]) for i in sorted(best)]
 
     def _perfect(self, adapter: Adapter) -> dict[str, Any]:
         """Returns what gepa counts as a minibatch to learn nothing from: exact answers, where their value is known."""

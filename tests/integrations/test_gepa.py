@@ -15,6 +15,7 @@ from taxtune.errors import MissingExtraError, ModelError, ProposerError, ResumeE
 from taxtune.integrations import gepa
 from taxtune.integrations.gepa_adapter import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
+from taxtune.recipe import load_recipe
 from taxtune.tuning.records import TuneResult
 from tests.servers import OpenAIServer, closed_api_base, model_refusal, model_settings, status, text
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
@@ -61,7 +62,7 @@ def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) 
     # The family alone is right of all images, too, but says less than 80 % of what the baseline says.
     assert result.best.template == CAREFUL
     assert [held.name for held in result.heldout] == ["baseline", "winner"]
-    assert result.report(tmp_path / "report.html").stat().st_size > 1000
+    assert CAREFUL in (tmp_path / "run" / "report.html").read_text()
     # No image is asked about twice with one prompt, and the held-out ones only with the baseline and the winner.
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked)) == vlm.asked
@@ -192,6 +193,23 @@ def test_a_score_of_ones_own_and_settings_of_gepas(replies: OpenAIServer, tmp_pa
     # Worse and worse for gepa, which keeps the family alone; the run's own objective still chooses the winner.
     assert [record.template for record in result.iterations if record.template] == [BASELINE, FAMILY]
     assert result.best.template == BASELINE
+
+
+def test_a_block_and_a_budget_of_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=32"])
+    replies = iter([FAMILY, CAREFUL, SEE])
+    vlm = ToyVLM(tmp_path / "asked")
+
+    def reflect(prompt: str) -> str:
+        return fenced(next(replies, "Name the scarlet one."))
+
+    result = gepa.optimize(reflect, max_metric_calls=60, recipe=recipe, vlm=vlm, out=tmp_path / "run")
+    # A quarter of 32 calls is two templates on four images: the baseline and the best that gepa kept.
+    assert [record.template for record in result.iterations] == [BASELINE, CAREFUL]
+    assert "the budget allows 1" in caplog.text
+    # The winner was asked about all tuning images in the end.
+    assert result.selection is not None
+    assert (result.best.template, result.selection.images) == (CAREFUL, 8)
 
 
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:
