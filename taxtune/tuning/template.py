@@ -54,6 +54,7 @@ _MAX_ITEMS = 32  # of a list variable
 _MAX_WORK = 2_000_000  # characters that go through filters in one rendering
 
 _work: ContextVar[list[int] | None] = ContextVar("work", default=None)
+_empty_joins: ContextVar[list[int]] = ContextVar("empty_joins")
 
 
 def check_source(source: str) -> None:
@@ -72,7 +73,7 @@ def check_template(
     forbidden_labels: Iterable[str] = (),
     sample: Mapping[str, object] | None = None,
 ) -> None:
-    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
+    """Refuses a template that is unsafe, broken, empty, a repeat, prints an empty list, or names the answers.
 
     Args:
         source: The Jinja source, from anywhere.
@@ -89,7 +90,18 @@ def check_template(
     """
     check_source(source)
     variables = SAMPLE if sample is None else sample
-    prompt = render(source, variables)
+    token = _empty_joins.set([])
+    try:
+        prompt = render(source, variables)
+        if _empty_joins.get():
+            empty = " and ".join(f"'{name}'" for name in LISTS if not variables.get(name))
+            raise TemplateError(
+                "The template prints an empty list, so that the sentence around it breaks off.",
+                remedy="Leave it out, or put it into {% if ... %}"
+                + (f": {empty} has no items here." if empty else "."),
+            )
+    finally:
+        _empty_joins.reset(token)
     normal = normalise_source(source)
     for other in earlier:
         if normalise_source(other) == normal:
@@ -177,11 +189,24 @@ def _size(value: object) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
+def _noted(join: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a join that takes note where there is nothing to join."""
+
+    @wraps(join)
+    def noted(context: Any, value: Any, *arguments: Any) -> Any:
+        if not value:
+            _empty_joins.get([]).append(1)
+        return join(context, value, *arguments)
+
+    return noted
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
     )
     environment.globals.clear()
+    environment.filters["join"] = _noted(environment.filters["join"])
     environment.filters = {name: _measured(environment.filters[name]) for name in FILTERS}
     environment.tests = {name: test for name, test in environment.tests.items() if name in TESTS}
     return environment

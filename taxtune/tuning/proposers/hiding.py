@@ -17,6 +17,7 @@ from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.ranks import rank_of
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.leaks import find_labels
 
 __all__ = ["ELSEWHERE", "Hider", "relation"]
 
@@ -25,6 +26,8 @@ ELSEWHERE = "[…]"
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ‘`´][^\W_]+)*")
 _RUN = re.compile(r"\[…\](?:[\W_]{1,3}\[…\])+")
+_ROUND = str.maketrans("[]", "()")
+_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )", re.IGNORECASE)
 _LONGEST_NAME = 12  # words
 
@@ -74,6 +77,7 @@ class Hider:
             node: Where the answer was placed; of several nodes with a name it is the one that is meant.
         """
         text = " ".join("".join(c for c in unicodedata.normalize("NFC", answer) if _visible(c)).split())
+        text = text.translate(_ROUND)  # square brackets stand for names
         tokens = [(match.start(), match.end(), fold_words(match.group())) for match in _TOKEN.finditer(text)]
         names = _names(self._taxonomy)
         parts: list[str] = []
@@ -90,7 +94,15 @@ class Hider:
                 shown = ELSEWHERE
             parts += [text[at:start], shown]
             at, i = end, i + max(count, 1)
-        return _ARTICLE.sub("", _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]])))
+        hidden = _ARTICLE.sub("", _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]])))
+        # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
+        return ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), self._secret(target)) else hidden
+
+    def _secret(self, target: int) -> set[str]:
+        """Returns the names between the domain and the target, this one included."""
+        tree = self._taxonomy
+        free = {name for v in tree.ancestors(self._domain) for name in tree.names(int(v))}
+        return {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
 
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
         if node is not None and node in nodes:

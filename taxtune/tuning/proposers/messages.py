@@ -13,7 +13,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from taxtune.errors import ProposerError
 from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import ExampleRow, IterationRecord
@@ -178,7 +177,7 @@ class Messages:
         return self._render(
             "entry.j2",
             trial=trial,
-            scores=_shown(trial, goal.objective),
+            scores=_shown(trial, goal),
             fence=_fence(trial.template or ""),
             evidence=told,
         )
@@ -212,9 +211,9 @@ def _summary(measure: str) -> str:
     return MEASURES[measure].summary if measure in MEASURES else ""
 
 
-def _shown(record: IterationRecord, objective: Objective) -> str:
+def _shown(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
-    scores = record.scores
+    objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
 
     def told(keys: Sequence[str]) -> str:
@@ -226,6 +225,8 @@ def _shown(record: IterationRecord, objective: Objective) -> str:
         value = record.value or 0.0
         text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
+    if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
+        text += f", on {scores.n} images"
     if not record.feasible:
         held = " and ".join(metric_name(each.measure) for each in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"

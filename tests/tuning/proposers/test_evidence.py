@@ -183,6 +183,13 @@ def test_words_of_the_prompt_may_stay():
     assert said("Probably wildlife") == "Probably […]"
 
 
+def test_names_that_are_spelt_with_the_words_of_the_prompt_are_hidden():
+    alphabet = "Spell the name with these letters: " + " ".join("abcdefghijklmnopqrstuvwxyz")
+    assert said("f i n c h", template=alphabet) == "[…]"
+    assert said("[f i n c h]", template=alphabet) == "[…]"
+    assert said("[o w l s]", template=alphabet) == "(o w l s)"
+
+
 def test_long_answers_are_cut():
     assert len(said("It is a bird. " * 100)) == 160
 

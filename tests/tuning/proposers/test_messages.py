@@ -200,6 +200,12 @@ def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
         assert "1/2" not in system
 
 
+def test_finalists_of_a_race_are_shown_with_the_number_of_their_images():
+    _, user = first([trial(0, 0.8), trial(1, 0.9, n=80)])
+    assert "Iteration 1: hP 0.900, hR 0.600, on 80 images\n" in user
+    assert "Iteration 0: hP 0.900, hR 0.600\n" in user
+
+
 def test_from_worst_to_best_with_a_note_on_what_does_not_count():
     history = [trial(0, 0.8), trial(1, -0.1, feasible=False), trial(2, 0.9), trial(3, 0.7)]
     _, user = first(history)
