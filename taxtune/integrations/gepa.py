@@ -14,12 +14,12 @@ import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import MissingExtraError, ProposerError, TemplateError
 from taxtune.integrations.gepa_adapter import COMPONENT, Adapter, Reflection
 from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
-from taxtune.progress import note
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
@@ -115,9 +115,13 @@ class GepaProposer(Proposer):
         """Returns the templates that gepa kept, in their order, each with the number of what it was made from."""
         import gepa
 
+        experiment, stage, calls = tuner.experiment, tuner.experiment.stages[0], self.max_metric_calls
+        block = experiment.splits.tuning[: stage.images]
+        if experiment.budget.vlm_calls is not None:
+            calls = min(calls, stage.templates * stage.images)
         # One worker searches; the others then find its answers and replies in the store and come to the same result.
         with tuner.history.alone("gepa"), AnswerStore(tuner.answers) as store:
-            adapter = Adapter(tuner.experiment, store, score=self.score)
+            adapter = Adapter(experiment, store, score=self.score)
             reflection = Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []
             given = {
@@ -132,28 +136,27 @@ class GepaProposer(Proposer):
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
-                adapter.examples[: goal.tuning_images],  # what an iteration asks about first
+                block,
                 adapter=adapter,
                 reflection_lm=reflection,
-                max_metric_calls=self.max_metric_calls,
+                max_metric_calls=calls,
                 seed=seed,
                 logger=Log(),
                 **given,
             )
         if reflection.error is not None:
             raise reflection.error
+        templates = [each[COMPONENT] for each in found.candidates]
+        iterations = {(template, example.id) for template in templates for example in block}
         self._spent = {
             "prompt_tokens": reflection.prompt_tokens,
             "completion_tokens": reflection.completion_tokens,
             "cost_usd": None if None in reflection.costs else sum(filter(None, reflection.costs)),
+            "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
+            "judged": adapter.judged,
         }
-        kept = range(1, len(found.candidates))  # 0 is the seed
-        room = tuner.experiment.stages[0].templates - 1
-        if len(kept) > room:
-            note(f"gepa kept {len(kept)} templates; the budget allows {room}, which are the best by gepa's scores.")
-        best = sorted(kept, key=lambda i: -found.val_aggregate_scores[i])[:room]
         parents = [", ".join(map(str, each)) for each in found.parents]
-        return [(found.candidates[i][COMPONENT], parents[i]) for i in sorted(best)]
+        return list(zip(templates, parents, strict=True))[1:]  # without the seed
 
     def _perfect(self, adapter: Adapter) -> dict[str, Any]:
         """Returns what gepa counts as a minibatch to learn nothing from: exact answers, where their value is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.evidence import hidden_answers
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import ExampleRow, IterationRecord, Judged, Usage, sum_judged
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class Adapter:
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.prompt.baseline}
         self.seen: dict[str, None] = {}
+        #: What was asked and not in the store: pairs of a template and an image's id, and what that consumed.
+        self.asked: list[tuple[str, str]] = []
+        self.usage = Usage()
+        self.judged: Judged | None = None
         self._evaluator = experiment.evaluator(store)
         self._score = score or self.value
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
@@ -102,6 +107,11 @@ class Adapter:
             ]
             return EvaluationBatch([None] * len(batch), [REFUSED] * len(batch), rows, num_metric_calls=0)
         evaluation = self._evaluator.evaluate(template, batch)
+        self.asked += [
+            (template, row.example) for row in evaluation.rows if row.answer is not None and not row.from_store
+        ]
+        self.usage += replace(evaluation.usage, from_store=0)
+        self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
         values = [None if row.node is None or row.unrated else float(self._score(row)) for row in evaluation.rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:

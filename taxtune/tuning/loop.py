@@ -346,7 +346,8 @@ class Tuner:
                 seed=self.experiment.seed,
                 check=lambda template: self.experiment.check(template, earlier),
             )
-            proposal = replace(proposal, trials=trials.usage(proposal.template), judged=trials.judged)
+            judged = sum_judged([*filter(None, (proposal.judged, trials.judged))])
+            proposal = replace(proposal, trials=proposal.trials + trials.usage(proposal.template), judged=judged)
         self.history.propose(claim, proposal)
         return proposal
 

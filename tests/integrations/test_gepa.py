@@ -195,21 +195,24 @@ def test_a_score_of_ones_own_and_settings_of_gepas(replies: OpenAIServer, tmp_pa
     assert result.best.template == BASELINE
 
 
-def test_a_block_and_a_budget_of_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=32"])
+def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
+    recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=160"])
     replies = iter([FAMILY, CAREFUL, SEE])
     vlm = ToyVLM(tmp_path / "asked")
 
     def reflect(prompt: str) -> str:
         return fenced(next(replies, "Name the scarlet one."))
 
-    result = gepa.optimize(reflect, max_metric_calls=60, recipe=recipe, vlm=vlm, out=tmp_path / "run")
-    # A quarter of 32 calls is two templates on four images: the baseline and the best that gepa kept.
-    assert [record.template for record in result.iterations] == [BASELINE, CAREFUL]
-    assert "the budget allows 1" in caplog.text
-    # The winner was asked about all tuning images in the end.
+    result = gepa.optimize(reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run")
+    # A quarter of 160 calls is for the search: 4 for the seed, and 10 for each template that is kept.
+    assert 2 <= len(result.iterations) <= 6
+    assert all(len(record.rows) in (4, 8) for record in result.iterations if record.template)
+    # The winner was asked about all tuning images in the end, and every question is in the account.
     assert result.selection is not None
     assert (result.best.template, result.selection.images) == (CAREFUL, 8)
+    heldout = {row.image for row in result.heldout[0].rows}
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.split("|")[1] not in heldout]
+    assert sum(record.usage.asked for record in result.iterations) == len(asked) <= 160
 
 
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:
