@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import MissingExtraError, ProposerError, TemplateError
-from taxtune.integrations.gepa_adapter import COMPONENT, Adapter, Reflection
+from taxtune.integrations.gepa_adapter import COMPONENT, Adapter
+from taxtune.integrations.gepa_reflection import Log, Reflection, reflection_prompt
 from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
-from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult
@@ -69,7 +68,7 @@ class GepaProposer(Proposer):
         return {
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
-            "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
+            "prompts_digest": Messages().digest + hashlib.sha256(reflection_prompt().encode()).hexdigest()[:16],
             **{f"settings.{key}": value for key, value in plain.items()},
             **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
         }
@@ -125,7 +124,7 @@ class GepaProposer(Proposer):
             reflection = Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []
             given = {
-                "reflection_prompt_template": _reflection_prompt(),
+                "reflection_prompt_template": reflection_prompt(),
                 **self._perfect(adapter),
                 **self.settings,
                 "stop_callbacks": [
@@ -166,14 +165,6 @@ class GepaProposer(Proposer):
         return {"perfect_score": adapter.value(ExampleRow("", "", target, "", node=target))}
 
 
-class Log:
-    """gepa's log as Python's, since a run prints nothing of its own accord."""
-
-    def log(self, message: str) -> None:
-        """Logs a line of gepa's."""
-        logging.getLogger("taxtune.gepa").info(message)
-
-
 def optimize(
     reflection_lm: str | Callable[[str], str] | Model,
     *,
@@ -212,10 +203,6 @@ def optimize(
     _gepa_arguments()
     search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=settings)
     return tune(**what, proposer=search, iterations=max_metric_calls, callbacks=[*callbacks, search])
-
-
-def _reflection_prompt() -> str:
-    return (prompts_dir() / "gepa" / "reflection.txt").read_text(encoding="utf-8")
 
 
 def _gepa_arguments() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What gepa needs of an experiment: scores and feedback for its templates, and a model that reflects on them."""
+"""What gepa needs of an experiment: what its templates score on images, and feedback to reflect on."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, ProposerError, TemplateError
+from taxtune.errors import ModelError, TemplateError
 from taxtune.integrations.scoring import feedback, image_scores, image_value
-from taxtune.models import Answer, AnswerStore, Model, Request, ask
+from taxtune.models import AnswerStore
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.evidence import hidden_answers
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply
-from taxtune.tuning.records import ExampleRow, IterationRecord, Judged, Usage, sum_judged
+from taxtune.tuning.records import ExampleRow, Judged, Usage, sum_judged
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
 
-__all__ = ["COMPONENT", "REFUSED", "Adapter", "Reflection"]
+__all__ = ["COMPONENT", "REFUSED", "Adapter"]
 
 COMPONENT = "template"
 """The one text of a gepa candidate."""
 REFUSED = -math.inf
 """The score of a template that is refused: it was asked nothing, and cannot be better than any."""
 
-_REPLIES = 3
-_SHOWN = 4_000  # characters of a refused reply that are sent back
-_REMEDY = "Continue with resume=True when the model answers again; answers and replies so far are saved."
+REMEDY = "Continue with resume=True when the model answers again; answers and replies so far are saved."
 
 
 class Adapter:
@@ -117,7 +112,7 @@ class Adapter:
         if not known and evaluation.retryable:
             raise ModelError(
                 f"None of {len(batch)} images has an answer; the first: {evaluation.failures[0]}",
-                remedy=_REMEDY,
+                remedy=REMEDY,
             )
         mean = fmean(known) if known else math.nan
         return EvaluationBatch(
@@ -150,64 +145,3 @@ class Adapter:
             if row.node is not None and answer is not None
         ]
         return dict.fromkeys(components_to_update, records)
-
-
-class Reflection:
-    """Asks the reflection model; a reply without an acceptable template goes back with the reason.
-
-    Replies are kept in the answer store, so that a search which is begun again is the same search.
-    """
-
-    def __init__(
-        self, model: Model, adapter: Adapter, store: AnswerStore, history: Sequence[IterationRecord], goal: Goal
-    ) -> None:
-        self._model, self._adapter, self._store = model, adapter, store
-        self._messages = Messages()
-        self._system = self._messages.first(history, goal, budget=0, count=len)[0]["content"]
-        self.error: ProposerError | None = None
-        self._silent = 0
-        self.prompt_tokens = self.completion_tokens = 0
-        self.costs: list[float | None] = []
-
-    def __call__(self, prompt: str) -> str:
-        """Returns a fenced template that the run accepts, or nothing after three that it does not.
-
-        Raises:
-            ProposerError: If the model is out of reach; gepa passes over it, so it is kept in `error`, too.
-        """
-        if self.error is not None:
-            raise self.error
-        asked = f"{self._system}\n\n{prompt}"
-        for _ in range(_REPLIES):
-            said = self._ask(asked)
-            try:
-                if said.count("```") % 2:
-                    raise TemplateError("The fenced block is not closed, as if the reply had been cut off; be shorter.")
-                template = unwrap_reply(said)
-                self._adapter.experiment.check(template, tuple(self._adapter.seen))
-            except TemplateError as error:
-                asked += f"\n\nYou replied:\n\n{said[:_SHOWN]}\n\n{self._messages.again(str(error))['content']}"
-            else:
-                return f"```\n{template}\n```"
-        return ""  # refused as an empty template
-
-    def _ask(self, prompt: str) -> str:
-        try:
-            (reply,) = ask(self._model, [Request(prompt)], self._store, what="reflection")
-        except ModelError as error:
-            self.error = ProposerError(error.message, value=error.value, remedy=error.remedy)
-            raise self.error from None
-        if not isinstance(reply, Answer):
-            if not reply.retryable:
-                return ""  # it will not say anything to this prompt; gepa goes on with another
-            silence = ProposerError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
-            self._silent += 1
-            if self._silent > 1:  # gepa asks once more by itself, and would then use up its budget without proposing
-                self.error = silence
-            raise silence
-        self._silent = 0
-        if not reply.cached:
-            self.prompt_tokens += reply.prompt_tokens
-            self.completion_tokens += reply.completion_tokens
-            self.costs.append(reply.cost_usd)
-        return reply.text
