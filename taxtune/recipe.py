@@ -38,6 +38,7 @@ from taxtune.recipe_settings import (
     ObjectiveSettings,
     PromptSettings,
     ProposerSettings,
+    SeedSettings,
     Settings,
     TaxonomySettings,
     TrackingSettings,
@@ -62,6 +63,7 @@ __all__ = [
     "ObjectiveSettings",
     "PromptSettings",
     "Recipe",
+    "SeedSettings",
     "TaxonomySettings",
     "TrackingSettings",
     "load_recipe",
@@ -75,7 +77,7 @@ class Recipe(Settings):
     Attributes:
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
-        seed: Seeds the splits, the proposer and the bootstrap.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap: one number, or one for each.
         iterations: Templates to try after the baseline, at most.
         budget: What the run may spend.
         max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
@@ -90,7 +92,7 @@ class Recipe(Settings):
 
     name: str
     description: str = ""
-    seed: StrictInt = Field(0, ge=0)
+    seed: SeedSettings = SeedSettings()
     taxonomy: TaxonomySettings
     data: DataSettings
     prompt: PromptSettings = PromptSettings()

@@ -1,11 +1,20 @@
-"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, tracking."""
+"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, ..."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
@@ -29,6 +38,7 @@ __all__ = [
     "ObjectiveSettings",
     "PromptSettings",
     "ProposerSettings",
+    "SeedSettings",
     "Settings",
     "TaxonomySettings",
     "TrackingSettings",
@@ -54,6 +64,47 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
     )
+
+
+class SeedSettings(Settings):
+    """Seeds of what is drawn at random; in a recipe one number stands for all three.
+
+    Attributes:
+        split: Seeds the draw of the tuning and the held-out images, and the bootstrap.
+        proposer: Seeds the proposer.
+        model: Seeds the VLM's sampling; without effect at temperature 0.
+    """
+
+    split: StrictInt = Field(0, ge=0)
+    proposer: StrictInt = Field(0, ge=0)
+    model: StrictInt = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_all(cls, value: Any) -> Any:
+        if isinstance(value, dict | SeedSettings):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("must be a whole number, or {split: 0, proposer: 1, model: 2}")
+        if value < 0:
+            raise ValueError("must be at least 0")
+        return dict.fromkeys(("split", "proposer", "model"), value)
+
+    @model_serializer
+    def _as_written(self) -> int | dict[str, int]:
+        if self.split == self.proposer == self.model:
+            return self.split
+        return {"split": self.split, "proposer": self.proposer, "model": self.model}
+
+    @property
+    def fixed(self) -> int | dict[str, int]:
+        """Those that a resumed run must not change: the model's counts where it samples, and is in its identity."""
+        split, proposer = self.split, self.proposer
+        return split if split == proposer else {"split": split, "proposer": proposer}
+
+    def repeated(self, k: int) -> SeedSettings:
+        """Returns the seeds of the k-th repeat, from 0: other proposals and samples on the same images."""
+        return SeedSettings(split=self.split, proposer=self.proposer + k, model=self.model + k)
 
 
 class TaxonomySettings(Settings):
@@ -364,9 +415,9 @@ class JudgeSettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Optuna's TPE over templates composed from fragments; needs no key."""
+    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
 
-    kind: Literal["fragments"] = "fragments"
+    kind: Literal["fragments", "random"] = "fragments"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 

@@ -129,6 +129,7 @@ class ApiModel:
         decoding = {
             "max_tokens": settings.max_tokens,
             "temperature": None if settings.temperature is None else float(settings.temperature),
+            **self._seed,
         }
         if settings.task == "text-generation":
             system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
@@ -143,6 +144,12 @@ class ApiModel:
             "max_image_side": settings.max_image_side,
             "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
         }
+
+    @property
+    def _seed(self) -> dict[str, int]:
+        """What a provider is sent so that it samples the same again; nothing for seed 0 or greedy decoding."""
+        settings = self.settings
+        return {"seed": settings.seed} if settings.seed and settings.temperature != 0 else {}
 
     def check(self) -> list[str]:
         """Checks, without calling the model, that it can be called.
@@ -193,10 +200,10 @@ class ApiModel:
     def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
         started = time.perf_counter()
         try:
-            messages = self._messages(request)
+            messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        completion, problem, attempts = self._complete(litellm, key, {"messages": messages}, effort)
+        completion, problem, attempts = self._complete(litellm, key, {"messages": messages, **self._seed}, effort)
         if problem is None:
             effort.succeeded()
             return Answer(
@@ -213,7 +220,12 @@ class ApiModel:
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
-    def _messages(self, request: Request) -> list[dict[str, Any]]:
+    def messages(self, request: Request) -> list[dict[str, Any]]:
+        """Returns the conversation that a request is sent as.
+
+        Raises:
+            ImageError: If its image cannot be read.
+        """
         prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:

@@ -31,6 +31,7 @@ from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.selection import Round, rounds
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -53,6 +54,7 @@ _FREE = (
     "proposer.max_retries",
     "proposer.max_tokens",
     "proposer.timeout",
+    "seed",  # the part that counts is added
     "storage",
     "tracking.",
     "vlm.batch_size",
@@ -117,7 +119,7 @@ class Parts:
             iterations=recipe.iterations,
             block=recipe.data.block,
             budget=recipe.budget,
-            seed=recipe.seed,
+            seeds=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,
             off_tree=self.mapper.config.off_tree,
@@ -135,7 +137,8 @@ class Parts:
                 key: value
                 for key, value in recipe.flat().items()
                 if not key.startswith(_FREE) and key.split(".")[0] not in replaced
-            },
+            }
+            | {"seed": recipe.seed.fixed},
             source=recipe.source,
         )
 
@@ -159,15 +162,19 @@ class Parts:
         """
         return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
 
-    def check_unused(self, objectives: Sequence[str] = ()) -> None:
-        """Checks that there is no such run yet, or none of a comparison of objectives.
+    def check_unused(self, objectives: Sequence[str] = (), repeats: int | None = None) -> None:
+        """Checks that there is no such run yet, or none of a comparison of objectives, or none of so many repeats.
 
         Raises:
             ResumeError: If there is.
         """
-        runs = [(self.folder / name, name) for name in objectives] or [(self.folder, self.recipe.objective.kind)]
-        for folder, name in runs:
-            check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
+        from taxtune.tuning.repeats import repeat_folder, repeat_name
+
+        name, kind = self.recipe.name, self.recipe.objective.kind
+        runs = [(self.folder / objective, name, objective) for objective in objectives]
+        runs += [(repeat_folder(self.folder, k), repeat_name(name, k), kind) for k in range(repeats or 0)]
+        for folder, called, objective in runs or [(self.folder, name, kind)]:
+            check_unused(folder, study_name(called, objective, self.storage), self.storage)
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -241,8 +248,14 @@ class Parts:
             self.examples,
             tuning=data.tuning,
             heldout=data.heldout,
-            seed=self.recipe.seed,
+            seed=self.recipe.seed.split,
         )
+
+    @property
+    def stages(self) -> tuple[Round, ...]:
+        """The rounds of the race, as the recipe has them; no image is read."""
+        recipe, tuning = self.recipe, self.recipe.data.tuning
+        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, recipe.budget.vlm_calls)
 
     @cached_property
     def domain(self) -> int:
@@ -364,6 +377,7 @@ class Parts:
                 batch_size=s.batch_size,
                 max_tokens=s.max_new_tokens,
                 temperature=s.temperature,
+                seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
             return make_model(f"local:{model}", settings)
@@ -375,6 +389,8 @@ class Parts:
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
                 temperature=s.temperature,
+                # A package's model that draws nothing at random need not take a seed.
+                seed=0 if s.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),
@@ -425,7 +441,7 @@ class Parts:
             ProposerError: If its prompts or fragments cannot be read.
         """
         from taxtune.tuning.proposers.agent import AgentProposer
-        from taxtune.tuning.proposers.fragments import FragmentsProposer
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
         if self.own_proposer is not None:
@@ -433,7 +449,8 @@ class Parts:
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
-            return FragmentsProposer(path if path.is_file() else s.fragments)
+            fragments = path if path.is_file() else s.fragments
+            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         if isinstance(s, AgentProposerSettings):
             given = s.model_dump(exclude={"kind", "model", "api_key_env"})
             return AgentProposer(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)

@@ -12,14 +12,27 @@ from typing import Any
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
+from taxtune.progress import note
+from taxtune.report.outlook import nothing_left
+from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
+from taxtune.tuning.optimism import find_optimism
+from taxtune.tuning.outlook import ceiling_reached
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
+from taxtune.tuning.records import (
+    ExampleRow,
+    HeldoutResult,
+    IterationRecord,
+    TemplateScores,
+    TuneResult,
+    Usage,
+    sum_judged,
+)
 from taxtune.tuning.selection import choose, next_step
 from taxtune.tuning.trials import Trials
 
@@ -122,6 +135,7 @@ class Tuner:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
             exhausted |= ends
             self.history.finish(record)
+            self._look_ahead(record)
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
         self._race(evaluator)
         self.history.write()
@@ -141,6 +155,8 @@ class Tuner:
                 {"baseline": records[0].template, "winner": winner.template},
                 partial(self.callbacks.tell, "on_heldout"),
             )
+            heldout = self._accounted(heldout)
+        measures = list(dict.fromkeys([*(each.measure for each in experiment.outlook.resolutions), "hp", "hr"]))
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.name,
@@ -148,6 +164,10 @@ class Tuner:
             constraints=experiment.objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
+            outlook=experiment.outlook.seen(*(record for record in records if record.scores is not None)),
+            optimism=find_optimism(
+                records, winner, heldout[-1], experiment.objective, measures, seed=experiment.seeds.split
+            ),
             winner=winner.iteration,
             iterations=tuple(records),
             pareto=self.history.pareto(),
@@ -155,12 +175,33 @@ class Tuner:
             differences=differences,
             folder=str(self.folder),
             where=places(self.folder) | self.callbacks.where(),
-            provenance=describe(experiment, records, self.command),
+            provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
         return result
+
+    def _look_ahead(self, record: IterationRecord) -> None:
+        """Says so where the baseline leaves nothing to win; where it is asked about more images, that may change."""
+        objective, images = self.experiment.objective, self.experiment.stages[-1].images
+        if record.iteration > 0 or record.scores is None or len(record.rows) < images:
+            return
+        if ceiling_reached(objective, record.scores):
+            note(nothing_left(objective.name, record.scores.n))
+
+    def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
+        """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
+        known = self.history.note("heldout usage") or {}
+        kept: list[HeldoutResult] = []
+        for held in heldout:
+            if held.usage.asked or held.template not in known:
+                known[held.template] = asdict(held.usage)
+            # A baseline that won was asked once.
+            again = any(earlier.template == held.template for earlier in kept)
+            kept.append(held if again else replace(held, usage=Usage(**known[held.template])))
+        self.history.set_note("heldout usage", known)
+        return tuple(kept)
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
@@ -343,7 +384,7 @@ class Tuner:
                 self.history.records(),
                 replace(self.experiment.goal(), ask=None if trials.left == 0 else trials),
                 iteration=claim.iteration,
-                seed=self.experiment.seed,
+                seed=self.experiment.seeds.proposer,
                 check=lambda template: self.experiment.check(template, earlier),
             )
             judged = sum_judged([*filter(None, (proposal.judged, trials.judged))])

@@ -12,7 +12,9 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import Outlook
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,6 +30,7 @@ __all__ = [
     "HeldoutResult",
     "IterationRecord",
     "Judged",
+    "Optimism",
     "Provenance",
     "Selection",
     "TemplateScores",
@@ -328,6 +331,24 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Optimism:
+    """How much better the winner looks on the tuning images than on others.
+
+    Attributes:
+        measure: The score.
+        tuning: Its mean on the tuning images that the winner was asked about.
+        heldout: Its mean on the held-out images.
+        expected: How much the first exceeds the second on average for this choice among these templates, by simulation
+            (see `taxtune.tuning.optimism`); None where nothing could be simulated.
+    """
+
+    measure: str
+    tuning: float
+    heldout: float
+    expected: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finalist:
     """A template of the last round, as the choice of the winner sees it.
 
@@ -536,6 +557,8 @@ class TuneResult(_Result):
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
         selection: How the winner was chosen; None in records of versions that did not say.
+        outlook: What the tuning images can show; None of a run that is not finished.
+        optimism: How much better the winner looks on the tuning images than on others, for each score that counts.
     """
 
     name: str
@@ -552,6 +575,8 @@ class TuneResult(_Result):
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     selection: Selection | None = None
+    outlook: Outlook | None = None
+    optimism: tuple[Optimism, ...] = ()
 
     def __repr__(self) -> str:
         return self._described(
@@ -562,6 +587,11 @@ class TuneResult(_Result):
     def faults(self) -> dict[str, dict[str, int]]:
         """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
         return _faults([*self.iterations, *self.heldout])
+
+    @property
+    def account(self) -> Account:
+        """What was asked of whom, and what that cost."""
+        return account_of(self.iterations, self.heldout)
 
     @property
     def best(self) -> IterationRecord:
@@ -630,6 +660,7 @@ class TuneResult(_Result):
         found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
         data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
         data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 
@@ -665,6 +696,11 @@ class ComparisonResult(_Result):
         iterations = [record for run in self.runs for record in run.iterations]
         return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
 
+    @property
+    def account(self) -> Account:
+        """What was asked of whom in all runs, and what that cost; given templates have none but the held-out images."""
+        return sum_accounts([run.account for run in self.runs]) if self.runs else account_of((), self.heldout)
+
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""
         return self.heldout_frame()
@@ -688,6 +724,7 @@ class ComparisonResult(_Result):
         data["full_differences"] = {
             d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
         }
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 

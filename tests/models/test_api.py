@@ -82,6 +82,19 @@ def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
     assert answer.seconds > 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "seed"),
+    [({"temperature": 0.5, "seed": 3}, 3), ({"temperature": 0.5}, None), ({"temperature": 0.0, "seed": 3}, None)],
+)
+def test_a_seed_is_sent_where_answers_are_sampled_and_tells_stored_ones_apart(
+    asked: Request, settings: dict[str, Any], seed: int | None
+) -> None:
+    with OpenAIServer("x") as server:
+        model = vlm(server, **settings)
+        model.answer([asked])
+        assert (server.chats[0].json.get("seed"), model.identity.get("seed")) == (seed, seed)
+
+
 def test_an_unknown_price_is_unknown(asked: Request) -> None:
     with OpenAIServer(servers.text("x", model="tiny")) as server:
         (answer,) = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base)).answer([asked])

@@ -8,6 +8,7 @@ from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import Aim, Level, Outlook, Resolution
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
@@ -25,6 +26,20 @@ __all__ = ["BASELINE", "HOSTILE", "comparison", "heldout", "iteration", "rows", 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
 PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
+
+
+def outlook(objective: str = "hp", images: int = 20) -> Outlook:
+    held = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
+    return Outlook(
+        aims=(Aim(objective, objective, "maximize", held),),
+        images=images,
+        levels=(Level(None, {"hp": 1.0, "hr": 0.4}), Level("<order>", {"hp": 1.0, "hr": 0.6})),
+        resolutions=(
+            Resolution("hp", 0.0125, 0.155, "assumed", 0.102),
+            Resolution("hr", 0.0125, 0.155, "assumed", 0.102),
+        ),
+        needed={},
+    )
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
@@ -173,6 +188,7 @@ def tune(
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
             "plot": f"{folder}/figure6.png",
         },
+        outlook=outlook(objective, images),
     )
 
 

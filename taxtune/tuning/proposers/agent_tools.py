@@ -14,7 +14,7 @@ from taxtune.report.wording import metric_name
 from taxtune.tuning.proposers.base import Check, Goal
 from taxtune.tuning.proposers.clades import Clades
 from taxtune.tuning.proposers.evidence import evidence, row_values
-from taxtune.tuning.proposers.messages import Messages, _shown
+from taxtune.tuning.proposers.messages import Messages, shown_scores
 from taxtune.tuning.records import ExampleRow, IterationRecord
 
 __all__ = ["TOOLS", "ToolError", "Workbench", "tool_definitions"]
@@ -164,7 +164,7 @@ class Workbench:
         for record in chosen[-_ROWS:]:
             row: dict[str, Any] = {"iteration": record.iteration, "state": record.state}
             if record.scores is not None:
-                row |= {"images": len(record.rows), "scores": _shown(record, self._goal.objective)}
+                row |= {"images": len(record.rows), "scores": shown_scores(record, self._goal)}
             if record.reason is not None:
                 row["reason"] = record.reason
             if iterations:

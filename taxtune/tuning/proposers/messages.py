@@ -18,7 +18,7 @@ from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "shown_scores"]
 
 _FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
@@ -197,7 +197,7 @@ class Messages:
         return self._render(
             "entry.j2",
             trial=trial,
-            scores=_shown(trial, goal),
+            scores=shown_scores(trial, goal),
             fence=_fence(trial.template or ""),
             evidence=told,
         )
@@ -231,7 +231,7 @@ def _summary(measure: str) -> str:
     return MEASURES[measure].summary if measure in MEASURES else ""
 
 
-def _shown(record: IterationRecord, goal: Goal) -> str:
+def shown_scores(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
     objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
