@@ -21,6 +21,7 @@ from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
+    AgentProposerSettings,
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
@@ -38,6 +39,7 @@ from taxtune.recipe_settings import (
     PromptSettings,
     ProposerSettings,
     RandomProposerSettings,
+    SeedSettings,
     Settings,
     TaxonomySettings,
     TrackingSettings,
@@ -46,6 +48,7 @@ from taxtune.recipe_settings import (
 from taxtune.resources import recipes_dir
 
 __all__ = [
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -62,6 +65,7 @@ __all__ = [
     "PromptSettings",
     "RandomProposerSettings",
     "Recipe",
+    "SeedSettings",
     "TaxonomySettings",
     "TrackingSettings",
     "load_recipe",
@@ -75,7 +79,7 @@ class Recipe(Settings):
     Attributes:
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
-        seed: Seeds the splits, the proposer and the bootstrap.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap: one number, or one for each.
         iterations: Templates to try after the baseline, at most.
         budget: What the run may spend.
         max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
@@ -90,7 +94,7 @@ class Recipe(Settings):
 
     name: str
     description: str = ""
-    seed: StrictInt = Field(0, ge=0)
+    seed: SeedSettings = SeedSettings()
     taxonomy: TaxonomySettings
     data: DataSettings
     prompt: PromptSettings = PromptSettings()
