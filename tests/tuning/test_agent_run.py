@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from taxtune.tuning.account import Account
+from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -92,3 +94,15 @@ def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
         result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
     # Five templates on eight images: two drafts take the place of two of them.
     assert [record.usage.tried for record in result.iterations] == [0, 8, 8]
+
+
+def test_a_plan_counts_drafts_and_replies_at_most(tmp_path):
+    def forecast(*more: str) -> Account:
+        given = ("proposer={kind: agent, trial_images: 5, max_turns: 4, max_total_tokens: 9000}", "iterations=2", *more)
+        return make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=given)).forecast
+
+    plain = forecast()
+    # Three templates and two iterations' drafts on the tuning images, two templates on the held-out ones.
+    assert plain.model.calls == 3 * 8 + 2 * 5 + 2 * 12
+    assert (plain.proposer.calls, plain.proposer.tokens) == (2 * 4, 2 * 9000)
+    assert forecast("budget.vlm_calls=24").model.calls == 3 * 8 + 2 * 12

@@ -278,7 +278,7 @@ def _sent(call: ToolCall) -> dict[str, Any]:
     """Returns a call as it goes back to the model; providers refuse arguments that are not an object."""
     try:
         proper = isinstance(json.loads(call.arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         proper = False
     function = {"name": call.name, "arguments": call.arguments if proper else "{}"}
     return {"id": call.id, "type": "function", "function": function}

@@ -58,23 +58,28 @@ class Conversation:
             kept: What else is kept then.
 
         Raises:
-            ProposalFailed: If it does not answer.
-            ProposerError: If it cannot be asked.
+            ProposalFailed: If it does not answer, or what has been said is more than it reads.
+            ProposerError: If it cannot be asked, or the first message alone is more than it reads.
         """
         seed = hashlib.sha256(repr((*self._seed, len(self._costs))).encode()).digest()[:4]
-        silent: NoAnswerError | None = None
+        silent: ModelError | None = None
         with explained():
             try:
                 reply = self._chat.converse(talk, seed=int.from_bytes(seed), tools=tools)
             except NoAnswerError as error:
                 reply, silent = error.spent, error
+            except MessageTooLongError as error:
+                if not self._costs:
+                    raise
+                reply, silent = Completion("", cost_usd=0.0), error
         self._read += reply.prompt_tokens
         self._written += reply.completion_tokens
         self._costs.append(reply.cost_usd)
         self.latest = reply.prompt_tokens + reply.completion_tokens
         if silent is not None:
+            away = isinstance(silent, NoAnswerError)
             raise ProposalFailed(
-                silent.message, rejected=tuple(rejected), out_of_reach=True, **self.consumed, **kept
+                silent.message, rejected=tuple(rejected), out_of_reach=away, **self.consumed, **kept
             ) from None
         return reply
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from taxtune.errors import ModelError, ProposerError, RecipeError
+from taxtune.errors import ModelError, ProposerError, RecipeError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import AgentProposer
+from taxtune.tuning.proposers.agent_tools import TOOLS, ToolError, Workbench
+from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
@@ -43,7 +48,10 @@ SAID = {
 
 
 def answered(template: str, images: int = len(TRUTHS)) -> tuple[ExampleRow, ...]:
-    return tuple(rows(BIRDS, list(zip(TRUTHS, SAID[template], strict=True))[:images]))
+    return tuple(rows(BIRDS, list(zip(TRUTHS, SAID.get(template, SAID[CAREFUL]), strict=True))[:images]))
+
+
+MESSAGES = Messages()
 
 
 class Asked:
@@ -80,18 +88,15 @@ def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
     return AgentProposer(api_base=server.api_base, **{**given, **settings})
 
 
+def check(source: str) -> None:
+    earlier = [trial.template for trial in HISTORY if trial.template]
+    check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=TRUTHS)
+
+
 def propose(
     maker: AgentProposer, history: Sequence[IterationRecord] = HISTORY, ask: Any = None, objective: str = "hp"
 ) -> Proposal:
-    earlier = [trial.template for trial in history if trial.template]
-    labels = ["goldfinch", "chaffinch", "blue jay", "snowy owl"]
-    return maker.propose(
-        history,
-        goal(ask or Asked(), objective),
-        iteration=len(history),
-        seed=0,
-        check=lambda source: check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=labels),
-    )
+    return maker.propose(history, goal(ask or Asked(), objective), iteration=len(history), seed=0, check=check)
 
 
 def used(*replies: Reply | str, **how: Any) -> tuple[Proposal, list[Any], OpenAIServer]:
@@ -282,6 +287,20 @@ def test_a_model_out_of_reach_ends_the_run_and_not_the_conversation():
         used(calls(("try_draft", {"template": GOOD, "images": 3})), ask=ask)
 
 
+@given(
+    st.sampled_from([*TOOLS, "sing"]),
+    st.text()
+    | st.dictionaries(
+        st.sampled_from(["template", "images", "inside", "first", "second", "iterations"]),
+        st.text() | st.integers() | st.lists(st.integers()) | st.from_regex(r"\A(draft|iteration)? ?\d{1,3}\Z"),
+    ).map(json.dumps),
+)
+def test_no_call_does_more_harm_than_an_error(name: str, arguments: str):
+    bench = Workbench(HISTORY, goal(Asked()), check, messages=MESSAGES, trial_images=3)
+    with contextlib.suppress(ToolError, TemplateError):
+        json.dumps(bench.call(name, arguments))
+
+
 # -- misbehaviour ------------------------------------------------------------------------------------------------------
 
 
@@ -424,6 +443,21 @@ def test_a_model_that_stops_answering_fails_the_iteration_with_what_it_had_done(
     assert caught.value.out_of_reach
     assert [turn.tool for turn in caught.value.trace] == ["history"]
     assert caught.value.prompt_tokens == PROMPT_TOKENS
+
+
+def test_a_conversation_that_becomes_too_long_fails_the_iteration():
+    too_long = status(400, "This model's maximum context length is 8192 tokens.")
+    with (
+        OpenAIServer(calls(("history", {})), too_long) as server,
+        pytest.raises(ProposalFailed, match="too long") as caught,
+    ):
+        propose(agent(server))
+    assert not caught.value.out_of_reach
+    assert caught.value.cost_usd is not None
+    assert len(caught.value.trace) == 1
+    with OpenAIServer(too_long) as server, pytest.raises(ProposerError, match="max_history_tokens") as stopped:
+        propose(agent(server))
+    assert not isinstance(stopped.value, ProposalFailed)
 
 
 def test_what_passes_is_tried_again():
