@@ -52,7 +52,7 @@ iterations: 30
 max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
 """
 
-_BLOCK = 10
+_BLOCK = 20
 _MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 

@@ -177,13 +177,8 @@ def _legend(axes: Axes, result: Result) -> None:
     large = [label for label in entries if label not in small and label not in reference]
     asked = [s.n for run in result_runs(result) for record in run.iterations if (s := record.scores) is not None]
     # In a race some templates are asked about more images than others.
-    tuning = (
-        ""
-        if not asked
-        else f", {min(asked)} images"
-        if min(asked) == max(asked)
-        else f", {min(asked)} to {max(asked)} images"
-    )
+    few, many = min(asked, default=0), max(asked, default=0)
+    tuning = f", {few} to {many} images" if few < many else f", {many} images" if many else ""
     heading = Line2D([], [], ls="none")
     order: list[tuple[Any, str]] = []
     if large:

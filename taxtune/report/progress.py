@@ -169,11 +169,10 @@ class TuningProgress:
         parts = [head, body]
         if self._best is not None and self._best.scores is not None:
             best = score_of(self._best.scores, self._aim)
+            name = metric_name(self._objective if best is None else self._aim)
             value = number(self._best.value if best is None else best)
             floor = "" if self._best.feasible else f", {metric_name(self._held)} too low"
-            parts.append(
-                f"best {metric_name(self._aim if best is not None else self._objective)} {value} (iteration {self._best.iteration}{floor})"
-            )
+            parts.append(f"best {name} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
         return "  |  ".join(parts)
 

@@ -285,10 +285,8 @@ def _headline(result: Result, objective: str, name: str) -> str:
     if aim in _ROOTED and result.heldout[0].full is not None:
         what += f" on {visible(result.heldout[0].full.domain)}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
-    held = " ".join(
-        _kept(result, name, each) for each in (() if run is None else run.constraints) if each.confidence > 0.5
-    )
-    held = f" {held}" if held else ""
+    targets = [] if run is None else [each for each in run.constraints if each.confidence > 0.5]
+    held = "".join(f" {_kept(result, name, each)}" for each in targets)
     if not found.significant:
         return f"{images} there is no clear difference in {what} between baseline and tuned template ({change}).{held}"
     verb = "raised" if found.difference > 0 else "lowered"

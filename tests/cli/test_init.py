@@ -42,7 +42,7 @@ def test_the_splits_fit_the_data_and_say_what_they_can_show(tmp_path, images, tu
     runner.invoke(app, arguments(tmp_path))
     recipe, text = load_recipe(tmp_path / "birds of mine.yaml"), (tmp_path / "birds of mine.yaml").read_text()
     assert (recipe.data.tuning, recipe.data.heldout) == (tuning, heldout)
-    assert recipe.data.block == (10 if block else None)
+    assert recipe.data.block == (20 if block else None)
     assert f"of {images}; differences in hP below 0." in text
     assert ("more than there are" in text) is (tuning < 47)
     assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence) == ("hr_at_hp", 0.98, 0.9)

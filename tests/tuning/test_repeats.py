@@ -136,7 +136,7 @@ def test_a_model_that_samples_has_samples_of_its_own_in_each_repeat(tmp_path: Pa
 
 
 def test_the_command_line_repeats(tmp_path: Path) -> None:
-    sets = "data.count=24 data.tuning=6 data.heldout=6 iterations=1 tracking.mlflow=false"
+    sets = "data.count=24 data.tuning=6 data.block=null data.heldout=6 iterations=1 tracking.mlflow=false"
     options = ["tune", "fieldguide", "--repeats", 2, *(x for s in sets.split() for x in ("--set", s)), "--out", "out"]
     plan = json.loads(run_captured(*options, "--dry-run", "--json", folder=tmp_path).out)
     assert (plan["repeats"], plan["forecast"]["model"]["calls"]) == (2, 6 * (1 + 2) + 6 * (1 + 2))
