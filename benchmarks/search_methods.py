@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-
 from landscapes.landscape import FloatArray, IntArray, Landscape
+from numpy.typing import NDArray
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
@@ -134,7 +133,7 @@ def _each(search: Callable[[Task, int], Chosen]) -> Method:
     return lambda task, budgets: [search(task, budget) for budget in budgets]
 
 
-# -- one template after another, each on the same 20 images --------------------------------------------------------------
+# -- one template after another, each on the same 20 images ------------------------------------------------------------
 
 
 def neighbours(landscape: Landscape, template: int, tried: Sequence[int], slots: int = 2) -> IntArray:
@@ -229,7 +228,7 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     return _in_turn(task, budgets, propose)
 
 
-# -- fewer and fewer templates on more and more images -------------------------------------------------------------------
+# -- fewer and fewer templates on more and more images -----------------------------------------------------------------
 
 _Stages = list[tuple[int, int]]
 
@@ -275,7 +274,7 @@ def three_stages(task: Task, budget: int) -> Chosen:
     return _staged(task, _largest(task, budget, stages), budget)
 
 
-# -- GEPA ----------------------------------------------------------------------------------------------------------------
+# -- GEPA --------------------------------------------------------------------------------------------------------------
 
 
 @_each

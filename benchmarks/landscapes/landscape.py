@@ -1,4 +1,4 @@
-"""Recorded landscapes: what many templates were answered on many images, so that a search can be replayed in no time."""
+"""Recorded landscapes: what many templates were answered on many images, so that searches can be replayed on it."""
 
 from __future__ import annotations
 

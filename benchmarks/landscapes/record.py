@@ -1,9 +1,9 @@
 """Records a landscape: what the field guide's model answers to every composition of a fragment file, on many images.
 
-Run `python benchmarks/landscapes/record.py --out benchmarks/landscapes/fieldguide.npz`; it takes a quarter of an hour on
-two cores. The images are drawn anew (`python -m fieldguide.draw`), with a seed that neither the model nor the images of
-the package were made with. The model looks at each image once and not once for every prompt, which gives the same
-answers in a third of the time; at the end some of them are asked again the ordinary way and compared.
+Run `python benchmarks/landscapes/record.py --out benchmarks/landscapes/fieldguide.npz`; it takes a quarter of an hour.
+The images are drawn anew (`python -m fieldguide.draw`), with a seed that neither the model nor the images of the package
+were made with. The model looks at each image once and not once for every prompt, which gives the same answers in a part
+of the time; at the end some of them are asked again the ordinary way and compared.
 """
 
 from __future__ import annotations
