@@ -58,9 +58,9 @@ class Run:
         hr: The winner's held-out hR.
         kept: Whether what the objective holds holds on the held-out images, within `TOLERANCE`.
         value: The held-out mean that was to be high.
-        best: The highest that a template has there of those that hold what is held.
+        best: The highest that a template has there of those that hold what is held; NaN where none does.
         gain: How much of the way to that was made: from the baseline's hP for "hp", from the trivial answer's hR for
-            "hr_at_hp"; 0 where the promise was broken.
+            "hr_at_hp"; 0 where the promise was broken, NaN where nothing is to be gained.
         optimism_hp: hP on the tuning images minus held-out hP.
         optimism_hr: hR on the tuning images minus held-out hR.
     """
@@ -93,7 +93,8 @@ class Heldout:
         """Returns what a choice is worth, by the names of `Run`."""
         missed = aim.missed(self.hp, self.hr, self.hr[0])
         aimed = aim.aimed(self.hp, self.hr)
-        best = float(np.where(missed <= 1e-12, aimed, -np.inf).max())
+        best = float(aimed[missed <= 1e-12].max(initial=-math.inf))
+        best = best if math.isfinite(best) else math.nan
         start = float(self.hp[0]) if aim.name == "hp" else landscape.trivial_hr
         hp, hr, value = (float(of[chosen.template]) for of in (self.hp, self.hr, aimed))
         kept = bool(missed[chosen.template] <= TOLERANCE)
@@ -103,10 +104,14 @@ class Heldout:
             "kept": kept,
             "value": value,
             "best": best,
-            "gain": (value - start) / (best - start) if kept else 0.0,
+            "gain": _share(value - start if kept else 0.0, best - start),
             "optimism_hp": chosen.hp - hp,
             "optimism_hr": chosen.hr - hr,
         }
+
+
+def _share(made: float, possible: float) -> float:
+    return made / possible if possible > 1e-9 else math.nan
 
 
 def replay(

@@ -91,6 +91,8 @@ class Questions:
         self.budget = budget
         self.asked: NDArray[np.bool_] = np.zeros(self.hp.shape, dtype=bool)
         self.calls = 0
+        #: Images of an iteration in the paper's loop.
+        self.few = min(PAPER_IMAGES, len(task.tuning))
 
     @property
     def left(self) -> int:
@@ -158,12 +160,12 @@ def _in_turn(task: Task, budgets: Sequence[int], propose: _Propose) -> list[Chos
     while len(found) < len(set(budgets)):
         over = len(tried) == len(task.landscape.templates)
         for budget in budgets:
-            if budget not in found and (over or questions.calls + PAPER_IMAGES > budget):
+            if budget not in found and (over or questions.calls + questions.few > budget):
                 found[budget] = questions.chosen(questions.best(tried)[0])
         if len(found) == len(set(budgets)):
             break
         template = propose(tried, values) if tried else 0
-        questions.ask(template, PAPER_IMAGES)
+        questions.ask(template, questions.few)
         tried.append(template)
         values.append(questions.value(template))
     return [found[budget] for budget in budgets]
@@ -236,7 +238,7 @@ _Stages = list[tuple[int, int]]
 def _staged(task: Task, stages: _Stages, budget: int) -> Chosen:
     """Asks some templates about some images, the best of them by the plain rule about more, and so on."""
     questions = Questions(task, budget)
-    questions.ask(0, PAPER_IMAGES)
+    questions.ask(0, questions.few)
     left = [0, *(1 + task.rng(4).permutation(len(task.landscape.templates) - 1)).tolist()]
     for stage, (templates, images) in enumerate(stages):
         left = questions.best(left, templates) if stage else left[:templates]
@@ -250,9 +252,10 @@ def _largest(task: Task, budget: int, stages: Callable[[int], _Stages]) -> _Stag
     for n in range(len(task.landscape.templates), 0, -1):
         made = [(templates, min(images, len(task.tuning))) for templates, images in stages(n)]
         before = [0, *(images for _, images in made)]
-        if PAPER_IMAGES + sum(t * (i - b) for (t, i), b in zip(made, before, strict=False)) <= budget:
+        few = min(PAPER_IMAGES, len(task.tuning))
+        if few + sum(t * (i - b) for (t, i), b in zip(made, before, strict=False)) <= budget:
             return made
-    raise ValueError(f"{budget} answers are too few for one template")
+    raise SystemExit(f"A budget of {budget} answers is too small. Give at least 100.")
 
 
 @_each

@@ -1,9 +1,9 @@
 """Records a landscape: what the field guide's model answers to every composition of a fragment file, on many images.
 
 Run `python benchmarks/landscapes/record.py --out benchmarks/landscapes/fieldguide.npz`; it takes a quarter of an hour.
-The images are drawn anew (`python -m fieldguide.draw`), with a seed that neither the model nor the images of the package
-were made with. The model looks at each image once and not once for every prompt, which gives the same answers in a part
-of the time; at the end some of them are asked again the ordinary way and compared.
+The images are drawn anew (`python -m fieldguide.draw`), with a seed that neither the model nor the images of the
+package were made with. The model looks at each image once and not once for every prompt, which gives the same answers
+in a part of the time; at the end some of them are asked again the ordinary way and compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
 from taxtune.tuning.template import render
 
-HERE = Path(__file__).resolve().parent
+FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"
 #: 1,280 images hold 601 degraded ones: enough for 800 images of which three quarters are.
 IMAGES, SEED, DEGRADED = 1280, 4242, 0.5
 _BATCH = 160
@@ -148,7 +148,7 @@ def _compare(
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the file to write (.npz)")
-    parser.add_argument("--fragments", default=str(HERE / "fragments.yaml"), help="the fragment file")
+    parser.add_argument("--fragments", default=str(FRAGMENTS), help="the fragment file")
     parser.add_argument("--images", type=int, default=IMAGES, help="images to draw (default %(default)s)")
     parser.add_argument("--templates", type=int, help="compositions to ask, the first of them (default: all)")
     parser.add_argument("--drawn", type=Path, help="a folder with images that were drawn before")
