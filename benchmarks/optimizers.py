@@ -21,7 +21,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from landscapes.landscape import FloatArray, Landscape, landscape_of_run, read_landscape
+from landscapes.landscape import IntArray, Landscape, landscape_of_run, read_landscape
 from search_methods import METHODS, Aim, Chosen, Task
 
 from taxtune.progress import track
@@ -58,7 +58,8 @@ class Run:
         hr: The winner's held-out hR.
         kept: Whether what the objective holds holds on the held-out images, within `TOLERANCE`.
         value: The held-out mean that was to be high.
-        best: The highest that a template has there of those that hold what is held; NaN where none does.
+        best: That mean of the best template of the landscape: of those that hold what is held on all images, the one
+            with the highest mean; NaN where none does.
         gain: How much of the way to that was made: from the baseline's hP for "hp", from the trivial answer's hR for
             "hr_at_hp"; 0 where the promise was broken, NaN where nothing is to be gained.
         optimism_hp: hP on the tuning images minus held-out hP.
@@ -82,32 +83,34 @@ class Run:
     optimism_hr: float
 
 
-@dataclass(frozen=True)
-class Heldout:
-    """Means of every template over the held-out images of one seed."""
+def best_known(landscape: Landscape, aim: Aim) -> int | None:
+    """Returns the template that is best on all images; None where none holds what the aim holds."""
+    hp, hr = landscape.hp.mean(axis=1), landscape.hr.mean(axis=1)
+    held = aim.missed(hp, hr, hr[0]) <= 1e-12
+    return int(np.where(held, aim.aimed(hp, hr), -1.0).argmax()) if held.any() else None
 
-    hp: FloatArray
-    hr: FloatArray
 
-    def judge(self, landscape: Landscape, aim: Aim, chosen: Chosen) -> dict[str, Any]:
-        """Returns what a choice is worth, by the names of `Run`."""
-        missed = aim.missed(self.hp, self.hr, self.hr[0])
-        aimed = aim.aimed(self.hp, self.hr)
-        best = float(aimed[missed <= 1e-12].max(initial=-math.inf))
-        best = best if math.isfinite(best) else math.nan
-        start = float(self.hp[0]) if aim.name == "hp" else landscape.trivial_hr
-        hp, hr, value = (float(of[chosen.template]) for of in (self.hp, self.hr, aimed))
-        kept = bool(missed[chosen.template] <= TOLERANCE)
-        return {
-            "hp": hp,
-            "hr": hr,
-            "kept": kept,
-            "value": value,
-            "best": best,
-            "gain": _share(value - start if kept else 0.0, best - start),
-            "optimism_hp": chosen.hp - hp,
-            "optimism_hr": chosen.hr - hr,
-        }
+def judge(landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best: int | None) -> dict[str, Any]:
+    """Returns what a choice is worth on held-out images beside the best template, by the names of `Run`."""
+    means = {
+        template: (float(landscape.hp[template, images].mean()), float(landscape.hr[template, images].mean()))
+        for template in {0, chosen.template, chosen.template if best is None else best}
+    }
+    hp, hr = means[chosen.template]
+    value = aim.aimed(hp, hr)
+    highest = math.nan if best is None else aim.aimed(*means[best])
+    start = means[0][0] if aim.name == "hp" else landscape.trivial_hr
+    kept = aim.missed(hp, hr, means[0][1]) <= TOLERANCE
+    return {
+        "hp": hp,
+        "hr": hr,
+        "kept": kept,
+        "value": value,
+        "best": highest,
+        "gain": _share(value - start if kept else 0.0, highest - start),
+        "optimism_hp": chosen.hp - hp,
+        "optimism_hr": chosen.hr - hr,
+    }
 
 
 def _share(made: float, possible: float) -> float:
@@ -129,9 +132,8 @@ def replay(
     with track("searching", len(plans)) as task:
         for landscape, seed in plans:
             order = np.random.default_rng([seed, landscape.hp.shape[1]]).permutation(landscape.hp.shape[1])
-            rest = order[tuning:]
-            heldout = Heldout(landscape.hp[:, rest].mean(axis=1), landscape.hr[:, rest].mean(axis=1))
             for aim, method in itertools.product(aims, methods):
+                best = best_known(landscape, aim)
                 found = METHODS[method](Task(landscape, order[:tuning], aim, seed), budgets)
                 runs += [
                     Run(
@@ -142,7 +144,7 @@ def replay(
                         seed=seed,
                         template=chosen.template,
                         calls=chosen.calls,
-                        **heldout.judge(landscape, aim, chosen),
+                        **judge(landscape, aim, order[tuning:], chosen, best),
                     )
                     for budget, chosen in zip(budgets, found, strict=True)
                 ]
