@@ -16,6 +16,12 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
+from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.tuning.objective import Aims, Constraint, make_objective
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers.fragments import FragmentsProposer
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
 
@@ -58,6 +64,11 @@ class Task:
     tuning: IntArray
     aim: Aim
     seed: int
+
+    def rows(self, template: int) -> tuple[ExampleRow, ...]:
+        """Returns the records of a template's answers about the tuning images, in their order."""
+        rows = self.landscape.rows(template)
+        return tuple(rows[image] for image in self.tuning.tolist())
 
     def rng(self, *parts: int) -> np.random.Generator:
         """Returns a generator of the search's own."""
@@ -329,10 +340,119 @@ def gepa(task: Task, budget: int) -> Chosen:
     return questions.chosen(questions.best(accepted)[0])
 
 
+# -- taxtune's own parts -----------------------------------------------------------------------------------------------
+
+
+class Untried(Proposer):
+    """Proposes an untried template of the landscape at random: for landscapes that are no whole set of fragments."""
+
+    def __init__(self, landscape: Landscape) -> None:
+        self.landscape = landscape
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns an untried template."""
+        tried = {record.template for record in history}
+        left = [i for i, template in enumerate(self.landscape.templates) if template not in tried]
+        if not left:
+            raise ProposalFailed("All templates of the landscape have been tried.", final=True)
+        chosen = int(np.random.default_rng([seed, iteration]).choice(left))
+        return Proposal(self.landscape.templates[chosen], dict(self.landscape.parameters[chosen]))
+
+
+class Replay:
+    """A tuning run of the package on a landscape: its records, and the proposer's next template.
+
+    Args:
+        task: The search.
+        budget: Answers that it may ask for.
+    """
+
+    def __init__(self, task: Task, budget: int) -> None:
+        landscape = task.landscape
+        self.task, self.questions = task, Questions(task, budget)
+        self.number = {template: i for i, template in enumerate(landscape.templates)}
+        aims = Aims(Constraint("hr", task.aim.floor, of="baseline"), hp_target=task.aim.target)
+        self.objective = make_objective(task.aim.name, aims=aims)
+        self.proposer = Untried(landscape) if landscape.fragments is None else FragmentsProposer(landscape.fragments)
+        self.records: list[IterationRecord] = []
+
+    @property
+    def goal(self) -> Goal:
+        """What the proposer is told."""
+        return Goal(
+            objective=self.objective,
+            trivial_hp=1.0,
+            trivial_hr=self.task.landscape.trivial_hr,
+            domain="bird",
+            question="What bird is this?",
+            ranks=["order", "family", "species"],
+            tuning_images=len(self.task.tuning),
+        )
+
+    def propose(self) -> Proposal | None:
+        """Returns the next iteration's template, the baseline first; None where there is none left."""
+        if not self.records:
+            return Proposal(self.task.landscape.templates[0])
+        try:
+            return self.proposer.propose(
+                self.records,
+                self.goal,
+                iteration=len(self.records),
+                seed=self.task.seed,
+                check=lambda template: None,
+            )
+        except ProposalFailed:
+            return None
+
+    def ask(self, proposal: Proposal, iteration: int, images: int) -> IterationRecord:
+        """Asks with an iteration's template about the first so many tuning images, and keeps the record."""
+        hp, hr = self.questions.ask(self.number[proposal.template], images)
+        mean_hp, mean_hr = float(hp.mean()), float(hr.mean())
+        scores = TemplateScores(
+            hp=mean_hp,
+            hr=mean_hr,
+            hf=harmonic_mean(mean_hp, mean_hr),
+            accuracy=float(((hp == 1) & (hr == 1)).mean()),
+            depth=math.nan,
+            n=images,
+        )
+        baseline = self.records[0].scores if self.records else scores
+        record = IterationRecord(
+            iteration,
+            "complete",
+            proposal.template,
+            scores=scores,
+            value=self.objective.value(scores, baseline),
+            feasible=self.objective.feasible(scores, baseline),
+            parameters=proposal.parameters,
+            rows=self.task.rows(self.number[proposal.template])[:images],
+        )
+        self.records[iteration : iteration + 1] = [record]
+        return record
+
+
+def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
+    """The package's `fragments` proposer, each template on 20 images, and the paper's rule."""
+    replay = Replay(task, max(budgets))
+
+    def propose(tried: list[int], values: list[float]) -> int:
+        for template in tried[len(replay.records) :]:
+            known = task.landscape.parameters[template]
+            replay.ask(Proposal(task.landscape.templates[template], known), len(replay.records), replay.questions.few)
+        proposal = replay.propose()
+        assert proposal is not None  # there are untried templates
+        return replay.number[proposal.template]
+
+    return _in_turn(task, budgets, propose)
+
+
 #: The methods by name, in the order of the tables.
 METHODS: dict[str, Method] = {
     "paper": paper,
     "random": random,
+    "fragments": fragments,
     "tpe": tpe,
     "halving": halving,
     "three stages": three_stages,
