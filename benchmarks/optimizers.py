@@ -11,8 +11,9 @@ import argparse
 import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from landscapes.landscape import IntArray, Landscape, landscape_of_run, read_landscape
 from search_methods import METHODS, Aim, Chosen, Task
 
+from taxtune import atomic
 from taxtune.progress import track
 from taxtune.report.drawing import CYCLE, GREY, MARKER_CYCLE
 from taxtune.report.output import Cell, StudyReport, Table, publish
@@ -33,13 +35,13 @@ if TYPE_CHECKING:
 
 BUDGETS = (200, 400, 800, 1600, 3200)
 SHARES = (0.25, 0.5, 0.75)
-IMAGES = 800
 TUNING = 200
 #: By how much the held-out mean may miss what was promised and still count as kept.
 TOLERANCE = 0.005
 #: The share of what can be gained that counts as having found it.
 REACHED = 0.95
-OURS, LOOP = "taxtune", "paper"
+OURS = "taxtune"
+AIMS = (Aim("hr_at_hp"), Aim("hp"))
 
 
 @dataclass(frozen=True)
@@ -125,31 +127,41 @@ def replay(
     *,
     seeds: int,
     tuning: int,
+    known: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Runs every method with every budget and seed on every landscape; returns a row a `Run`."""
-    runs: list[Run] = []
-    plans = list(itertools.product(landscapes, range(seeds)))
-    with track("searching", len(plans)) as task:
-        for landscape, seed in plans:
-            order = np.random.default_rng([seed, landscape.hp.shape[1]]).permutation(landscape.hp.shape[1])
-            for aim, method in itertools.product(aims, methods):
-                best = best_known(landscape, aim)
-                found = METHODS[method](Task(landscape, order[:tuning], aim, seed), budgets)
-                runs += [
-                    Run(
-                        landscape=landscape.name,
-                        objective=aim.name,
-                        method=method,
-                        budget=budget,
-                        seed=seed,
-                        template=chosen.template,
-                        calls=chosen.calls,
-                        **judge(landscape, aim, order[tuning:], chosen, best),
-                    )
-                    for budget, chosen in zip(budgets, found, strict=True)
-                ]
-            task.advance()
-    return pd.DataFrame([asdict(run) for run in runs])
+    """Runs every method with every budget and seed on every landscape; returns a row a `Run`.
+
+    Args:
+        landscapes: The landscapes.
+        aims: What is searched for.
+        methods: Names of `METHODS`.
+        budgets: Answers that each may ask for, ascending.
+        seeds: How many.
+        tuning: Tuning images that each seed draws; the others are held out.
+        known: Rows of an earlier call with the same landscapes and tuning images, which need not be made again.
+    """
+    found: list[pd.DataFrame] = []
+    plans = list(itertools.product(landscapes, aims, methods))
+    with track("searching", len(plans) * seeds) as task:
+        for landscape, aim, method in plans:
+            images, best = landscape.hp.shape[1], best_known(landscape, aim)
+            this = {"landscape": landscape.name, "objective": aim.name, "method": method}
+            if known is not None:
+                some = known[(known[list(this)] == pd.Series(this)).all(axis=1)]
+                if set(itertools.product(range(seeds), budgets)) == set(zip(some.seed, some.budget, strict=True)):
+                    found.append(some)
+                    continue
+            runs: list[Run] = []
+            for seed in range(seeds):
+                order = np.random.default_rng([seed, images]).permutation(images)
+                choices = METHODS[method](Task(landscape, order[:tuning], aim, seed), budgets)
+                for budget, chosen in zip(budgets, choices, strict=True):
+                    worth = judge(landscape, aim, order[tuning:], chosen, best)
+                    of = {"budget": budget, "seed": seed, "template": chosen.template, "calls": chosen.calls}
+                    runs.append(Run(**this, **of, **worth))
+                task.advance()
+            found.append(pd.DataFrame([asdict(run) for run in runs]))
+    return pd.concat(found, ignore_index=True)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -347,41 +359,30 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def study(
-    landscapes: Sequence[Landscape],
-    methods: Sequence[str],
-    budgets: Sequence[int],
-    *,
-    seeds: int,
-    tuning: int,
-) -> StudyReport:
-    """Returns the comparison as tables and figures; the arguments are those of `replay`."""
-    aims = (Aim("hr_at_hp"), Aim("hp"))
-    runs = replay(landscapes, aims, methods, budgets, seeds=seeds, tuning=tuning)
+def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
+    """Returns the comparison as tables and figures.
+
+    Args:
+        runs: A row for each `Run`.
+        settings: What the runs were made with, for the record.
+    """
     means = summarise(runs)
     pooled = over_landscapes(means)
     reached, changes = calls_to_reach(means), steps(runs)
-    names = [aim.name for aim in aims]
+    objectives = list(dict.fromkeys(runs.objective))
     return StudyReport(
         "optimizers",
         "How well ways to search find the best template, and how far their tuning scores can be believed",
-        {
-            "landscapes": {each.name: list(each.hp.shape) for each in landscapes},
-            "methods": list(methods),
-            "budgets": list(budgets),
-            "seeds": seeds,
-            "tuning_images": tuning,
-            "tolerance": TOLERANCE,
-        },
+        settings,
         (
-            *(_results(pooled, name, f"summary-{name}") for name in names),
+            *(_results(pooled, name, f"summary-{name}") for name in objectives),
             _by_budget(pooled, "gain", "Gain, in % of what can be gained, over all landscapes"),
             _by_budget(pooled, "kept", f"Runs that keep what the objective holds, within {TOLERANCE:g}, in %"),
             _reach_table(reached),
             _monotone_table(changes),
-            *(_results(means, name, f"results-{name}") for name in names),
+            *(_results(means, name, f"results-{name}") for name in objectives),
         ),
-        {f"optimizers-{name}": lambda name=name: draw(means, name) for name in names},
+        {f"optimizers-{name}": partial(draw, means, name) for name in objectives},
         data={"means": means.to_dict("records"), "steps": changes.to_dict("records")},
     )
 
@@ -394,17 +395,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=50, help="number of seeds (default %(default)s)")
     parser.add_argument("--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images")
     parser.add_argument("--tuning", type=int, help=f"tuning images (default {TUNING}; half of a run's)")
-    parser.add_argument("--out", type=Path, help="folder for tables, figures and study.json")
+    parser.add_argument("--out", type=Path, help="folder for tables, figures, study.json and runs.csv")
+    parser.add_argument("--again", action="store_true", help="take the runs of OUT/runs.csv and search what is missing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(arguments)
+    if given.again and given.out is None:
+        parser.error("--again needs --out")
     if given.source is None:
         recorded = read_landscape()
-        landscapes = [recorded.with_degraded(share, IMAGES) for share in given.degraded]
+        landscapes = [recorded.with_degraded(share) for share in given.degraded]
     else:
         landscapes = [landscape_of_run(given.source)]
     tuning = given.tuning or (TUNING if given.source is None else landscapes[0].hp.shape[1] // 2)
-    report = study(landscapes, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning)
-    publish(report, out=given.out, as_json=given.json)
+    file = None if given.out is None else given.out / "runs.csv"
+    known = pd.read_csv(file, float_precision="round_trip") if given.again else None
+    runs = replay(landscapes, AIMS, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=known)
+    if file is not None:
+        atomic.make_folder(given.out)
+        atomic.write_text(file, runs.to_csv(index=False))
+    settings = {
+        "landscapes": {each.name: list(each.hp.shape) for each in landscapes},
+        "methods": given.methods,
+        "budgets": sorted(given.budgets),
+        "seeds": given.seeds,
+        "tuning_images": tuning,
+        "tolerance": TOLERANCE,
+    }
+    publish(study(runs, settings), out=given.out, as_json=given.json)
 
 
 if __name__ == "__main__":

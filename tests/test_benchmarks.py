@@ -49,9 +49,9 @@ def test_the_recorded_landscape_holds_every_composition_and_three_difficulties(
     assert landscape.hp.shape == (1 + landscape.fragments.compositions, 1280)
     assert 0 < landscape.hp.min() < landscape.hp.max() == 1
     for share in optimizers.SHARES:
-        part = landscape.with_degraded(share, optimizers.IMAGES)
-        assert part.hp.shape[1] == 800
-        assert part.degraded.mean() == share
+        part = landscape.with_degraded(share)
+        assert part.hp.shape[1] >= 800
+        assert part.degraded.mean() == pytest.approx(share, abs=1e-3)
     # A wording that has changed since is noticed.
     text = (BENCHMARKS / "landscapes" / "fragments.yaml").read_text(encoding="utf-8")
     (tmp_path / "fragments.yaml").write_text(text.replace("Do not guess.", "Never guess."), encoding="utf-8")
@@ -87,6 +87,7 @@ def test_every_method_searches_within_its_budget_and_alike_each_time(
         assert 0 < row["calls"] <= row["budget"]
         assert 0 <= row["kept"] <= 1
     assert found == _run(optimizers, capsys, *given)
+    assert found == _run(optimizers, capsys, *given, "--out", str(tmp_path), "--again")
     assert {path.name for path in tmp_path.iterdir()} >= {"study.json", "reach.md", "gain.csv", "optimizers-hp.png"}
 
 

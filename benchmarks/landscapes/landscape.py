@@ -85,18 +85,19 @@ class Landscape:
         degraded = None if self.degraded is None else self.degraded[images]
         return replace(self, name=name, hp=self.hp[:, images], hr=self.hr[:, images], degraded=degraded)
 
-    def with_degraded(self, share: float, images: int) -> Landscape:
-        """Returns the landscape on the first so many images of which a share is degraded.
+    def with_degraded(self, share: float) -> Landscape:
+        """Returns the landscape on the most images of which a share is degraded: the first so many of either kind.
 
-        Raises:
-            DataError: If there are not enough of either kind.
+        Args:
+            share: The share, in (0, 1).
         """
         assert self.degraded is not None
-        wanted = {True: round(share * images), False: images - round(share * images)}
-        chosen = [np.flatnonzero(self.degraded == kind)[:n] for kind, n in wanted.items()]
-        if [len(some) for some in chosen] != list(wanted.values()):
-            raise DataError(f"There are not enough images for {images} of which {share:.0%} are degraded.")
-        return self.of_images(np.sort(np.concatenate(chosen)), f"{share:.0%} degraded")
+        kinds = (np.flatnonzero(self.degraded), np.flatnonzero(~self.degraded))
+        images = int(min(len(kinds[0]) / share, len(kinds[1]) / (1 - share)))
+        bad = round(share * images)
+        return self.of_images(
+            np.sort(np.concatenate([kinds[0][:bad], kinds[1][: images - bad]])), f"{share:.0%} degraded"
+        )
 
 
 def read_landscape(file: Path = FIELDGUIDE, fragments: Path | None = FRAGMENTS) -> Landscape:
