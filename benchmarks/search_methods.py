@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
+from taxtune.tuning.selection import choose, next_step, rounds
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Aims, Constraint, make_objective
@@ -24,6 +25,8 @@ from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
+#: Images that the package first asks each template about.
+BLOCK = 20
 
 
 @dataclass(frozen=True)
@@ -448,6 +451,33 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     return _in_turn(task, budgets, propose)
 
 
+def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
+    """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
+    images, found = len(task.tuning), []
+    stages = {budget: rounds(min(BLOCK, images), images, len(task.landscape.templates), budget) for budget in budgets}
+    # A proposal depends on what was asked before alone, so that the search of a small budget is the beginning of that
+    # of a large one.
+    search = Replay(task, BLOCK * len(task.landscape.templates))
+    proposals: list[Proposal] = []
+    while len(proposals) < max(made[0].templates for made in stages.values()):
+        proposal = search.propose()
+        if proposal is None:
+            break
+        search.ask(proposal, len(proposals), min(BLOCK, images))
+        proposals.append(proposal)
+    for budget in budgets:
+        replay = Replay(task, budget)
+        first, *_ = made = stages[budget]
+        for iteration, proposal in enumerate(proposals[: first.templates]):
+            replay.ask(proposal, iteration, first.images)
+        while (step := next_step(replay.records, replay.objective, made, task.seed)) is not None:
+            replay.ask(proposals[step[0]], *step)
+        selection = choose(replay.records, replay.objective)
+        assert selection is not None  # every iteration was scored
+        found.append(replay.questions.chosen(replay.number[proposals[selection.winner].template]))
+    return found
+
+
 #: The methods by name, in the order of the tables.
 METHODS: dict[str, Method] = {
     "paper": paper,
@@ -457,4 +487,5 @@ METHODS: dict[str, Method] = {
     "halving": halving,
     "three stages": three_stages,
     "gepa": gepa,
+    "taxtune": taxtune,
 }
