@@ -1,7 +1,8 @@
-"""Scores of placed answers: hierarchical, information-weighted, and at each rank; intervals and paired comparisons."""
+"""Scores of placed answers: hierarchical, information-weighted, at each rank; intervals, bounds, paired comparisons."""
 
 from __future__ import annotations
 
+from taxtune.metrics.bounds import p_value, upper_bound
 from taxtune.metrics.hierarchical import HierarchicalScores, harmonic_mean, precision_recall, score
 from taxtune.metrics.information import (
     Information,
@@ -51,8 +52,10 @@ __all__ = [
     "leaf_information",
     "make_measure",
     "measure",
+    "p_value",
     "paired_bootstrap",
     "precision_recall",
     "rank_scores",
     "score",
+    "upper_bound",
 ]

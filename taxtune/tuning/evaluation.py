@@ -12,7 +12,7 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
-from taxtune.models import Answer, Failure, Model, Request, ask
+from taxtune.models import Answer, Failure, Model, Request, ask, count_faults
 from taxtune.progress import Task, following
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
@@ -119,7 +119,7 @@ class Evaluator:
             if on_answers is not None and not task.ended:
                 on_answers(task.done, task.stored)
 
-        with following(tell):
+        with following(tell), count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="answers")
 
         answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
@@ -133,7 +133,7 @@ class Evaluator:
         measured = np.stack(
             [
                 *precision_recall(self.taxonomy, predicted, target, off_tree=as_child),
-                *information_values(self.information, predicted, target, off_tree=as_child)[:2],
+                *information_values(self.information, predicted, target, off_tree=as_child),
             ],
             axis=1,
         ).tolist()
@@ -151,7 +151,7 @@ class Evaluator:
                 rows.append(ExampleRow(**known, failure=reply.reason))
                 continue
             placed = placements[i]
-            hp, hr, ihp, ihr = next(values)
+            hp, hr, ihp, ihr, missing, wrong = next(values)
             rows.append(
                 ExampleRow(
                     **known,
@@ -167,6 +167,8 @@ class Evaluator:
                     off_tree=placed.off_tree,
                     ihp=ihp,
                     ihr=ihr,
+                    remaining_uncertainty=missing,
+                    misinformation=wrong,
                 )
             )
         rows, taken = self._take(rows, examples)
@@ -178,6 +180,7 @@ class Evaluator:
             vlm_cost_usd=sum(costs) if costs else None,
             asked=len(new),
             from_store=sum(row.from_store for row in rows),
+            vlm_faults=dict(faults),
         )
         means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
         scores = None

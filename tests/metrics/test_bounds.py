@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from taxtune.metrics import p_value, upper_bound
+
+Losses = NDArray[np.float64]
+
+# Values and their probabilities: losses of placed answers, rare whole errors, and much of everything.
+HIERARCHICAL = ((0.0, 0.25, 0.5, 0.75), (0.94, 0.03, 0.02, 0.01))
+BINARY = ((0.0, 1.0), (0.98, 0.02))
+BROAD = ((0.0, 0.25, 0.5, 0.75, 1.0), (0.3, 0.2, 0.2, 0.2, 0.1))
+
+rows_of_losses = st.lists(st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0]), min_size=1, max_size=80)
+
+
+def draw(kind: tuple[tuple[float, ...], tuple[float, ...]], n: int, times: int) -> Losses:
+    values, shares = kind
+    return np.random.default_rng(0).choice(values, (times, n), p=shares)
+
+
+def by_hand(losses: Losses, risk: float, level: float) -> float:
+    """The betting p-value as it is printed, one loss after the other."""
+    capital = most = 1.0
+    mean, variance = 0.5, 0.25
+    total, squares = 0.5, 0.25
+    for i, loss in enumerate(losses, 1):
+        stake = min(1.0, np.sqrt(2 * np.log(1 / level) / (len(losses) * variance)))
+        capital *= 1 - stake * (loss - risk)
+        most = max(most, capital)
+        total += loss
+        mean = total / (i + 1)
+        squares += (loss - mean) ** 2
+        variance = squares / (i + 1)
+    return 1 / most
+
+
+def hoeffding_bentkus(losses: Losses, risk: float) -> float:
+    """The p-value that the betting one was chosen over (Bates et al. 2021, Prop. 2)."""
+    n, mean = len(losses), losses.mean()
+    if mean >= risk:
+        return 1.0
+    divergence = (1 - mean) * np.log((1 - mean) / (1 - risk))
+    if mean > 0:
+        divergence += mean * np.log(mean / risk)
+    bentkus = np.e * binom.cdf(np.ceil(n * mean - 1e-9), n, risk)
+    return float(min(1.0, np.exp(-n * divergence), bentkus))
+
+
+def hoeffding_bentkus_bound(losses: Losses, level: float) -> float:
+    grid = np.linspace(0.001, 0.999, 999)
+    return float(grid[np.argmax([hoeffding_bentkus(losses, risk) <= level for risk in grid])])
+
+
+@given(rows_of_losses, st.floats(0.0, 1.0), st.floats(0.01, 0.5))
+def test_the_p_value_is_the_printed_one(losses: list[float], risk: float, level: float) -> None:
+    row = np.array(losses)
+    assert p_value(row, risk, level=level) == pytest.approx(by_hand(row, risk, level))
+
+
+@given(rows_of_losses, st.floats(0.05, 0.99))
+def test_the_bound_is_the_least_risk_that_is_not_refuted(losses: list[float], confidence: float) -> None:
+    bound, level = upper_bound(losses, confidence), 1 - confidence
+    assert 0 < bound <= 1
+    assert p_value(losses, max(0.0, bound - 1e-6), level=level) > level
+    if bound < 1:
+        assert p_value(losses, min(1.0, bound + 1e-6), level=level) <= level
+
+
+@given(rows_of_losses, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_a_higher_risk_is_refuted_no_less(losses: list[float], one: float, other: float) -> None:
+    assert p_value(losses, max(one, other)) <= p_value(losses, min(one, other)) + 1e-12
+
+
+@given(st.integers(1, 300), st.sampled_from([0.8, 0.9, 0.99]))
+def test_without_losses_the_bound_is_close_to_the_exact_one(n: int, confidence: float) -> None:
+    exact = 1 - (1 - confidence) ** (1 / n)
+    bound = upper_bound(np.zeros(n), confidence)
+    assert bound >= exact - 1e-9
+    if n >= 100:
+        assert bound <= 1.08 * exact
+
+
+@pytest.mark.parametrize("n", [10, 50, 300])
+@pytest.mark.parametrize("kind", [HIERARCHICAL, BINARY, BROAD], ids=["hierarchical", "binary", "broad"])
+def test_the_mean_is_above_the_bound_no_more_often_than_promised(
+    kind: tuple[tuple[float, ...], tuple[float, ...]], n: int
+) -> None:
+    times, level = 1000, 0.1
+    mean = float(np.dot(*kind))
+    refuted = np.mean([p_value(losses, mean, level=level) <= level for losses in draw(kind, n, times)])
+    assert refuted <= level + 3 * np.sqrt(level * (1 - level) / times)
+
+
+@pytest.mark.parametrize(("kind", "ratio"), [(HIERARCHICAL, 0.83), (BROAD, 0.97), (BINARY, 1.05)])
+def test_it_is_narrower_than_hoeffding_bentkus_where_losses_are_fractions(
+    kind: tuple[tuple[float, ...], tuple[float, ...]], ratio: float
+) -> None:
+    samples = draw(kind, 400, 40)
+    betting = np.mean([upper_bound(losses, 0.9) for losses in samples])
+    assert betting <= ratio * np.mean([hoeffding_bentkus_bound(losses, 0.1) for losses in samples])
+
+
+@pytest.mark.parametrize("losses", [[], [0.5, 1.5], [-0.1], [float("nan")], [[0.5]]])
+def test_losses_that_are_none_are_refused(losses: list[float]) -> None:
+    with pytest.raises(ValueError, match="losses must"):
+        upper_bound(losses, 0.9)
+
+
+@pytest.mark.parametrize(("risk", "level"), [(-0.1, 0.1), (1.1, 0.1), (0.1, 0.0), (0.1, 1.0)])
+def test_settings_out_of_range_are_refused(risk: float, level: float) -> None:
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
+        p_value([0.5], risk, level=level)
+    with pytest.raises(ValueError, match="confidence"):
+        upper_bound([0.5], 1.0)
