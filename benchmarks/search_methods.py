@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
-from taxtune.tuning.selection import choose, next_step, rounds
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.selection import choose, next_step, rounds
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
