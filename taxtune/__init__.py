@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.callbacks import Callback
     from taxtune.tuning.objective import Constraint, Objective
     from taxtune.tuning.proposers import Proposal, Proposer
+    from taxtune.tuning.proposers.evidence import Evidence, evidence
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
     __version__: str
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Callback": "taxtune.tuning.callbacks",
     "ComparisonResult": "taxtune.tuning.records",
+    "Evidence": "taxtune.tuning.proposers.evidence",
     "FunctionModel": "taxtune.models",
     "HierarchicalScores": "taxtune.metrics",
     "InformationScores": "taxtune.metrics",
@@ -56,6 +58,7 @@ _HOME = {
     "TuneResult": "taxtune.tuning.records",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
+    "evidence": "taxtune.tuning.proposers.evidence",
     "information_scores": "taxtune.metrics",
     "leaf_information": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
@@ -74,6 +77,7 @@ __all__ = [
     "Callback",
     "ComparisonResult",
     "Constraint",
+    "Evidence",
     "FunctionModel",
     "HierarchicalScores",
     "InformationScores",
@@ -94,6 +98,7 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "evidence",
     "information_scores",
     "leaf_information",
     "load_recipe",

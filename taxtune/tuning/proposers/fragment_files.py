@@ -88,7 +88,7 @@ class Fragments(_Model):
     @property
     def compositions(self) -> int:
         """The number of ways to choose without contradiction."""
-        return self._ways[0][None]
+        return sum(ways for _, _, ways in self._ways[0][None])
 
     def compose(self, parameters: Mapping[str, str]) -> str:
         """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
@@ -105,23 +105,31 @@ class Fragments(_Model):
     def parameters(self, number: int) -> dict[str, str]:
         """Returns the composition of a number from 0 to `compositions` - 1."""
         chosen: dict[str, str] = {}
-        stance = None
-        for slot, ways in zip(self.slots, self._ways[1:], strict=True):
-            for choice in slot.allowed(stance):
-                after = stance or choice.stance
-                if number < ways[after]:
-                    chosen[slot.id], stance = choice.id, after
+        stance: str | None = None
+        for slot, ways_after in zip(self.slots, self._ways, strict=True):
+            for choice, after, ways in ways_after[stance]:
+                if number < ways:
+                    chosen[slot.id], stance = choice, after
                     break
-                number -= ways[after]
+                number -= ways
         return chosen
 
     @cached_property
-    def _ways(self) -> list[dict[str | None, int]]:
-        """The number of ways to fill the slots from each one on, by the stance of what stands before."""
-        ways = [dict.fromkeys((None, *self.stances), 1)]
+    def _ways(self) -> list[dict[str | None, list[tuple[str, str | None, int]]]]:
+        """What may stand in each slot, by the stance that was taken before it.
+
+        Each choice comes with the stance that is then taken and with the number of ways to fill the slots after it.
+        """
+        table: list[dict[str | None, list[tuple[str, str | None, int]]]] = []
+        ways: dict[str | None, int] = dict.fromkeys((None, *self.stances), 1)
         for slot in reversed(self.slots):
-            ways.insert(0, {held: sum(ways[0][held or c.stance] for c in slot.allowed(held)) for held in ways[0]})
-        return ways
+            row = {
+                taken: [(c.id, taken or c.stance, ways[taken or c.stance]) for c in slot.allowed(taken)]
+                for taken in ways
+            }
+            ways = {taken: sum(each for _, _, each in choices) for taken, choices in row.items()}
+            table.insert(0, row)
+        return table
 
     def digest(self) -> str:
         """Returns a hash of all that decides which templates there are."""
