@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BUDGETS = (200, 400, 800, 1600, 3200)
 SHARES = (0.25, 0.5, 0.75)
-TUNING = 200
+TUNING = 400
 #: By how much the held-out mean may miss what was promised and still count as kept.
 TOLERANCE = 0.005
 #: The share of what can be gained that counts as having found it.
