@@ -390,7 +390,9 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="source", type=Path, metavar="RUN", help="replay on a tuning run's answers")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
+    usual = [method for method in METHODS if method != "tpe"]
+    names = f"any of {', '.join(METHODS)} (default: all but tpe, which takes longer than the others together)"
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=usual, metavar="METHOD", help=names)
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS), help="VLM calls (default %(default)s)")
     parser.add_argument("--seeds", type=int, default=50, help="number of seeds (default %(default)s)")
     parser.add_argument("--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images")
