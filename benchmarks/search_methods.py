@@ -470,7 +470,7 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
         first, *_ = made = stages[budget]
         for iteration, proposal in enumerate(proposals[: first.templates]):
             replay.ask(proposal, iteration, first.images)
-        while (step := next_step(replay.records, replay.objective, made, task.seed)) is not None:
+        while (step := next_step(replay.records, replay.objective, made)) is not None:
             replay.ask(proposals[step[0]], *step)
         selection = choose(replay.records, replay.objective)
         assert selection is not None  # every iteration was scored
