@@ -172,7 +172,7 @@ class Tuner:
             trivial_hr=trivial_hr,
             outlook=experiment.outlook.seen(*(record for record in records if record.scores is not None)),
             optimism=find_optimism(
-                records, winner, heldout[-1], experiment.objective, measures, seed=experiment.seeds.split
+                records, winner, heldout[1], experiment.objective, measures, seed=experiment.seeds.split
             ),
             winner=winner.iteration,
             iterations=tuple(records),
@@ -393,7 +393,8 @@ class Tuner:
                 seed=self.experiment.seeds.proposer,
                 check=lambda template: self.experiment.check(template, earlier),
             )
-            proposal = replace(proposal, trials=trials.usage(proposal.template), judged=trials.judged)
+            judged = sum_judged([*filter(None, (proposal.judged, trials.judged))])
+            proposal = replace(proposal, trials=proposal.trials + trials.usage(proposal.template), judged=judged)
         self.history.propose(claim, proposal)
         return proposal
 

@@ -109,7 +109,12 @@ def next_step(
     """
     inside = _complete(records)
     for before, stage in itertools.pairwise(stages):
-        inside = pick(inside, objective, before.images, stage.templates, baseline=_baseline(records), seed=seed)
+        # What has been asked since must not change who goes on, or more would go on than the stage has room for.
+        known = [_first(record, before.images) for record in inside]
+        baseline = _baseline([_first(record, before.images) for record in _complete(records[:1])])
+        picked = pick(known, objective, before.images, stage.templates, baseline=baseline, seed=seed)
+        went_on = {record.iteration for record in picked}
+        inside = [record for record in inside if record.iteration in went_on]
         for record in inside:
             if len(record.rows) < stage.images and record.state == "complete":
                 return record.iteration, stage.images
@@ -417,6 +422,24 @@ def _quantile(confidence: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(confidence))
+
+
+def _first(record: IterationRecord, images: int) -> IterationRecord:
+    """Returns a record as it was when only its first images had been asked about."""
+    if len(record.rows) <= images or record.scores is None:
+        return record
+    from taxtune.metrics.hierarchical import harmonic_mean
+
+    first, scores = replace(record, rows=record.rows[:images]), record.scores
+    keys = [key for key in scores.keys() if key in _INDEPENDENT or key in scores.measures]  # noqa: SIM118 - no mapping
+    means = {key: values(first, key) for key in keys}
+    known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
+    measures = {key: known.pop(key, scores.measures[key]) for key in scores.measures}
+    cut = replace(scores, n=images, measures=measures, **known)  # type: ignore[arg-type]
+    cut = replace(cut, hf=harmonic_mean(cut.hp, cut.hr))
+    if cut.ihp is not None and cut.ihr is not None:
+        cut = replace(cut, ihf=harmonic_mean(cut.ihp, cut.ihr))
+    return replace(first, scores=cut)
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:

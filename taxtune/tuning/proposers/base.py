@@ -67,8 +67,8 @@ class Proposal:
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         rejected: Templates proposed on the way and refused, each with the reason.
         trace: What the proposer's model did on the way, turn by turn, for the record.
-        trials: What the drafts consumed that were tried on the way; the loop knows it.
-        judged: What measures asked a language model about these drafts; the loop knows it too.
+        trials: What the drafts consumed that were tried on the way; the loop adds those that its `ask` was used for.
+        judged: What measures asked a language model about these drafts; likewise.
     """
 
     template: str
