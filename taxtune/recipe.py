@@ -21,6 +21,7 @@ from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
+    AgentProposerSettings,
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
@@ -37,6 +38,7 @@ from taxtune.recipe_settings import (
     ObjectiveSettings,
     PromptSettings,
     ProposerSettings,
+    RandomProposerSettings,
     SeedSettings,
     Settings,
     TaxonomySettings,
@@ -46,6 +48,7 @@ from taxtune.recipe_settings import (
 from taxtune.resources import recipes_dir
 
 __all__ = [
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -60,6 +63,7 @@ __all__ = [
     "MapperSettings",
     "ObjectiveSettings",
     "PromptSettings",
+    "RandomProposerSettings",
     "Recipe",
     "SeedSettings",
     "TaxonomySettings",

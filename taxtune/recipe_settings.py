@@ -21,6 +21,7 @@ from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -37,6 +38,7 @@ __all__ = [
     "ObjectiveSettings",
     "PromptSettings",
     "ProposerSettings",
+    "RandomProposerSettings",
     "SeedSettings",
     "Settings",
     "TaxonomySettings",
@@ -414,9 +416,16 @@ class JudgeSettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
+    """Templates composed from fragments, led by a model of what they do; needs no key."""
 
-    kind: Literal["fragments", "random"] = "fragments"
+    kind: Literal["fragments"] = "fragments"
+    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
+
+
+class RandomProposerSettings(Settings):
+    """Templates composed from fragments at random: what another proposer has to beat; needs no key."""
+
+    kind: Literal["random"] = "random"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 
@@ -445,7 +454,40 @@ class LLMProposerSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
 
 
-ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+class AgentProposerSettings(Settings):
+    """A chat model with tools: it looks at failures, tries drafts and compares them before it submits a template.
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o; it must be able to call tools.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        temperature: Sampling temperature; null leaves it to the provider.
+        max_turns: Most replies of the model in an iteration.
+        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
+        max_history_tokens: Most tokens of past templates in the first message; the best and the latest are kept.
+        max_total_tokens: Most tokens of an iteration's conversation, read and written.
+        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+    """
+
+    kind: Literal["agent"] = "agent"
+    model: str = "openai/gpt-4o"
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    temperature: Number | None = Field(1.0, ge=0)
+    max_turns: StrictInt = Field(12, ge=2, le=100)
+    trial_images: StrictInt = Field(60, ge=0)
+    max_history_tokens: StrictInt = Field(4000, ge=200, le=200_000)
+    max_total_tokens: StrictInt = Field(150_000, ge=5000)
+    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
+    timeout: Number = Field(120.0, gt=0, le=3600)
+    max_retries: StrictInt = Field(5, ge=0)
+
+
+ProposerSettings = Annotated[
+    FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
+    Field(discriminator="kind"),
+]
 
 
 class BudgetSettings(Settings):

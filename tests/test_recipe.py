@@ -156,6 +156,7 @@ def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file
 def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
     path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, timeout: 9}\n")
     assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
+    assert load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments == "x"
     assert load_recipe(path, ["proposer.kind=llm"]).proposer.timeout == 9
     with pytest.raises(RecipeError, match=r"unknown key 'proposer\.model'"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])

@@ -116,7 +116,11 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
-    return name if name in ("baseline", "winner", "template") else f"{metric_name(name)}-tuned"
+    return (
+        name
+        if name in ("baseline", "winner", "template") or name.startswith("iteration ")
+        else f"{metric_name(name)}-tuned"
+    )
 
 
 def pair_name(pair: str) -> str:

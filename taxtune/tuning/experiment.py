@@ -30,7 +30,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.selection import Round, rounds
+from taxtune.tuning.selection import FINALISTS, SEMIFINALISTS, Round, rounds
 from taxtune.tuning.template import check_template
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class Experiment:
         """The rounds of the race: how many templates are asked about how many of the tuning images."""
         tuning = len(self.splits.tuning)
         block = tuning if self.block is None else min(self.block, tuning)
-        return rounds(block, tuning, self.iterations + 1, self.budget.vlm_calls)
+        finalists = SEMIFINALISTS if self.objective.front else FINALISTS
+        return rounds(block, tuning, self.iterations + 1, self.budget.vlm_calls, finalists=finalists)
 
     @property
     def full_taxonomy(self) -> Taxonomy:

@@ -11,7 +11,7 @@ from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
-from taxtune.recipe import ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
+from taxtune.recipe import AgentProposerSettings, ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
 from taxtune.tracking.store import check_store
 from taxtune.tuning.account import Account, Asked, measured_rates, price
 from taxtune.tuning.experiment import check_baseline, label_names, template_variables
@@ -186,6 +186,8 @@ def _forecast(
     baselines = 1 if recipe.vlm.temperature == 0 else repeats
     more = [stage.images - before for stage, before in zip(stages, [0, *(s.images for s in stages)], strict=False)]
     race = sum(stage.templates * images for stage, images in zip(stages, more, strict=True))
+    if isinstance(recipe.proposer, AgentProposerSettings) and recipe.budget.vlm_calls is None:
+        race += recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
     calls = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
     rates = measured_rates(_earlier(parts.folder))
     model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
@@ -198,6 +200,10 @@ def _forecast(
     if isinstance(recipe.proposer, LLMProposerSettings):
         tokens = recipe.proposer.max_history_tokens + _INSTRUCTIONS
         proposer = replace(_priced(recipe.proposer.model, proposals, tokens, _TEMPLATE), at_most=3 * proposals)
+    elif isinstance(recipe.proposer, AgentProposerSettings):
+        s = recipe.proposer
+        turns, tokens = proposals * s.max_turns, proposals * s.max_total_tokens
+        proposer = Asked(turns, tokens=tokens, usd=price(s.model, tokens, turns * _TEMPLATE))
     judge = None
     if rated and recipe.judge is not None:
         # The runs that are tuned for a rating, and every template on the held-out images.

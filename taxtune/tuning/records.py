@@ -35,6 +35,7 @@ __all__ = [
     "Selection",
     "TemplateScores",
     "TuneResult",
+    "Turn",
     "Usage",
     "sum_faults",
     "sum_judged",
@@ -221,6 +222,7 @@ class Usage:
         asked: Answers that the VLM gave in this iteration.
         from_store: Answers that came from the answer store.
         seconds: Wall-clock seconds of the iteration.
+        tried: Images that drafts were tried on, besides those of the template that became of one.
         vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
         proposer_faults: The same of the proposer's model.
     """
@@ -234,6 +236,7 @@ class Usage:
     asked: int = 0
     from_store: int = 0
     seconds: float = 0.0
+    tried: int = 0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
 
@@ -260,6 +263,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+
+    Attributes:
+        tool: The tool; None where the model wrote text.
+        arguments: The arguments as the model wrote them, or its text; long ones are cut.
+        result: What it was told; long results are cut.
+        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
+        completion_tokens: Tokens that it wrote, likewise.
+    """
+
+    tool: str | None
+    arguments: str
+    result: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class IterationRecord:
     """One template, asked and scored.
 
@@ -276,6 +298,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
+        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
         out_of_reach: Whether it failed because the proposer's model did not answer.
     """
 
@@ -291,6 +314,7 @@ class IterationRecord:
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
+    trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
 
     @property
@@ -578,6 +602,16 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def area(self) -> float:
+        """The area below the front on the held-out images: the share of the hP-hR plane that some template reaches."""
+        points = sorted(((held.scores.hr, held.scores.hp) for held in self.heldout), reverse=True)
+        area, highest = 0.0, 0.0
+        for (hr, hp), (lower, _) in zip(points, [*points[1:], (0.0, 0.0)], strict=True):
+            highest = max(highest, hp)
+            area += highest * (hr - lower)
+        return area
 
     @property
     def bounds(self) -> dict[str, float]:

@@ -1,10 +1,5 @@
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,46 +154,6 @@ def test_each_seed_draws_its_own(tmp_path, whole):
     # The toy model draws nothing at random, so that another seed of its is the same run, and may go on with it.
     assert (images(runs["model"]), templates(runs["model"])) == (images(whole.result), templates(whole.result))
     tuned(make_parts(tmp_path / "in", tmp_path / "model"), resume=True)
-
-
-_RUN = """
-import sys
-from pathlib import Path
-from tests.tuning.toy import ToyVLM, make_parts, tuned
-files, out, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-session = make_parts(files, out, ToyVLM(out / "asked.log", seconds), overrides=("iterations=4",))
-out.mkdir(exist_ok=True)
-tuned(session, out, resume=True)
-"""
-
-
-@pytest.mark.heavy
-def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
-    """kill -9 in the middle, three times: the same history, and no answered question asked again."""
-
-    def start(out: str, seconds: float) -> subprocess.Popen:
-        command = [sys.executable, "-c", _RUN, str(tmp_path / "in"), str(tmp_path / out), str(seconds)]
-        return subprocess.Popen(command)
-
-    assert start("whole", 0).wait() == 0
-    log = tmp_path / "killed/asked.log"
-    stops = (3, 11, 19)
-    for stop in stops:
-        run = start("killed", 0.05)
-        deadline = time.monotonic() + 120
-        while not log.exists() or len(log.read_text().splitlines()) < stop:
-            assert run.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-    assert start("killed", 0).wait() == 0
-    assert history(tmp_path / "killed") == history(tmp_path / "whole")
-    asked = (tmp_path / "killed/asked.log").read_text().splitlines()
-    once = (tmp_path / "whole/asked.log").read_text().splitlines()
-    assert set(asked) == set(once)
-    # A kill loses at most the batch in flight, two questions here.
-    assert len(asked) <= len(once) + 2 * len(stops)
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
