@@ -21,6 +21,7 @@ from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
+    AgentProposerSettings,
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
@@ -45,6 +46,7 @@ from taxtune.recipe_settings import (
 from taxtune.resources import recipes_dir
 
 __all__ = [
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",

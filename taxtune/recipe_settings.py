@@ -12,6 +12,7 @@ from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -394,7 +395,39 @@ class LLMProposerSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
 
 
-ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+class AgentProposerSettings(Settings):
+    """A chat model with tools: it looks at failures, tries drafts and compares them before it submits a template.
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o; it must be able to call tools.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        temperature: Sampling temperature; null leaves it to the provider.
+        max_turns: Most replies of the model in an iteration.
+        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
+        max_history_tokens: Most tokens of past templates in the first message; the best and the latest are kept.
+        max_total_tokens: Most tokens of an iteration's conversation, read and written.
+        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+    """
+
+    kind: Literal["agent"] = "agent"
+    model: str = "openai/gpt-4o"
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    temperature: Number | None = Field(1.0, ge=0)
+    max_turns: StrictInt = Field(12, ge=2, le=100)
+    trial_images: StrictInt = Field(60, ge=0)
+    max_history_tokens: StrictInt = Field(4000, ge=200, le=200_000)
+    max_total_tokens: StrictInt = Field(150_000, ge=5000)
+    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
+    timeout: Number = Field(120.0, gt=0, le=3600)
+    max_retries: StrictInt = Field(5, ge=0)
+
+
+ProposerSettings = Annotated[
+    FragmentsProposerSettings | LLMProposerSettings | AgentProposerSettings, Field(discriminator="kind")
+]
 
 
 class BudgetSettings(Settings):

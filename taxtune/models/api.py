@@ -23,6 +23,7 @@ from taxtune.models.api_errors import (
     needed_keys,
     retry_after,
     without_credentials,
+    without_secrets,
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.faults import Fault, count_fault
@@ -31,11 +32,26 @@ from taxtune.models.thread_map import Effort, thread_map
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "data_url"]
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall", "data_url"]
 
 # Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
 _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a chat model asks for.
+
+    Attributes:
+        id: What the result is sent back under.
+        name: The tool; it need not be one that was offered.
+        arguments: The arguments as the model wrote them: JSON, unless it made a mistake.
+    """
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,7 @@ class Completion:
         text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
         refusal: The provider's own mark of a refusal, or None.
         finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
+        tool_calls: The tools that it wants called, in order.
         prompt_tokens: Tokens read, over all attempts that were answered.
         completion_tokens: Tokens written, over all attempts.
         cost_usd: Cost in US dollars, over all attempts; None where litellm knows no price for the model.
@@ -54,6 +71,7 @@ class Completion:
     text: str
     refusal: str | None = None
     finish_reason: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
@@ -208,11 +226,18 @@ class ApiModel:
 
     # -- a conversation ------------------------------------------------------------------------------------------------
 
-    def converse(self, messages: Sequence[Mapping[str, Any]], *, seed: int) -> Completion:
+    def converse(
+        self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> Completion:
         """Returns what the model says next in a conversation.
 
         What a content filter stops is a completion with the finish reason "content_filter", whichever way the provider
         says so; a refusal, and what is cut off, are completions too.
+
+        Args:
+            messages: The conversation so far, in OpenAI's form.
+            seed: Seed of the sampling, for providers that take one.
+            tools: The tools that it may call, in OpenAI's form: see `Completion.tool_calls`.
 
         Raises:
             MessageTooLongError: If the model cannot read that much.
@@ -221,8 +246,13 @@ class ApiModel:
         """
         litellm = load_litellm()
         key = self._key(litellm)
-        arguments = {"messages": list(messages), "seed": seed % 2**31}
+        arguments: dict[str, Any] = {"messages": list(messages), "seed": seed % 2**31}
+        if tools:
+            # litellm would look for tools of MCP servers among them, for which it needs a package that it does not
+            # install itself.
+            arguments |= {"tools": list(tools), "_skip_mcp_handler": True}
         completion, problem, attempts = self._complete(litellm, key, arguments)
+        completion = _without_secrets(completion, (key, self.settings.api_key))
         if problem is None or problem.fault in (Fault.REFUSAL, Fault.CUT_OFF):
             return completion
         if problem.fault is Fault.CONTENT_FILTER:
@@ -329,7 +359,7 @@ class ApiModel:
             raise UnusableReplyError(CallError(Fault.REFUSAL, f"refused: {completion.refusal}"))
         if completion.finish_reason == "content_filter":
             raise UnusableReplyError(CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter"))
-        if completion.text.strip():
+        if completion.text.strip() or completion.tool_calls:
             return
         if completion.finish_reason == "length":
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
@@ -391,9 +421,30 @@ def _completion(litellm: ModuleType, model: str, response: Any) -> Completion:
         text=well_formed(text),
         refusal=str(refusal) if refusal else None,
         finish_reason=choices[0].finish_reason,
+        tool_calls=tuple(
+            ToolCall(
+                id=str(call.id or f"call-{number}"),
+                name=well_formed(str(call.function.name or "")),
+                arguments=well_formed(str(call.function.arguments or "")),
+            )
+            for number, call in enumerate(getattr(message, "tool_calls", None) or ())
+        ),
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
         completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=cost,
+    )
+
+
+def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> Completion:
+    """Returns a completion in which no secret stands that the server echoes, since it goes into records."""
+    return replace(
+        completion,
+        text=without_secrets(completion.text, secrets),
+        refusal=None if completion.refusal is None else without_secrets(completion.refusal, secrets),
+        tool_calls=tuple(
+            replace(call, name=without_secrets(call.name, secrets), arguments=without_secrets(call.arguments, secrets))
+            for call in completion.tool_calls
+        ),
     )
 
 

@@ -255,6 +255,7 @@ def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, An
         "reason": record.reason,
         "template": record.template,
         "rejected": record.rejected,
+        "trace": record.trace,
         "missing": record.missing,
         "seconds": record.usage.seconds,
         "cells": [wording.number(wording.score_of(scores, key), key) for key in metrics],

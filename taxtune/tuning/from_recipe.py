@@ -17,6 +17,7 @@ from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.recipe import (
+    AgentProposerSettings,
     FieldGuideData,
     FragmentsProposerSettings,
     INat21Data,
@@ -423,6 +424,7 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ProposerError: If its prompts or fragments cannot be read.
         """
+        from taxtune.tuning.proposers.agent import AgentProposer
         from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
@@ -433,6 +435,9 @@ class Parts:
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
+        if isinstance(s, AgentProposerSettings):
+            given = s.model_dump(exclude={"kind", "model", "api_key_env"})
+            return AgentProposer(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)
         return LLMProposer(
             s.model,
             api_base=s.api_base,

@@ -21,6 +21,7 @@ from taxtune.tuning.history import Claim, History, best, check_unused, is_begun,
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
 from taxtune.tuning.selection import choose, next_step
+from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
 
@@ -163,9 +164,12 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        records, stages = self.history.records(), self.experiment.stages
+        records, stage = self.history.records(), self.experiment.stages[0]
         spent = sum((record.usage for record in records), Usage())
-        return self.history.claim(stages[0].templates - 1, new=new and not spent.exceeds(self.experiment.budget))
+        new &= not spent.exceeds(self.experiment.budget)
+        if self.experiment.budget.vlm_calls is not None:  # drafts take the place of templates
+            new &= (len(records) + 1) * stage.images + spent.tried <= stage.templates * stage.images
+        return self.history.claim(stage.templates - 1, new=new)
 
     def _race(self, evaluator: Evaluator) -> None:
         """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
@@ -188,13 +192,15 @@ class Tuner:
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing left to propose."""
         start = time.monotonic()
+        trials = self._trials(evaluator)
         try:
             with count_faults() as faults:
-                proposal = claim.proposal or self._propose(claim)
+                proposal = claim.proposal or self._propose(claim, trials)
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
-            usage = Usage(
+            usage = replace(
+                trials.usage(),
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
@@ -208,6 +214,8 @@ class Tuner:
                 reason=failure.reason,
                 rejected=failure.rejected,
                 usage=usage,
+                judged=trials.judged,
+                trace=failure.trace,
                 out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
@@ -221,9 +229,10 @@ class Tuner:
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
-            judged=evaluation.judged,
+            judged=sum_judged([*filter(None, (proposal.judged, evaluation.judged))]),
+            trace=tuple(proposal.trace),
             usage=replace(
-                evaluation.usage,
+                proposal.trials + evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
@@ -311,18 +320,33 @@ class Tuner:
                 "needs no model.",
             ) from None
 
-    def _propose(self, claim: Claim) -> Proposal:
+    def _trials(self, evaluator: Evaluator) -> Trials:
+        """Returns what asks about an iteration's drafts, on what a budget of calls leaves to the search."""
+        experiment, records = self.experiment, self.history.records()
+        stage, most = experiment.stages[0], None
+        if experiment.budget.vlm_calls is not None:
+            most = stage.images * (stage.templates - len(records) - 1) - sum(each.usage.tried for each in records)
+        return Trials(
+            evaluator,
+            experiment.splits.tuning[: stage.images],
+            most=most,
+            max_missing=experiment.max_missing,
+            on_answers=partial(self.callbacks.tell, "on_answers"),
+        )
+
+    def _propose(self, claim: Claim, trials: Trials) -> Proposal:
         if claim.iteration == 0:
             proposal = Proposal(self.experiment.prompt.baseline)
         else:
             earlier = self.history.templates()
             proposal = self.experiment.proposer.propose(
                 self.history.records(),
-                self.experiment.goal(),
+                replace(self.experiment.goal(), ask=None if trials.left == 0 else trials),
                 iteration=claim.iteration,
                 seed=self.experiment.seed,
                 check=lambda template: self.experiment.check(template, earlier),
             )
+            proposal = replace(proposal, trials=trials.usage(proposal.template), judged=trials.judged)
         self.history.propose(claim, proposal)
         return proposal
 

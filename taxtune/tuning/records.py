@@ -32,6 +32,7 @@ __all__ = [
     "Selection",
     "TemplateScores",
     "TuneResult",
+    "Turn",
     "Usage",
     "sum_faults",
     "sum_judged",
@@ -218,6 +219,7 @@ class Usage:
         asked: Answers that the VLM gave in this iteration.
         from_store: Answers that came from the answer store.
         seconds: Wall-clock seconds of the iteration.
+        tried: Images that drafts were tried on, besides those of the template that became of one.
         vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
         proposer_faults: The same of the proposer's model.
     """
@@ -231,6 +233,7 @@ class Usage:
     asked: int = 0
     from_store: int = 0
     seconds: float = 0.0
+    tried: int = 0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
 
@@ -257,6 +260,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+
+    Attributes:
+        tool: The tool; None where the model wrote text.
+        arguments: The arguments as the model wrote them, or its text; long ones are cut.
+        result: What it was told; long results are cut.
+        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
+        completion_tokens: Tokens that it wrote, likewise.
+    """
+
+    tool: str | None
+    arguments: str
+    result: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class IterationRecord:
     """One template, asked and scored.
 
@@ -273,6 +295,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
+        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
         out_of_reach: Whether it failed because the proposer's model did not answer.
     """
 
@@ -288,6 +311,7 @@ class IterationRecord:
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
+    trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
 
     @property

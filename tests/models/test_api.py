@@ -502,3 +502,22 @@ def test_replies_are_kept_and_failures_are_not(tmp_path: Path) -> None:
         said = [kept(judge(server, max_retries=0), "c")[0] for _ in range(6)]
         assert [isinstance(reply, Answer) for reply in said] == [False] * 4 + [True] * 2
         assert len(server.chats) == 5
+
+
+# -- a conversation with tools -----------------------------------------------------------------------------------------
+
+
+def test_tools_are_offered_and_calls_of_them_come_back() -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+    talk = [{"role": "user", "content": "What is there?"}]
+    with OpenAIServer(servers.calls(("look", {"at": 1}), ("peer", "{not JSON")), "Nothing.") as server:
+        model = vlm(server)
+        called = model.converse(talk, seed=0, tools=[tool])
+        plain = model.converse(talk, seed=0)
+        with_tools, without = (chat.json for chat in server.chats)
+    assert (called.text, called.finish_reason) == ("", "tool_calls")
+    assert [(call.name, call.arguments) for call in called.tool_calls] == [("look", '{"at": 1}'), ("peer", "{not JSON")]
+    assert len({call.id for call in called.tool_calls}) == 2
+    assert with_tools["tools"] == [tool]
+    assert (plain.text, plain.tool_calls) == ("Nothing.", ())
+    assert "tools" not in without

@@ -16,6 +16,7 @@ from taxtune.tuning.records import (
     IterationRecord,
     TemplateScores,
     TuneResult,
+    Turn,
     Usage,
 )
 
@@ -97,6 +98,7 @@ def iteration(
             template=None,
             reason="three replies in a row were refused: a repeat of iteration 2",
             rejected=(("{{ ''.__class__ }}", "attribute access is refused"), (BASELINE, "a repeat of iteration 0")),
+            trace=(Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120),),
             usage=Usage(proposer_prompt_tokens=900, proposer_completion_tokens=120, proposer_cost_usd=0.002, seconds=3),
         )
     source = template or (
