@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -195,7 +195,7 @@ class Tuner:
         trials = self._trials(evaluator)
         try:
             with count_faults() as faults:
-                proposal = claim.proposal or self._propose(claim, trials)
+                proposal = claim.proposal or self._propose(claim, trials, faults)
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
@@ -237,7 +237,6 @@ class Tuner:
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
                 seconds=time.monotonic() - start,
-                proposer_faults=dict(faults),
             ),
         )
         record = self._judged(record, evaluation, examples)
@@ -334,7 +333,7 @@ class Tuner:
             on_answers=partial(self.callbacks.tell, "on_answers"),
         )
 
-    def _propose(self, claim: Claim, trials: Trials) -> Proposal:
+    def _propose(self, claim: Claim, trials: Trials, faults: Mapping[str, int]) -> Proposal:
         if claim.iteration == 0:
             proposal = Proposal(self.experiment.prompt.baseline)
         else:
@@ -346,7 +345,8 @@ class Tuner:
                 seed=self.experiment.seed,
                 check=lambda template: self.experiment.check(template, earlier),
             )
-            proposal = replace(proposal, trials=trials.usage(proposal.template), judged=trials.judged)
+            consumed = replace(trials.usage(proposal.template), proposer_faults=dict(faults))
+            proposal = replace(proposal, trials=consumed, judged=trials.judged)
         self.history.propose(claim, proposal)
         return proposal
 
