@@ -24,7 +24,7 @@ from taxtune.tuning.files import read_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.records import IterationRecord, TuneResult
 from tests import servers
 from tests.servers import OpenAIServer, Reply
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -201,11 +201,13 @@ def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_pat
 
 def test_what_failed_before_a_proposal_is_counted_by_a_run_that_goes_on_from_it(tmp_path: Path) -> None:
     class Interrupts(Callback):
-        answers = 0
+        proposed = False
+
+        def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
+            self.proposed = True
 
         def on_answers(self, done: int, stored: int) -> None:
-            self.answers += 1
-            if done < 8 and self.answers > 8:
+            if self.proposed:
                 raise KeyboardInterrupt
 
     with OpenAIServer(Failing(1)) as server:
