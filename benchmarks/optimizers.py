@@ -58,7 +58,8 @@ class Run:
         calls: Answers that it asked for.
         hp: The winner's held-out hP.
         hr: The winner's held-out hR.
-        kept: Whether what the objective holds holds on the held-out images, within `TOLERANCE`.
+        promised: Whether the search says that the winner holds what the objective holds.
+        kept: Whether it does on the held-out images, within `TOLERANCE`.
         value: The held-out mean that was to be high.
         best: That mean of the best template of the landscape: of those that hold what is held on all images, the one
             with the highest mean; NaN where none does.
@@ -77,6 +78,7 @@ class Run:
     calls: int
     hp: float
     hr: float
+    promised: bool
     kept: bool
     value: float
     best: float
@@ -106,6 +108,7 @@ def judge(landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best
     return {
         "hp": hp,
         "hr": hr,
+        "promised": chosen.promised,
         "kept": kept,
         "value": value,
         "best": highest,
@@ -171,8 +174,10 @@ _GROUP = ["landscape", "objective", "method", "budget"]
 
 def summarise(runs: pd.DataFrame) -> pd.DataFrame:
     """Returns means over seeds and their standard errors (`se_...`), a row each landscape, aim, method and budget."""
-    runs = runs.assign(short=runs.best - runs.value, kept=runs.kept.astype(float))
-    columns = ["calls", "hp", "hr", "kept", "value", "best", "short", "gain", "optimism_hp", "optimism_hr"]
+    kept = runs.kept.astype(float)
+    made = {"short": runs.best - runs.value, "kept": kept, "kept_promises": kept.where(runs.promised)}
+    runs = runs.assign(**made, promised=runs.promised.astype(float))
+    columns = ["calls", "hp", "hr", *made, "promised", "value", "best", "gain", "optimism_hp", "optimism_hr"]
     grouped = runs.groupby(_GROUP, sort=False)[columns]
     return grouped.mean().join(grouped.sem().add_prefix("se_")).reset_index()
 
@@ -187,7 +192,7 @@ def over_landscapes(means: pd.DataFrame) -> pd.DataFrame:
 
 def _results(means: pd.DataFrame, objective: str, name: str) -> Table:
     """The table of one aim: every landscape, method and budget."""
-    held = "hP kept, %" if objective == "hr_at_hp" else "floor kept, %"
+    shares = {"kept, %": "kept", "promised, %": "promised", "promises kept, %": "kept_promises", "gain, %": "gain"}
     shown = {
         "hP": "hp",
         "hR": "hr",
@@ -202,19 +207,21 @@ def _results(means: pd.DataFrame, objective: str, name: str) -> Table:
             row["budget"],
             round(row["calls"]),
             *(_with_error(row[column], row[f"se_{column}"]) for column in shown.values()),
-            *(_with_error(100 * row[column], 100 * row[f"se_{column}"], 0) for column in ("kept", "gain")),
+            *(_with_error(100 * row[column], 100 * row[f"se_{column}"], 0) for column in shares.values()),
         )
         for row in means[means.objective == objective].to_dict("records")
     ]
     return Table(
         name,
         f"Held-out scores of the winners tuned for {objective}, with standard errors over the seeds",
-        ("landscape", "method", "budget", "calls", *shown, held, "gain, %"),
+        ("landscape", "method", "budget", "calls", *shown, *shares),
         tuple(rows),
     )
 
 
 def _with_error(mean: float, error: float, digits: int = 4) -> str:
+    if math.isnan(mean):
+        return "–"
     text = f"{mean:.{digits}f}"
     return f"{text.removeprefix('-') if float(text) == 0 else text.replace('-', '−')} ± {error:.{digits}f}"
 
@@ -376,6 +383,7 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
             *(_results(pooled, name, f"summary-{name}") for name in objectives),
             _by_budget(pooled, "gain", "Gain, in % of what can be gained, over all landscapes"),
             _by_budget(pooled, "kept", f"Runs that keep what the objective holds, within {TOLERANCE:g}, in %"),
+            _by_budget(pooled, "kept_promises", "The same of the runs that say that their winner holds it, in %"),
             _reach_table(reached),
             _monotone_table(changes),
             *(_results(means, name, f"results-{name}") for name in objectives),
