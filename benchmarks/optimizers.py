@@ -164,7 +164,8 @@ def replay(
                     runs.append(Run(**this, **of, **worth))
                 task.advance()
             found.append(pd.DataFrame([asdict(run) for run in runs]))
-    return pd.concat(found, ignore_index=True)
+    # What is read back from a file rounds to the same numbers.
+    return pd.concat(found, ignore_index=True).round(12)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -416,7 +417,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         landscapes = [landscape_of_run(given.source)]
     tuning = given.tuning or (TUNING if given.source is None else landscapes[0].hp.shape[1] // 2)
     file = None if given.out is None else given.out / "runs.csv"
-    known = pd.read_csv(file, float_precision="round_trip") if given.again else None
+    known = pd.read_csv(file) if given.again else None
     runs = replay(landscapes, AIMS, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=known)
     if file is not None:
         atomic.make_folder(given.out)
