@@ -163,7 +163,8 @@ class ApiModel:
             messages = self._messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        completion, error, attempts = self._complete(litellm, key, {"messages": messages}, effort)
+        seed = {"seed": request.sample} if request.sample else {}
+        completion, error, attempts = self._complete(litellm, key, {"messages": messages, **seed}, effort)
         if error is None:
             effort.succeeded()
             return self._read(completion, time.perf_counter() - started)
