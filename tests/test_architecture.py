@@ -20,9 +20,21 @@ ALLOWED = {
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
     "tracking": {"report", "tuning"},
-    "tuning": {"taxonomy", "data", "models", "mapping", "metrics", "answers", "report", "tracking", "fieldguide"},
+    "tuning": {
+        "policies",
+        "taxonomy",
+        "data",
+        "models",
+        "mapping",
+        "metrics",
+        "answers",
+        "report",
+        "tracking",
+        "fieldguide",
+    },
     "authoring": {"taxonomy", "mapping", "models", "data"},
     "audit": {"taxonomy", "mapping", "metrics", "models", "answers", "authoring", "report", "tuning"},
+    "policies": {"taxonomy", "models", "metrics"},
     "studies": {"taxonomy", "mapping", "metrics", "models", "encoders", "data", "answers", "report"},
 }
 #: Who may import the doors: nobody but they themselves.
