@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
     from taxtune.tuning.callbacks import Callback
-    from taxtune.tuning.objective import Objective
+    from taxtune.tuning.objective import Constraint, Objective
     from taxtune.tuning.proposers import Proposal, Proposer
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -44,6 +44,7 @@ _HOME = {
     "Model": "taxtune.models",
     "ModelSettings": "taxtune.models",
     "Node": "taxtune.taxonomy",
+    "Constraint": "taxtune.tuning.objective",
     "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",
     "Proposal": "taxtune.tuning.proposers",
@@ -72,6 +73,7 @@ _HOME = {
 __all__ = [
     "Callback",
     "ComparisonResult",
+    "Constraint",
     "FunctionModel",
     "HierarchicalScores",
     "InformationScores",

@@ -73,7 +73,9 @@ class TuningArguments(ExperimentArguments, total=False):
     """The arguments that `tune` and `compare` share."""
 
     proposer: Proposer | Callable[..., str] | str | None
-    hr_floor: float | None
+    hp_target: float | None
+    confidence: float | None
+    hr_floor: float | str | None
     iterations: int | None
     max_off_tree: float | None
 
@@ -92,7 +94,9 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     question: str | None = None,
     domain: str | None = None,
     ranks: Sequence[str] | None = None,
-    hr_floor: float | None = None,
+    hp_target: float | None = None,
+    confidence: float | None = None,
+    hr_floor: float | str | None = None,
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
@@ -120,7 +124,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.tuning.experiment import Experiment, trivial_scores
     from taxtune.tuning.from_recipe import Parts
     from taxtune.tuning.metrics import as_metrics
-    from taxtune.tuning.objective import make_objective
+    from taxtune.tuning.objective import Aims, make_objective, read_floor
     from taxtune.tuning.proposers import make_proposer
 
     own = as_metrics(metrics)
@@ -135,6 +139,8 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             "prompt.question": question,
             "prompt.domain": domain,
             "prompt.ranks": None if ranks is None else list(ranks),
+            "objective.hp_target": hp_target,
+            "objective.confidence": confidence,
             "objective.hr_floor": hr_floor,
             "max_missing": max_missing,
             "max_off_tree": max_off_tree,
@@ -176,11 +182,13 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         "ranks": tuple(ranks or ()),
     }
     prompt = PromptSettings(**cast("Any", {key: value for key, value in said.items() if value is not None}))
-    trivial_hr = trivial_scores(tree, top, splits)[1]
-    goals = [
-        make_objective(each, hr_floor=hr_floor, trivial_hr=trivial_hr, metrics=tuple(own))
-        for each in objectives or ("hp",)
-    ]
+    usual = Aims()
+    aims = Aims(
+        hr_floor=read_floor(hr_floor, trivial_scores(tree, top, splits)[1]),
+        hp_target=usual.hp_target if hp_target is None else hp_target,
+        confidence=usual.confidence if confidence is None else confidence,
+    )
+    goals = [make_objective(each, aims=aims, metrics=tuple(own)) for each in objectives or ("hp",)]
     config = mapper.config if isinstance(mapper, Mapper) else mapper or MapperConfig()
     settings = {
         "name": name,
@@ -196,7 +204,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         "iterations": iterations,
         "max_missing": max_missing,
         "max_off_tree": max_off_tree,
-        "objective": {"kind": goals[0].name, "hr_floor": goals[0].hr_floor},
+        "objective": {"kind": goals[0].name, **goals[0].identity()},
     }
     made = Experiment(
         name=name,
@@ -256,7 +264,9 @@ def tune(
     question: str | None = None,
     domain: str | None = None,
     ranks: Sequence[str] | None = None,
-    hr_floor: float | None = None,
+    hp_target: float | None = None,
+    confidence: float | None = None,
+    hr_floor: float | str | None = None,
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
@@ -286,8 +296,9 @@ def tune(
             it says.
         proposer: What writes the templates: "fragments", the default, which needs no key; "PROVIDER/MODEL" for a chat
             model; a function (history) -> str; or a `Proposer`.
-        objective: What makes one template better: "hp", the default, "hf", "ihp", "ihf", "accuracy", the name of a
-            measure or of one of `metrics`, a function of the scores, or an `Objective`.
+        objective: What makes one template better: "hp", the default; "hr_at_hp", as specific as possible while hP is at
+            least `hp_target`; "hf", "f_beta", "pareto", "ihr_at_ihp", "ihp", "ihf", "accuracy"; the name of a measure
+            or of one of `metrics`; a function of the scores; or an `Objective`.
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
         mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
         baseline: The template that the run begins with; "What is this an image of? ..." where left out.
@@ -295,8 +306,10 @@ def tune(
         domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
             out.
         ranks: Names of the ranks below it, broadest first, for templates to refer to.
-        hr_floor: Smallest mean hR that "hp" and "ihp" accept, in [0, 1]; just above that of always answering the
-            domain where left out.
+        hp_target: The hP that "hr_at_hp" holds, in (0, 1]; 0.98 where left out.
+        confidence: The confidence with which it holds it, in [0.5, 1); 0.9 where left out.
+        hr_floor: Smallest mean hR that "hp" and "ihp" accept: a number in [0, 1], a share of the baseline's hR, "80%"
+            where left out, or "trivial", just above that of always answering the domain.
         tuning: Images that every template is asked about; 20 where left out.
         heldout: Images that baseline and winner are asked about at the end; up to 200 of the others where left out.
         iterations: Templates to try after the baseline; 30 where left out.
@@ -346,6 +359,8 @@ def tune(
             question=question,
             domain=domain,
             ranks=ranks,
+            hp_target=hp_target,
+            confidence=confidence,
             hr_floor=hr_floor,
             tuning=tuning,
             heldout=heldout,

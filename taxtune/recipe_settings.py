@@ -275,16 +275,35 @@ class ObjectiveSettings(Settings):
 
     kind: str = Field(
         "hp",
-        description="hp, hf, ihp, ihf, accuracy, the name of a measure ('lave' is rated by the judge), or an "
-        "objective of an installed package.",
+        description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, f_beta, pareto, "
+        "accuracy, ihr_at_ihp, ihp, ihf, the name of a measure ('lave' is rated by the judge), or an objective of an "
+        "installed package.",
     )
-    hr_floor: Number | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Smallest mean hR that 'hp' and 'ihp' accept. Default: just above that of always answering the "
-        "root.",
+    hp_target: Number = Field(
+        0.98, gt=0, le=1, description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds."
     )
+    confidence: Number = Field(
+        0.9, ge=0.5, lt=1, description="The confidence with which hp_target must be reached, by a one-sided bound."
+    )
+    beta: Number = Field(
+        0.5, gt=0, le=10, description="How many times hR counts as much as hP in 'f_beta'; below 1 hP counts more."
+    )
+    hr_floor: Number | str = Field(
+        "80%",
+        description="Smallest mean hR that 'hp' and 'ihp' accept: a number, a share of the baseline's hR (80%), or "
+        "trivial (just above that of always answering the root).",
+    )
+
+    @field_validator("hr_floor")
+    @classmethod
+    def _a_floor(cls, value: float | str) -> float | str:
+        from taxtune.tuning.objective import read_floor
+
+        try:
+            read_floor(value)
+        except TaxtuneError as error:
+            raise ValueError(f"is not a floor of hR. {error.remedy}") from None
+        return value
 
     @field_validator("kind")
     @classmethod

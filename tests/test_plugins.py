@@ -10,7 +10,7 @@ import taxtune
 from taxtune.errors import TaxtuneError
 from taxtune.plugins import plugin_names
 from taxtune.recipe import load_recipe
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Proposal, make_proposer
 from taxtune.tuning.records import TemplateScores
 from tests.test_api import TREE, answer, photos, tuned
@@ -38,10 +38,10 @@ def number(floor=None):
 
 shallow = taxtune.Objective("shallow", lambda scores: scores.depth, "minimize")
 
-def recall(floor):
-    return taxtune.Objective("recall", lambda s: s.hr, feasible=lambda s: s.hr >= floor, hr_floor=floor)
+def recall(aims):
+    return taxtune.Objective("recall", lambda s: s.hr, constraints=(aims.hr_floor,))
 
-def failing(floor):
+def failing(aims):
     raise KeyError("floor")
 """
 
@@ -77,13 +77,13 @@ def test_a_run_uses_a_packages_proposer_and_objective_by_their_names(photos: Pat
 def test_a_recipe_names_a_packages_objective(tmp_path: Path) -> None:
     recipe = load_recipe(make_files(tmp_path / "in"), ["objective.kind=recall", "objective.hr_floor=0.4"])
     result = taxtune.tune(recipe=recipe, vlm=answer, taxonomy=TREE, iterations=1, out=tmp_path / "run")
-    assert (result.objective, result.hr_floor) == ("recall", 0.4)
+    assert (result.objective, result.bounds) == ("recall", {"hr": 0.4})
 
 
 @pytest.mark.usefixtures("package")
 def test_what_a_package_offers_is_made_of_the_settings() -> None:
     scores = TemplateScores(0.9, 0.6, 0.7, 0.5, 2.0, 20)
-    assert make_objective("recall", hr_floor=0.7).feasible(scores) is False
+    assert make_objective("recall", aims=Aims(read_floor(0.7))).feasible(scores) is False
     assert make_objective("shallow").value(scores) == -2.0
     proposal = make_proposer("careful", word="bold").propose([], None, iteration=4, seed=0, check=lambda text: None)
     assert proposal == Proposal("Be bold, try 4.")

@@ -197,7 +197,7 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "iteration": record.iteration,
         "template": record.template,
         "parameters": record.parameters,
-        "floor_missed": not record.feasible,
+        "missed": not record.feasible,
     }
 
 
@@ -235,7 +235,7 @@ def _count(baseline: HeldoutResult, winner: HeldoutResult, objective: str, sign:
 def _run(run: TuneResult) -> dict[str, Any]:
     return {
         "objective": wording.metric_name(run.objective),
-        "floor": run.hr_floor,
+        "bounds": {wording.metric_name(key): bound for key, bound in run.bounds.items()},
         "trivial": (run.trivial_hp, run.trivial_hr),
         "pareto": frozenset(run.pareto),
         "winner": run.winner,

@@ -33,15 +33,7 @@ def draw_plane(result: Result) -> Figure:
     _tuning_baseline(axes, runs[0])
     _trivial(axes, runs[0])
     for run in runs:
-        if run.hr_floor is not None and axes.get_xlim()[0] < run.hr_floor < axes.get_xlim()[1]:
-            axes.axvline(
-                run.hr_floor,
-                color=GREY,
-                lw=1,
-                ls=(0, (1, 2)),
-                zorder=1,
-                label=f"smallest hR allowed: {number(run.hr_floor)}",
-            )
+        _bounds(axes, run)
     _heldout(axes, result)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
@@ -50,6 +42,18 @@ def draw_plane(result: Result) -> Figure:
     axes.set_ylabel("hierarchical precision, hP")
     _legend(axes, result)
     return figure
+
+
+def _bounds(axes: Axes, run: TuneResult) -> None:
+    """Draws what a template must reach, where that is one of the two axes."""
+    for measure, line, (low, high) in (
+        ("hr", axes.axvline, axes.get_xlim()),
+        ("hp", axes.axhline, axes.get_ylim()),
+    ):
+        bound = run.bounds.get(measure)
+        if bound is not None and low < bound < high:
+            label = f"smallest {metric_name(measure)} allowed: {number(bound)}"
+            line(bound, color=GREY, lw=1, ls=(0, (1, 2)), zorder=1, label=label)
 
 
 def _iterations(axes: Axes, run: TuneResult) -> None:

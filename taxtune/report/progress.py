@@ -97,7 +97,7 @@ class TuningProgress:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._objective = "hp"
+        self._objective, self._held = "hp", "hr"
         self._total = self._first = self._seen = 0
         self._best: IterationRecord | None = None
         self._begin = time.monotonic()
@@ -109,6 +109,7 @@ class TuningProgress:
         """Begins the display of a run."""
         experiment = tuner.experiment
         self._objective = experiment.objective.name
+        self._held = next((each.measure for each in experiment.objective.constraints), "hr")
         self._total, self._first, self._seen = experiment.iterations + 1, len(done), len(done)
         self._best, self._begin = None, time.monotonic()
         self._heldout_said.clear()
@@ -146,12 +147,12 @@ class TuningProgress:
             values = [(key, score_of(record.scores, key)) for key in shown]
             body = "  ".join(f"{metric_name(key)} {number(value)}" for key, value in values if value is not None)
             if not record.feasible:
-                body += "  (hR too low)"
+                body += f"  ({metric_name(self._held)} too low)"
         parts = [head, body]
         if self._best is not None and self._best.scores is not None:
             best = score_of(self._best.scores, self._objective)
             value = number(self._best.value if best is None else best)
-            floor = "" if self._best.feasible else ", hR too low"
+            floor = "" if self._best.feasible else f", {metric_name(self._held)} too low"
             parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
         return "  |  ".join(parts)

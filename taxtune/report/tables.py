@@ -122,7 +122,7 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     """
     runs = result_runs(result)
     for run in runs if iterations else ():
-        floor = "" if run.hr_floor is None else f" with hR at least {number(run.hr_floor)}"
+        floor = "".join(f" with {metric_name(key)} at least {number(bound)}" for key, bound in run.bounds.items())
         _heading(console, f"Tuning for {metric_name(run.objective)}{floor}: every iteration on the tuning split")
         console.print(iterations_table(run))
         for record in run.iterations:
@@ -198,7 +198,7 @@ def _remark(record: IterationRecord, run: TuneResult) -> str:
     if record.state != "complete":
         notes.append(record.state)
     if not record.feasible:
-        notes.append("hR too low")
+        notes.append(f"{metric_name(next(iter(run.bounds), ''))} too low")
     if record.missing:
         notes.append(f"{record.missing} missing")
     if record.usage.from_store:

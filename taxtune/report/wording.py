@@ -49,13 +49,19 @@ INFORMATION = {
 }
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_NAMES = {**METRICS, **INFORMATION, **SHARES}
+#: The objectives that are no score of their own.
+OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP", "f_beta": "Fβ", "pareto": "hP and hR"}
+_NAMES = {**METRICS, **INFORMATION, **SHARES, **OBJECTIVES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hf": "hierarchical F (hF)",
     "ihp": "information-weighted hierarchical precision (ihP)",
     "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
+    "hr_at_hp": "hierarchical recall (hR) at a held hierarchical precision (hP)",
+    "ihr_at_ihp": "information-weighted recall (ihR) at a held precision (ihP)",
+    "f_beta": "Fβ of hP and hR",
+    "pareto": "the front of hP and hR",
 }
 #: The scores that depend on what the root is; whether an answer is exactly right does not.
 _ROOTED = ("hp", "hr", "hf", "depth")

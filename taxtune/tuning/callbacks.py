@@ -106,7 +106,7 @@ class TrackingCallback(Callback):
         experiment = tuner.experiment
         objective = experiment.objective
         parameters = dict(experiment.settings)
-        parameters["objective"] = {"kind": objective.name, "hr_floor": objective.hr_floor}
+        parameters["objective"] = {"kind": objective.name, **objective.identity()}
         # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
         parameters["resolved"] = {
             "vlm": dict(experiment.vlm.identity),

@@ -226,7 +226,6 @@ class Experiment:
             **{f"recipe.{key}": value for key, value in self.fixed.items()},
             **whole,
             "objective": self.objective.name,
-            "objective.hr_floor": self.objective.hr_floor,
             **self.objective.identity(),
             "taxonomy": _digest([tree.labels, tree.parents.tolist(), names]),
             **weights,

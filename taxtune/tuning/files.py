@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError
 from taxtune.report.wording import redact
+from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult, upgraded
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _unfinished(folder: Path) -> TuneResult:
     return TuneResult(
         name=str(known.get("recipe.name", folder.name)),
         objective=str(known.get("objective", "hp")),
-        hr_floor=known.get("objective.hr_floor"),
+        constraints=tuple(Constraint(**each) for each in known.get("note:constraints", ())),
         trivial_hp=float("nan"),
         trivial_hr=float("nan"),
         winner=0 if winner is None else winner.iteration,

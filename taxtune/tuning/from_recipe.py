@@ -28,7 +28,7 @@ from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
 from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Objective, asks_a_model, make_objective
+from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
 
 if TYPE_CHECKING:
@@ -270,10 +270,15 @@ class Parts:
         Raises:
             TaxtuneError: If there is none of this name.
         """
+        s = self.recipe.objective
         return make_objective(
             what,
-            hr_floor=self.recipe.objective.hr_floor,
-            trivial_hr=trivial_scores(self.taxonomy, self.domain, self.splits)[1],
+            aims=Aims(
+                hr_floor=read_floor(s.hr_floor, trivial_scores(self.taxonomy, self.domain, self.splits)[1]),
+                hp_target=s.hp_target,
+                confidence=s.confidence,
+                beta=s.beta,
+            ),
             metrics=tuple(self.own_metrics),
         )
 

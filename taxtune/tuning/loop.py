@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult, Usage
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage
 
 __all__ = ["Tuner"]
 
@@ -89,6 +89,7 @@ class Tuner:
         )
         # A recipe's paths start at its own folder, which whoever reads the run later does not know.
         self.history.set_note("taxonomy", experiment.full_taxonomy.source)
+        self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -137,7 +138,7 @@ class Tuner:
         result = TuneResult(
             name=experiment.name,
             objective=experiment.objective.name,
-            hr_floor=experiment.objective.hr_floor,
+            constraints=experiment.objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
             winner=winner.iteration,
@@ -207,14 +208,16 @@ class Tuner:
             return replace(record, state="void", reason=reason), False
         if claim.iteration == 0:
             self._check_off_tree(record.rows)
-        return (
-            replace(
-                record,
-                scores=evaluation.scores,
-                value=self.experiment.objective.value(evaluation.scores),
-                feasible=self.experiment.objective.feasible(evaluation.scores),
-            ),
-            False,
+        return self._valued(record, evaluation.scores), False
+
+    def _valued(self, record: IterationRecord, scores: TemplateScores) -> IterationRecord:
+        objective = self.experiment.objective
+        baseline = scores if record.iteration == 0 else self.history.records()[0].scores
+        return replace(
+            record,
+            scores=scores,
+            value=objective.value(scores, baseline),
+            feasible=objective.feasible(scores, baseline),
         )
 
     def _check_off_tree(self, rows: Sequence[ExampleRow]) -> None:

@@ -1,13 +1,15 @@
 """Objectives: what makes one template better than another on the tuning split.
 
-An objective is a name, a value and, where it has one, a constraint. The built-in ones are `OBJECTIVES`; the name of any
-measure ("rouge-1", "lave") or of one of the run's own metrics makes its mean the objective; and a function of the
-scores is one too.
+An objective is a name, a number to maximise and the constraints under which it counts. The built-in ones are
+`OBJECTIVES`; the name of any measure ("rouge-1", "lave") or of one of the run's own metrics makes its mean the
+objective; and a function of the scores is one too. Which template wins by it, given how few images there are, is
+decided in `selection.py`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,16 +20,52 @@ from taxtune.plugins import find_plugin, names_near, plugin_names
 if TYPE_CHECKING:
     from taxtune.tuning.records import TemplateScores
 
-__all__ = ["FLOOR_MARGIN", "OBJECTIVES", "Objective", "asks_a_model", "check_objective", "make_objective"]
+__all__ = [
+    "OBJECTIVES",
+    "Aims",
+    "Constraint",
+    "Objective",
+    "asks_a_model",
+    "check_objective",
+    "make_objective",
+    "read_floor",
+]
 
-#: How far above the hR of "always answer the domain's root" the default floor lies. Without a floor that answer wins:
-#: it is never wrong (hP = 1) and says nothing.
+#: How far above the hR of "always answer the domain's root" the floor "trivial" lies. Without a floor that answer wins
+#: for hP: it is never wrong (hP = 1) and says nothing.
 FLOOR_MARGIN = 0.01
 _GROUP = "taxtune.objectives"
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
-def _always(scores: TemplateScores) -> bool:
-    return True
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a template must reach to count.
+
+    Attributes:
+        measure: The score that is held: "hp", "hr".
+        least: Its smallest mean, or, where `of` says so, the share of another template's.
+        confidence: With what confidence it must be reached on new images of the same kind, judged by a one-sided bound;
+            0.5 takes the mean on the tuning images for granted.
+        of: "baseline" where `least` is a share of the baseline's mean.
+    """
+
+    measure: str
+    least: float
+    confidence: float = 0.5
+    of: Literal["baseline"] | None = None
+
+    def bound(self, baseline: TemplateScores | None = None) -> float:
+        """Returns the smallest mean; of a share, 0 as long as nothing is known of the baseline."""
+        if self.of is None:
+            return self.least
+        return 0.0 if baseline is None else self.least * baseline.get(self.measure)
+
+    def missed(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> float:
+        """Returns by how much a mean misses the bound; 0 where it does not."""
+        # The tolerance lets a mean that equals the bound but for rounding pass.
+        short = self.bound(baseline) - scores.get(self.measure)
+        return short if short > 1e-12 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +76,44 @@ class Objective:
         name: Its name in records and reports.
         score: From a template's scores to the number that it is judged by.
         direction: Whether more or less of it is better.
-        feasible: Whether a template counts at all; one that does not may only win where none does.
+        constraints: What a template must reach to count; one that does not may only win where none does.
         needs: Names of the measures or metrics that must be taken of the answers, in addition to those of the run.
         shown: The scores that a proposer is shown of each past template, the main one first.
         beside: The scores that it is shown in brackets.
-        told: What a proposer is told that counts: Jinja text with the variable `goal`. None takes the file
-            `objective_NAME.j2` of its prompts, or a sentence with the name where there is no such file.
-        hr_floor: Smallest mean hR that `feasible` asks for, in [0, 1], for the record; None where it asks for none.
+        told: What a proposer is told that counts: Jinja text with the variable `goal`. None tells what follows from
+            `shown`, `direction` and `constraints`.
     """
 
     name: str
     score: Callable[[TemplateScores], float]
     direction: Literal["maximize", "minimize"] = "maximize"
-    feasible: Callable[[TemplateScores], bool] = _always
+    constraints: tuple[Constraint, ...] = ()
     needs: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     told: str | None = None
-    hr_floor: float | None = None
 
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns what can change a value besides name and floor: of a function of one's own, a hash of its source."""
+    def identity(self) -> dict[str, Any]:
+        """Returns what can change a value besides the name: the constraints, and the source of a function."""
+        held = {
+            f"objective.{each.measure}": f"at least {each.least:g}"
+            + (" of the baseline's" if each.of else "")
+            + (f" with confidence {each.confidence:g}" if each.confidence != 0.5 else "")
+            for each in self.constraints
+        }
         if getattr(self.score, "__module__", None) == __name__:
-            return {}
+            return held
         from taxtune.models import function_identity
 
-        return {"objective.source": function_identity(self.score)["source"], "objective.direction": self.direction}
+        source = function_identity(self.score)["source"]
+        return {**held, "objective.source": source, "objective.direction": self.direction}
 
-    def value(self, scores: TemplateScores) -> float:
-        """Returns the number that orders templates, larger is better whatever the direction.
+    def feasible(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> bool:
+        """Tells whether the means meet every constraint, whatever their confidence."""
+        return not any(each.missed(scores, baseline) for each in self.constraints)
+
+    def aimed(self, scores: TemplateScores) -> float:
+        """Returns the number that is maximised, whatever the direction and the constraints.
 
         Raises:
             TaxtuneError: If the objective is not a finite number.
@@ -84,57 +131,117 @@ class Objective:
             )
         return number if self.direction == "maximize" else -number
 
+    def value(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> float:
+        """Returns the number that orders templates by their means alone, larger is better whatever the direction.
 
-def _floored(name: str, precision: str, recall: str, floor: float) -> Objective:
-    """Precision among templates whose hR is at least the floor, ties by recall.
+        A template that misses a constraint has by how much it does, below zero, so that a search is led back.
 
-    A feasible template has its precision plus a millionth of its recall, so that recall decides ties only; an
-    infeasible one has its shortfall in hR, below zero, so that the search is led back above the floor.
+        Raises:
+            TaxtuneError: If the objective is not a finite number.
+        """
+        missed = sum(each.missed(scores, baseline) for each in self.constraints)
+        number = self.aimed(scores)
+        return -missed if missed else number
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """What the built-in objectives are made from.
+
+    Attributes:
+        hr_floor: What "hp" and "ihp" hold: see `read_floor`.
+        hp_target: The precision that "hr_at_hp" and "ihr_at_ihp" hold, in (0, 1].
+        confidence: The confidence with which they hold it, in [0.5, 1).
+        beta: How many times recall counts as much as precision in "f_beta", above 0; below 1 precision counts more.
     """
 
-    def feasible(scores: TemplateScores) -> bool:
-        # The tolerance lets a mean that equals the floor but for rounding pass.
-        return scores.hr >= floor - 1e-12
+    hr_floor: Constraint = Constraint("hr", 0.8, of="baseline")
+    hp_target: float = 0.98
+    confidence: float = 0.9
+    beta: float = 0.5
 
-    def score(scores: TemplateScores) -> float:
-        if not feasible(scores):
-            return scores.hr - floor
-        return scores.get(precision) + 1e-6 * scores.get(recall)
 
-    shown = tuple(dict.fromkeys((precision, recall, "hr")))
-    return Objective(name, score, feasible=feasible, shown=shown, hr_floor=floor)
+def read_floor(text: float | str | None, trivial_hr: float = 0.0) -> Constraint:
+    """Returns the floor of hR that "hp" and "ihp" hold.
+
+    Args:
+        text: A number in [0, 1]; "80%", a share of the baseline's hR; or "trivial", just above that of always answering
+            the domain's root. None is "80%".
+        trivial_hr: That answer's hR on the tuning split.
+
+    Raises:
+        TaxtuneError: If it is none of these.
+    """
+    found = None
+    if text is None:
+        return Aims().hr_floor
+    if text == "trivial":
+        found = Constraint("hr", min(trivial_hr + FLOOR_MARGIN, 1.0))
+    elif isinstance(text, str) and (share := _SHARE.fullmatch(text)):
+        found = Constraint("hr", float(share[1]) / 100, of="baseline")
+    elif isinstance(text, int | float) and not isinstance(text, bool):
+        found = Constraint("hr", float(text))
+    if found is None or not 0 <= found.least <= 1:
+        raise TaxtuneError(
+            "This is not a floor of hR.",
+            value=text,
+            remedy="Give a number from 0 to 1, a share of the baseline's hR such as '80%', or 'trivial'.",
+        )
+    return found
+
+
+def _held(aim: str, constraint: Constraint, *beside: str, name: str | None = None) -> Objective:
+    """An aim under a constraint."""
+    shown = tuple(dict.fromkeys((aim, *beside, constraint.measure)))
+    return Objective(name or aim, lambda scores: scores.get(aim), constraints=(constraint,), shown=shown)
 
 
 def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
     return Objective(name, lambda scores: scores.get(name), shown=(name,), beside=beside, needs=needs)
 
 
-#: The built-in objectives: each is made from the smallest mean hR that those with a floor accept.
-OBJECTIVES: Mapping[str, Callable[[float], Objective]] = {
-    "hp": lambda floor: _floored("hp", "hp", "hr", floor),
-    "hf": lambda floor: _plain("hf", "hp", "hr"),
-    "ihp": lambda floor: _floored("ihp", "ihp", "ihr", floor),
-    "ihf": lambda floor: _plain("ihf", "ihp", "ihr"),
-    "accuracy": lambda floor: _plain("accuracy"),
+def _f_beta(aims: Aims) -> Objective:
+    """F_β of hP and hR (van Rijsbergen 1979): β = 1 is hF, and β below 1 counts precision more."""
+    weight = aims.beta**2
+
+    def score(scores: TemplateScores) -> float:
+        return (1 + weight) * scores.hp * scores.hr / (weight * scores.hp + scores.hr)
+
+    return Objective("f_beta", score, beside=("hp", "hr"))
+
+
+def _pareto(aims: Aims) -> Objective:
+    """The front of hP and hR; its knee is the template that dominates the largest area alone."""
+    return Objective("pareto", lambda scores: scores.hp * scores.hr, shown=("hp", "hr"))
+
+
+#: The built-in objectives, each from what it is made of.
+OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
+    "hr_at_hp": lambda aims: _held("hr", Constraint("hp", aims.hp_target, aims.confidence), name="hr_at_hp"),
+    "hp": lambda aims: _held("hp", aims.hr_floor),
+    "hf": lambda aims: _plain("hf", "hp", "hr"),
+    "f_beta": _f_beta,
+    "pareto": _pareto,
+    "ihr_at_ihp": lambda aims: _held("ihr", Constraint("ihp", aims.hp_target, aims.confidence), name="ihr_at_ihp"),
+    "ihp": lambda aims: _held("ihp", aims.hr_floor, "ihr"),
+    "ihf": lambda aims: _plain("ihf", "ihp", "ihr"),
+    "accuracy": lambda aims: _plain("accuracy"),
 }
 
 
 def make_objective(
     what: str | Objective | Callable[[TemplateScores], float],
     *,
-    hr_floor: float | None = None,
-    trivial_hr: float = 0.0,
+    aims: Aims | None = None,
     metrics: tuple[str, ...] = (),
 ) -> Objective:
     """Returns an objective.
 
     Args:
         what: One of `OBJECTIVES`, the name of one of `metrics`, an installed package's (entry points
-            `taxtune.objectives`: a function of the floor that returns an `Objective`), the name of a measure, a
-            function of the scores, or an objective.
-        hr_floor: Smallest mean hR that "hp" and "ihp" accept, in [0, 1]; just above the trivial answer's where left
-            out.
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+            `taxtune.objectives`: a function of `Aims` that returns an `Objective`), the name of a measure, a function
+            of the scores, or an objective.
+        aims: What the built-in ones are made from.
         metrics: Names of the run's own metrics.
 
     Raises:
@@ -144,22 +251,22 @@ def make_objective(
         return what
     if callable(what):
         return Objective(getattr(what, "__name__", "objective").strip("<>"), what)
-    floor = min(trivial_hr + FLOOR_MARGIN, 1.0) if hr_floor is None else hr_floor
+    aims = aims or Aims()
     if what in OBJECTIVES:
-        return OBJECTIVES[what](floor)
+        return OBJECTIVES[what](aims)
     if what in metrics:
         return _plain(what, "hp", "hr", needs=(what,))
     found: Any = find_plugin(_GROUP, what)
     if found is not None:
-        return _from_plugin(found, what, floor)
+        return _from_plugin(found, what, aims)
     check_objective(what, metrics)
     return _plain(what, "hp", "hr", needs=(what,))
 
 
-def _from_plugin(found: Any, name: str, floor: float) -> Objective:
-    """Returns the objective that an installed package offers, or that its function makes of the floor."""
+def _from_plugin(found: Any, name: str, aims: Aims) -> Objective:
+    """Returns the objective that an installed package offers, or that its function makes of the aims."""
     try:
-        made = found if isinstance(found, Objective) else found(floor)
+        made = found if isinstance(found, Objective) else found(aims)
     except Exception as error:
         raise TaxtuneError(
             f"The objective {name!r}, which a package provides, cannot be created: {type(error).__name__}: {error}"

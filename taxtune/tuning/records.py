@@ -11,6 +11,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.objective import Constraint
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -218,7 +219,7 @@ class IterationRecord:
         template: The Jinja source, or None where none was accepted.
         scores: Scores on the tuning split, over the images that were answered; None unless complete.
         value: The objective's value, larger is better; None unless complete.
-        feasible: Whether the objective's constraint (the hR floor) holds.
+        feasible: Whether the means meet the objective's constraints.
         reason: Why the iteration failed or is void.
         parameters: The proposer's own description of the template (the fragments it chose).
         rejected: Templates that were proposed and refused, each with the reason.
@@ -409,7 +410,7 @@ class TuneResult(_Result):
     Attributes:
         name: The run's name.
         objective: The objective's name, such as "hp".
-        hr_floor: Smallest mean hR on the tuning split that the objective accepts; None where it has no floor.
+        constraints: What a template had to reach on the tuning split to count.
         trivial_hp: hP of always answering the domain's root on the tuning split.
         trivial_hr: hR of always answering the domain's root on the tuning split.
         winner: Number of the winning iteration.
@@ -424,7 +425,7 @@ class TuneResult(_Result):
 
     name: str
     objective: str
-    hr_floor: float | None
+    constraints: tuple[Constraint, ...]
     trivial_hp: float
     trivial_hr: float
     winner: int
@@ -450,6 +451,12 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The smallest mean that each constraint accepts, by measure."""
+        scores = self.baseline.scores if self.iterations else None
+        return {each.measure: each.bound(scores) for each in self.constraints}
 
     def to_frame(self) -> DataFrame:
         """Returns the iterations: a row each, with state, value, scores on the tuning split, tokens and template."""

@@ -7,6 +7,7 @@ import numpy as np
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
@@ -152,7 +153,7 @@ def tune(
     return TuneResult(
         name="birds",
         objective=objective,
-        hr_floor=0.42 if objective == "hp" else None,
+        constraints=(Constraint("hr", 0.42),) if objective == "hp" else (),
         trivial_hp=1.0,
         trivial_hr=0.4,
         winner=winner.iteration,

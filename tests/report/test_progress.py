@@ -46,7 +46,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def tuner(iterations: int, objective: str = "hp") -> Any:
-    return SimpleNamespace(experiment=SimpleNamespace(iterations=iterations, objective=SimpleNamespace(name=objective)))
+    return SimpleNamespace(
+        experiment=SimpleNamespace(iterations=iterations, objective=SimpleNamespace(constraints=(), name=objective))
+    )
 
 
 def follow(terminal: Terminal, clock: Clock, *, objective: str = "hp", done: int = 0) -> None:

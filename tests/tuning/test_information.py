@@ -16,7 +16,7 @@ from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tracking.values import heldout_metrics, iteration_metrics, result_metrics
 from taxtune.tuning.history import History
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TemplateScores, TuneResult
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
@@ -32,7 +32,8 @@ def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
 def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> None:
     result = tune(tmp_path, "objective.kind=ihp")
     assert result.objective == "ihp"
-    assert result.hr_floor == pytest.approx(1 / 3 + 0.01)
+    floor = 0.8 * result.baseline.scores.hr
+    assert result.bounds == {"hr": pytest.approx(floor)}
     session = make_parts(tmp_path / "in", tmp_path / "other")
     for record in result.iterations:
         scores = record.scores
@@ -46,9 +47,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert scores.ihr == pytest.approx(sum(row.ihr or 0 for row in rows) / len(rows))
         assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
         assert scores.ranks[0].due == scores.ranks[1].due == 8
-        assert record.value == pytest.approx(
-            scores.ihp + 1e-6 * scores.ihr if record.feasible else scores.hr - result.hr_floor
-        )
+        assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
         logged = iteration_metrics(record)
         assert logged["ihp"] == scores.ihp
         assert logged["misinformation"] == scores.misinformation
@@ -136,15 +135,15 @@ def scores(ihp: float | None, ihr: float, hr: float = 0.6) -> TemplateScores:
 
 
 def test_ihp_orders_by_floor_then_ihp_then_ihr() -> None:
-    objective = make_objective("ihp", hr_floor=None, trivial_hr=0.5)
-    assert objective.hr_floor == pytest.approx(0.51)
+    objective = make_objective("ihp", aims=Aims(read_floor("trivial", 0.5)))
+    assert objective.constraints[0].least == pytest.approx(0.51)
     trivial = scores(1.0, 0.0, hr=0.5)
     assert not objective.feasible(trivial)
     values = [objective.value(found) for found in (trivial, scores(0.7, 0.9), scores(0.8, 0.2), scores(0.8, 0.3))]
     assert values == sorted(values)
     assert values[0] < 0
-    without_a_floor = make_objective("ihf", hr_floor=0.7, trivial_hr=0.5)
-    assert without_a_floor.hr_floor is None
+    without_a_floor = make_objective("ihf", aims=Aims(read_floor(0.7)))
+    assert not without_a_floor.constraints
     assert without_a_floor.value(scores(0.8, 0.3)) == 0.5
 
 
@@ -152,7 +151,7 @@ def test_records_without_the_scores_are_not_ordered_by_them() -> None:
     old = TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20)
     for kind in ("ihp", "ihf"):
         with pytest.raises(ValueError, match=f"no '{kind}'"):
-            make_objective(kind, hr_floor=None, trivial_hr=0.5).value(old)
+            make_objective(kind, aims=Aims(read_floor("trivial", 0.5))).value(old)
 
 
 def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:

@@ -16,7 +16,7 @@ from taxtune.models.api_errors import load_litellm
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.tuning.from_recipe import Parts
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TemplateScores
 from tests import servers
@@ -228,8 +228,8 @@ def test_the_plan_says_what_the_judge_costs(tmp_path: Path) -> None:
 
 
 def test_the_objective_is_the_mean_rating() -> None:
-    objective = make_objective("lave", hr_floor=0.5, trivial_hr=0.2)
-    assert objective.hr_floor is None
+    objective = make_objective("lave", aims=Aims(read_floor(0.5)))
+    assert not objective.constraints
     scores = TemplateScores(0.9, 0.1, 0.2, 0.3, 2.0, 5, measures={"lave": 0.4})
     assert objective.value(scores) == 0.4
     assert objective.feasible(scores)

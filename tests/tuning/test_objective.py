@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import harmonic_mean
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, Constraint, make_objective, read_floor
 from taxtune.tuning.records import TemplateScores
 
 # With 20 images on a tree of depth d, means are multiples of 1/(20 d): far apart from the millionth that breaks ties.
@@ -15,36 +16,66 @@ def scores(hp: float, hr: float, accuracy: float = 0.5) -> TemplateScores:
 
 
 @given(share, share, share, share)
-def test_hp_orders_by_floor_then_hp_then_hr(hp_a, hr_a, hp_b, hr_b):
-    objective = make_objective("hp", hr_floor=0.5)
+def test_hp_orders_by_floor_then_hp(hp_a, hr_a, hp_b, hr_b):
+    objective = make_objective("hp", aims=Aims(read_floor(0.5)))
 
     def key(hp, hr):
-        return (True, hp, hr) if hr >= 0.5 else (False, hr, 0.0)
+        return (True, hp) if hr >= 0.5 else (False, hr)
 
     a, b = objective.value(scores(hp_a, hr_a)), objective.value(scores(hp_b, hr_b))
     assert (a < b) == (key(hp_a, hr_a) < key(hp_b, hr_b))
 
 
 def test_the_trivial_answer_does_not_win():
-    objective = make_objective("hp", hr_floor=None, trivial_hr=0.5)
+    objective = make_objective("hp", aims=Aims(read_floor("trivial", 0.5)))
     trivial, useful = scores(1.0, 0.5), scores(0.9, 0.8)
     assert not objective.feasible(trivial)
     assert objective.value(useful) > objective.value(trivial)
 
 
 def test_a_given_floor_is_kept_and_met_by_equality():
-    objective = make_objective("hp", hr_floor=0.7, trivial_hr=0.5)
-    assert objective.hr_floor == 0.7
+    objective = make_objective("hp", aims=Aims(read_floor(0.7)))
+    assert objective.constraints == (Constraint("hr", 0.7),)
     assert objective.feasible(scores(1.0, 0.7))
 
 
+def test_a_share_is_of_the_baselines():
+    objective = make_objective("hp")
+    assert objective.constraints == (Constraint("hr", 0.8, of="baseline"),)
+    assert objective.feasible(scores(1.0, 0.4), scores(0.9, 0.5))
+    assert not objective.feasible(scores(1.0, 0.39), scores(0.9, 0.5))
+    assert objective.value(scores(1.0, 0.39), scores(0.9, 0.5)) == pytest.approx(-0.01)
+    assert objective.feasible(scores(1.0, 0.0)), "as long as nothing is known of the baseline"
+
+
+def test_hr_at_hp_orders_by_what_is_missed_then_by_hr():
+    objective = make_objective("hr_at_hp", aims=Aims(hp_target=0.95, confidence=0.8))
+    assert objective.constraints == (Constraint("hp", 0.95, 0.8),)
+    order = [scores(0.5, 0.9), scores(0.94, 0.9), scores(1.0, 0.3), scores(0.95, 0.31)]
+    assert sorted(order, key=objective.value) == order
+
+
+@given(st.floats(0.1, 3), share.filter(bool), share.filter(bool))
+def test_f_beta_is_between_hp_and_hr_and_beta_one_is_hf(beta, hp, hr):
+    both = scores(hp, hr)
+    assert make_objective("f_beta", aims=Aims(beta=1.0)).value(both) == pytest.approx(both.hf)
+    value = make_objective("f_beta", aims=Aims(beta=beta)).value(both)
+    assert min(hp, hr) - 1e-9 <= value <= max(hp, hr) + 1e-9
+
+
+@pytest.mark.parametrize("floor", ["8", "120%", "80 per cent", 1.5, -0.1, True])
+def test_what_is_no_floor_is_refused(floor):
+    with pytest.raises(TaxtuneError, match="not a floor of hR"):
+        read_floor(floor)
+
+
 def test_the_floor_never_passes_one():
-    assert make_objective("hp", hr_floor=None, trivial_hr=1.0).feasible(scores(1.0, 1.0))
+    assert make_objective("hp", aims=Aims(read_floor("trivial", 1.0))).feasible(scores(1.0, 1.0))
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("hf", harmonic_mean(0.9, 0.6)), ("accuracy", 0.5)])
 def test_the_other_objectives_have_no_floor(kind, expected):
-    objective = make_objective(kind, hr_floor=0.7, trivial_hr=0.5)
-    assert objective.hr_floor is None
+    objective = make_objective(kind, aims=Aims(read_floor(0.7)))
+    assert not objective.constraints
     assert objective.feasible(scores(0.9, 0.1))
     assert objective.value(scores(0.9, 0.6)) == expected

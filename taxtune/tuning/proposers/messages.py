@@ -172,7 +172,8 @@ def _shown(record: IterationRecord, objective: Objective) -> str:
         text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
     if not record.feasible:
-        text += " (does not count)" if objective.hr_floor is None else " (does not count: hR is too low)"
+        held = " and ".join(metric_name(each.measure) for each in objective.constraints)
+        text += f" (does not count: {held} is too low)" if held else " (does not count)"
     return text
 
 

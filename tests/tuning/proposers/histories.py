@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
 from taxtune.tuning.records import IterationRecord, TemplateScores
 
@@ -24,4 +24,5 @@ def record(iteration: int, template: str | None, *, state: str = "complete", **k
 
 def goal(objective: str = "hp", hr_floor: float | None = None, *rest: Any, **more: Any) -> Goal:
     """A goal; the arguments after the floor are those of `Goal` after its objective."""
-    return Goal(make_objective(objective, hr_floor=hr_floor), *rest, **more)
+    aims = Aims() if hr_floor is None else Aims(read_floor(hr_floor))
+    return Goal(make_objective(objective, aims=aims), *rest, **more)

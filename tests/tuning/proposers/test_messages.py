@@ -11,13 +11,14 @@ from taxtune.errors import ProposerError
 from taxtune.metrics.information import information_values, leaf_information
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import make_objective
+from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
 
+AIMS = Aims(read_floor(0.51))
 GOAL = make_goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 
 
@@ -68,10 +69,10 @@ def test_only_the_scores_of_the_objective_are_shown():
     _, user = first(history)
     assert "hP 0.900, hR 0.600" in user
     assert "accuracy" not in user
-    system, user = first(history, replace(GOAL, objective=make_objective("accuracy", hr_floor=0.51)))
+    system, user = first(history, replace(GOAL, objective=make_objective("accuracy", aims=AIMS)))
     assert "accuracy 0.250" in user
     assert not any(name in system + user for name in ("hP", "hR", "hF", "hierarchical"))
-    system, user = first(history, replace(GOAL, objective=make_objective("hf", hr_floor=0.51)))
+    system, user = first(history, replace(GOAL, objective=make_objective("hf", aims=AIMS)))
     assert "hF 0.720 (hP 0.900, hR 0.600)" in user
     assert "harmonic" in system
     assert "does not count" not in system
@@ -106,7 +107,7 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
 
 def test_objectives_in_bits_show_their_scores():
     history = [trial(0, 0.9, ihp=0.8, ihr=0.4, ihf=0.533)]
-    goal = replace(GOAL, objective=make_objective("ihp", hr_floor=0.51), trivial_ihp=1.0, trivial_ihr=0.125)
+    goal = replace(GOAL, objective=make_objective("ihp", aims=AIMS), trivial_ihp=1.0, trivial_ihr=0.125)
     system, user = first(history, goal)
     assert "ihP 0.800, ihR 0.400, hR 0.600" in user
     assert "does not count" not in user
@@ -115,7 +116,7 @@ def test_objectives_in_bits_show_their_scores():
     assert "wrong altogether" in system
     _, user = first([replace(history[0], feasible=False)], goal)
     assert "hR 0.600 (does not count: hR is too low)" in user
-    system, user = first(history, replace(goal, objective=make_objective("ihf", hr_floor=0.51), off_tree="root"))
+    system, user = first(history, replace(goal, objective=make_objective("ihf", aims=AIMS), off_tree="root"))
     assert "ihF 0.533 (ihP 0.800, ihR 0.400)" in user
     assert "harmonic" in system
     assert "counts as one that says nothing" in system
@@ -125,7 +126,7 @@ def test_objectives_in_bits_show_their_scores():
 def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
     told = "Of its answers 5 % said nothing, and 35 % named something that the taxonomy does not have."
     history = [trial(0, 0.9, abstained=0.05, off_tree=0.35), trial(1, 0.8, abstained=0.0, off_tree=0.0), trial(2, 0.7)]
-    for goal in (GOAL, replace(GOAL, objective=make_objective("accuracy", hr_floor=0.51))):
+    for goal in (GOAL, replace(GOAL, objective=make_objective("accuracy", aims=AIMS))):
         _, user = first(history, goal)
         assert user.count("said nothing") == 1
         assert f"{told}\n```\ntemplate number 0." in user
@@ -133,9 +134,9 @@ def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
 
 def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
     for objective in ("hp", "hf"):
-        system, _ = first([], replace(GOAL, objective=make_objective(objective, hr_floor=0.51)))
+        system, _ = first([], replace(GOAL, objective=make_objective(objective, aims=AIMS)))
         assert "its hP is 1/2" in system
-        system, _ = first([], replace(GOAL, objective=make_objective(objective, hr_floor=0.51), off_tree="root"))
+        system, _ = first([], replace(GOAL, objective=make_objective(objective, aims=AIMS), off_tree="root"))
         assert "is placed there too" in system
         assert "1/2" not in system
 
