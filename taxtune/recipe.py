@@ -23,6 +23,7 @@ from taxtune.recipe_file import Override, apply_overrides, parse_override, read_
 from taxtune.recipe_settings import (
     ApiVLMSettings,
     DataSettings,
+    DirectPolicySettings,
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
@@ -34,18 +35,21 @@ from taxtune.recipe_settings import (
     MapperSettings,
     Number,
     ObjectiveSettings,
+    PolicySettings,
     PromptSettings,
     ProposerSettings,
     Settings,
     TaxonomySettings,
     TrackingSettings,
     VLMSettings,
+    VotePolicySettings,
 )
 from taxtune.resources import recipes_dir
 
 __all__ = [
     "ApiVLMSettings",
     "DataSettings",
+    "DirectPolicySettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -60,6 +64,7 @@ __all__ = [
     "Recipe",
     "TaxonomySettings",
     "TrackingSettings",
+    "VotePolicySettings",
     "load_recipe",
     "recipe_path",
 ]
@@ -91,6 +96,7 @@ class Recipe(Settings):
     prompt: PromptSettings = PromptSettings()
     vlm: VLMSettings
     mapper: MapperSettings = MapperSettings()
+    policy: PolicySettings = DirectPolicySettings()
     objective: ObjectiveSettings = ObjectiveSettings()
     judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()

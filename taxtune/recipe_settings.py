@@ -14,6 +14,7 @@ __all__ = [
     "BASELINE",
     "ApiVLMSettings",
     "DataSettings",
+    "DirectPolicySettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -25,12 +26,14 @@ __all__ = [
     "MapperSettings",
     "Number",
     "ObjectiveSettings",
+    "PolicySettings",
     "PromptSettings",
     "ProposerSettings",
     "Settings",
     "TaxonomySettings",
     "TrackingSettings",
     "VLMSettings",
+    "VotePolicySettings",
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
@@ -347,6 +350,26 @@ class JudgeSettings(Settings):
     revision: str | None = None
     demonstrations: str | None = Field(None, description="A YAML file of demonstrations to use instead of taxtune's.")
     yes_no_demonstrations: str | None = Field(None, description="The same for yes/no questions.")
+
+
+class DirectPolicySettings(Settings):
+    """One answer an image, placed as it is."""
+
+    kind: Literal["direct"] = "direct"
+
+
+class VotePolicySettings(Settings):
+    """Several answers an image; it goes to the deepest node that a share of them agree on."""
+
+    kind: Literal["vote"] = "vote"
+    samples: StrictInt = Field(8, ge=2, le=100, description="Answers an image, each a call of the VLM.")
+    share: Number = Field(0.7, gt=0, le=1, description="Share of the answers that a node needs.")
+    temperature: Number | None = Field(
+        1.0, gt=0, le=10, description="Sampling temperature of the VLM, in place of vlm.temperature; null keeps that."
+    )
+
+
+PolicySettings = Annotated[DirectPolicySettings | VotePolicySettings, Field(discriminator="kind")]
 
 
 class FragmentsProposerSettings(Settings):

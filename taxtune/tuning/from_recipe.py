@@ -16,6 +16,7 @@ from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
+from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
     FieldGuideData,
     FragmentsProposerSettings,
@@ -23,6 +24,7 @@ from taxtune.recipe import (
     LocalVLMSettings,
     ManifestData,
     Recipe,
+    VotePolicySettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
@@ -46,6 +48,7 @@ _FREE = (
     "judge",  # what of it can change a rating is in the identity of a run that asks it
     "max_missing",
     "max_off_tree",
+    "policy.",  # what of it can change a place is in the policy's identity and the model's
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.timeout",
@@ -117,6 +120,7 @@ class Parts:
             off_tree=self.mapper.config.off_tree,
             use_images=recipe.mapper.use_images,
             part=self.part,
+            policy=self.policy,
             # By the leaves it follows from the tree, and need not be part of a run's identity.
             information=None if recipe.taxonomy.frequencies is None else self.information,
             settings={
@@ -357,7 +361,7 @@ class Parts:
                 device=s.device,
                 batch_size=s.batch_size,
                 max_tokens=s.max_new_tokens,
-                temperature=s.temperature,
+                temperature=self._temperature(),
                 system_prompt=s.system_prompt,
             )
             return make_model(f"local:{model}", settings)
@@ -368,11 +372,22 @@ class Parts:
                 api_key=self._key(s.api_key_env, "vlm.api_key_env"),
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
-                temperature=s.temperature,
+                temperature=self._temperature(),
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),
         )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """How often an image is asked about, and how the answers make one place."""
+        s = self.recipe.policy
+        return Vote(s.samples, s.share) if isinstance(s, VotePolicySettings) else DIRECT
+
+    def _temperature(self) -> float | None:
+        policy = self.recipe.policy
+        own = policy.temperature if isinstance(policy, VotePolicySettings) else None
+        return self.recipe.vlm.temperature if own is None else own
 
     @cached_property
     def mapper_config(self) -> MapperConfig:

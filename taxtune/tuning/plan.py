@@ -136,7 +136,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
         trivial_hr=None if trivial is None else trivial[1],
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         # The baseline is asked once for all objectives.
-        vlm_calls=tuning * (1 + proposals) + heldout * (1 + len(objectives)),
+        vlm_calls=(tuning * (1 + proposals) + heldout * (1 + len(objectives))) * parts.policy.calls,
         judge=judge,
         judge_calls=judge_calls,
         llm_calls=proposals if asks_llm else 0,

@@ -158,6 +158,8 @@ class ExampleRow:
             of a child of the root that is never right, unless the run scores such answers as the root.
         ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
         ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
+        votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
+            refused. `answer` then lists the different answers.
     """
 
     example: str
@@ -180,6 +182,7 @@ class ExampleRow:
     ihr: float | None = None
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
+    votes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +330,14 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML; None where they are not known.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
+        source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
 
 
 class _Result:
