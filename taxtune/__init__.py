@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taxtune.api import compare, evaluate, load_run, place, score, tune
+    from taxtune.api import calibrate, compare, evaluate, load_run, place, score, tune
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
@@ -54,6 +54,7 @@ _HOME = {
     "Taxonomy": "taxtune.taxonomy",
     "TaxtuneError": "taxtune.errors",
     "TuneResult": "taxtune.tuning.records",
+    "calibrate": "taxtune.api",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
     "information_scores": "taxtune.metrics",
@@ -92,6 +93,7 @@ __all__ = [
     "TaxtuneError",
     "TuneResult",
     "__version__",
+    "calibrate",
     "compare",
     "evaluate",
     "information_scores",

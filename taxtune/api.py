@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taxtune.models import Model
     from taxtune.recipe import Recipe
     from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ExperimentArguments",
     "TuningArguments",
+    "calibrate",
     "compare",
     "evaluate",
     "load_run",
@@ -467,6 +469,53 @@ def evaluate(
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
             callbacks=shown,
         )
+
+
+def calibrate(
+    run: str | Path,
+    *,
+    risk: float,
+    confidence: float | None = None,
+    samples: int | None = None,
+    temperature: float | None = None,
+    templates: int = 1,
+    data: Source | None = None,
+    heldout: bool = False,
+    images: int = 500,
+    recipe: str | Path | None = None,
+    vlm: Model | Callable[..., Any] | None = None,
+    progress: bool | None = None,
+) -> Calibration:
+    """Chooses the share of votes at which a run's winner keeps a promised risk on new images of the same kind.
+
+    Args:
+        run: The run's folder. Answers are kept there, and so is `calibration.json`.
+        risk: The mean of 1 - hP to keep, in (0, 1).
+        confidence: With which confidence, in (0, 1); in expectation where left out.
+        samples: Answers an image; those of the run's policy, or 8, where left out.
+        temperature: At which they are sampled; that of the run's policy, or 1, where left out.
+        templates: How many of the run's best templates are asked in turn, the winner first.
+        data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
+            out. Images of the run's splits among them are passed over.
+        heldout: Calibrate on the run's held-out images as well.
+        images: Most images to ask about.
+        recipe: The run's recipe, where the run does not know it.
+        vlm: The model, for a run with a model of one's own; it must sample.
+        progress: As in `tune`.
+
+    Returns:
+        The calibration: `policy`, `chosen`, `levels`.
+
+    Raises:
+        TaxtuneError: If the run cannot be calibrated, or the images cannot show what is promised.
+    """
+    from taxtune.tuning.calibration_run import CalibrationRun
+
+    work = CalibrationRun(
+        Path(run), risk, confidence, samples, temperature, templates, data, heldout, images, recipe, vlm
+    )
+    with _shown(progress):
+        return work.run()
 
 
 def place(

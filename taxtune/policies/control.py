@@ -26,6 +26,7 @@ from taxtune.taxonomy import Taxonomy
 __all__ = ["Level", "control_risk", "images_needed", "worst_loss"]
 
 _MOST_IMAGES = 10_000_000
+_ROUNDING = 1e-12  # 1 - 1/3 is more than 2/3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,9 @@ def control_risk(
     rows = np.asarray(losses, dtype=np.float64)
     if not risk > 0:
         raise ValueError(f"the risk must be above 0, not {risk}")
-    if rows.ndim != 2 or not rows.size or not ((rows >= 0) & (rows <= worst)).all():
+    if rows.ndim != 2 or not rows.size or not ((rows >= 0) & (rows <= worst + _ROUNDING)).all():
         raise ValueError(f"losses must be rows of numbers from 0 to {worst:g}")
+    rows = np.minimum(rows, worst)
     if (np.diff(rows, axis=0) < 0).any():
         raise ValueError("a policy has a smaller loss than a more cautious one")
     levels: list[Level] = []

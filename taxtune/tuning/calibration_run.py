@@ -134,8 +134,19 @@ class CalibrationRun:
             )
         from pydantic import ValidationError
 
+        data = {**yaml.safe_load(text), "source": Path(source)}
+        if data["vlm"].get("kind") == "python":
+            if self.vlm is None:
+                raise RecipeError(
+                    "The run asked a model that was given in Python.",
+                    file=self.folder,
+                    remedy="Call taxtune.calibrate in Python with the same vlm.",
+                )
+            data["vlm"] = {"kind": "local", "model": "given in Python"}
+        if data["proposer"].get("kind") == "python":  # nothing is proposed here
+            del data["proposer"]
         try:
-            return Recipe.model_validate({**yaml.safe_load(text), "source": Path(source)})
+            return Recipe.model_validate(data)
         except ValidationError as error:
             first = error.errors()[0]
             raise RecipeError(
