@@ -22,6 +22,7 @@ from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
     ApiVLMSettings,
+    BudgetSettings,
     DataSettings,
     DirectPolicySettings,
     FieldGuideData,
@@ -48,6 +49,7 @@ from taxtune.resources import recipes_dir
 
 __all__ = [
     "ApiVLMSettings",
+    "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
     "FieldGuideData",
@@ -77,7 +79,8 @@ class Recipe(Settings):
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
         seed: Seeds the splits, the proposer and the bootstrap.
-        iterations: Templates to try after the baseline.
+        iterations: Templates to try after the baseline, at most.
+        budget: What the run may spend.
         max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
             iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
@@ -101,6 +104,7 @@ class Recipe(Settings):
     judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()
     iterations: StrictInt = Field(30, ge=1)
+    budget: BudgetSettings = BudgetSettings()
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()

@@ -13,6 +13,7 @@ from taxtune.fieldguide import IMAGES
 __all__ = [
     "BASELINE",
     "ApiVLMSettings",
+    "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
     "FieldGuideData",
@@ -96,9 +97,21 @@ class TaxonomySettings(Settings):
 
 class _Splits(Settings):
     tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
+    block: StrictInt | None = Field(
+        None,
+        ge=2,
+        description="Tuning images that every template is asked about; those that may win are asked about more, and "
+        "the finalists about all. Default: every template is asked about all.",
+    )
     heldout: StrictInt = Field(
         200, ge=1, description="Number of images for the final comparison of baseline and winner."
     )
+
+    @model_validator(mode="after")
+    def _block_within_tuning(self) -> _Splits:
+        if self.block is not None and self.block > self.tuning:
+            raise ValueError(f"block ({self.block}) must be at most tuning ({self.tuning})")
+        return self
 
 
 class ManifestData(_Splits):
@@ -402,6 +415,19 @@ class LLMProposerSettings(Settings):
 
 
 ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+
+
+class BudgetSettings(Settings):
+    """What a run may spend; where one of them runs short the search ends early, in time for the finals."""
+
+    vlm_calls: StrictInt | None = Field(
+        None, ge=10, description="Most questions to the model about tuning images; the held-out images come on top."
+    )
+    llm_tokens: StrictInt | None = Field(
+        None, ge=1, description="Most tokens read and written by the proposer's model."
+    )
+    usd: Number | None = Field(None, gt=0, description="Most US dollars, where litellm knows the prices.")
+    minutes: Number | None = Field(None, gt=0, description="Most minutes for the search.")
 
 
 class TrackingSettings(Settings):

@@ -12,12 +12,13 @@ from the request's JSON to a reply can be given.
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,13 +34,18 @@ __all__ = [
     "dropped",
     "empty_body",
     "empty_text",
+    "every_fault",
+    "half",
     "html",
+    "invalid_json",
     "model_refusal",
     "model_settings",
+    "no_choices",
     "refusal_text",
     "slow",
     "status",
     "text",
+    "troubled",
 ]
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
@@ -47,13 +53,14 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP reply; `delay` in seconds before it, `drop` to cut the connection in place of it."""
+    """One HTTP reply; `delay` in seconds before it, `drop` to cut the connection in place of it, `half` within it."""
 
     code: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
     delay: float = 0.0
     drop: bool = False
+    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,16 @@ def empty_text() -> Reply:
     return text("", completion_tokens=0)
 
 
+def invalid_json() -> Reply:
+    """200 with half a JSON object, which is all that was announced."""
+    return Reply(body=text("A: a mallard.").body[:100])
+
+
+def no_choices(**changes: Any) -> Reply:
+    """A completion with an empty list of choices, or with what is given in its place."""
+    return Reply(body=json.dumps({**json.loads(text("").body), "choices": [], **changes}).encode())
+
+
 def html(page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200) -> Reply:
     """A web page, as a captive portal or a wrong address gives."""
     return Reply(code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
@@ -155,6 +172,37 @@ def dropped() -> Reply:
     return Reply(drop=True)
 
 
+def half() -> Reply:
+    """The connection is cut in the middle of a completion."""
+    return replace(text("A: a mallard."), half=True)
+
+
+def every_fault(silence: float = 8.0, secret: str = "") -> dict[str, tuple[Reply, ...]]:
+    """Every fault that may pass, by the key that it is counted under.
+
+    Args:
+        silence: Seconds that a silent server keeps the connection open.
+        secret: What the server blurts out wherever it says something.
+    """
+    return {
+        "rate_limit": (status(429, f"Slow down, {secret}"), status(429, retry_after=0)),
+        "server_error": (status(500, f"Broken: {secret}"), status(503, f"Overloaded: {secret}")),
+        "timeout": (slow(silence),),
+        "lost_connection": (dropped(), half()),
+        "malformed_response": (
+            invalid_json(),
+            empty_body(),
+            Reply(body=f'{{"key": {secret}'.encode()),
+            no_choices(error=secret),
+        ),
+        "web_page": (html(), html(f"<html>{secret}</html>")),
+        "no_choices": (no_choices(), no_choices(choices=None, echo=secret)),
+        "empty_text": (empty_text(), text(None), text(" \n")),
+        "refusal": (model_refusal(f"I can't assist with {secret}."),),
+        "content_filter": (content_filter(), status(400, f"content management policy: {secret}")),
+    }
+
+
 def closed_api_base() -> str:
     """An address at which nothing listens."""
     with socket.socket() as probe:
@@ -176,6 +224,33 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
 
 
 Script = Callable[[dict[str, Any]], "Reply | str"]
+
+
+def troubled(
+    script: Script, faults: Mapping[str, Sequence[Reply]], *, share: float, seed: int = 0
+) -> tuple[Script, Counter[str]]:
+    """Returns a script that answers a share of the calls with a fault in place of the script's reply, at random.
+
+    Args:
+        script: What answers the other calls.
+        faults: The faults by kind, each kind as frequent as the others.
+        share: How many calls meet a fault, in [0, 1].
+        seed: Of the random numbers.
+
+    Returns:
+        The script, and how many faults of each kind it has made so far.
+    """
+    chance = random.Random(seed)
+    made: Counter[str] = Counter()
+
+    def reply(body: dict[str, Any]) -> Reply | str:
+        if chance.random() >= share:
+            return script(body)
+        kind = chance.choice(list(faults))
+        made[kind] += 1
+        return chance.choice(faults[kind])
+
+    return reply, made
 
 
 class OpenAIServer:
@@ -314,17 +389,25 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             if reply.delay:
                 owner._closing.wait(reply.delay)
             if reply.drop:
-                # Lingering for no time makes close() send a reset.
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
+                self._reset()
                 return
             self.send_response(reply.code)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(reply.body)))
             self.end_headers()
+            if reply.half:
+                self.wfile.write(reply.body[: len(reply.body) // 2])
+                self.wfile.flush()
+                self._reset()
+                return
             self.wfile.write(reply.body)
+
+        def _reset(self) -> None:
+            # Lingering for no time makes close() send a reset.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
 
         def log_message(self, format: str, *args: Any) -> None:
             """Stays silent."""

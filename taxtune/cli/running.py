@@ -18,7 +18,7 @@ from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.report.progress import Terminal, TuningProgress
-from taxtune.report.tables import differences_table, heldout_table, print_result
+from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
 
@@ -193,6 +193,7 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     console.print(heldout_table(result))
     console.print("Paired differences: 95 % interval and p value")
     console.print(differences_table(result))
+    print_failed_calls(console, result)
 
 
 def _print_plan(plan: Plan) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from taxtune.models.answers import AnswerStore, open_replies
 from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
+from taxtune.models.faults import Fault, count_fault, count_faults
 from taxtune.models.functions import FunctionModel, function_identity
 from taxtune.models.make import DEFAULT_LOCAL, make_model
 
@@ -17,6 +18,7 @@ __all__ = [
     "Answer",
     "AnswerStore",
     "Failure",
+    "Fault",
     "FunctionModel",
     "Identity",
     "Model",
@@ -27,6 +29,8 @@ __all__ = [
     "Task",
     "ask",
     "check_model",
+    "count_fault",
+    "count_faults",
     "function_identity",
     "make_model",
     "open_replies",

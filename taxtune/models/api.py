@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,24 +17,25 @@ from taxtune.models.api_errors import (
     CallError,
     MessageTooLongError,
     RetryNotes,
+    UnusableReplyError,
     classify,
     load_litellm,
     needed_keys,
+    retry_after,
     without_credentials,
-    worth_waiting_for,
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
+from taxtune.models.faults import Fault, count_fault
 from taxtune.models.thread_map import Effort, thread_map
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ApiModel", "Completion", "data_url"]
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "data_url"]
 
 # Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
 _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
-_QUOTED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ class Completion:
     Attributes:
         text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
         refusal: The provider's own mark of a refusal, or None.
-        finish_reason: "stop", "length", "content_filter", ...; None where the response holds no choice.
-        prompt_tokens: Tokens read.
-        completion_tokens: Tokens written.
-        cost_usd: Cost in US dollars; None where litellm knows no price for the model.
+        finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
+        prompt_tokens: Tokens read, over all attempts that were answered.
+        completion_tokens: Tokens written, over all attempts.
+        cost_usd: Cost in US dollars, over all attempts; None where litellm knows no price for the model.
     """
 
     text: str
@@ -57,13 +59,26 @@ class Completion:
     cost_usd: float | None = None
 
 
+class NoAnswerError(ModelError):
+    """A model did not answer, after all attempts; it may later.
+
+    Attributes:
+        spent: What the attempts consumed; its text is empty.
+    """
+
+    def __init__(self, message: str, *, remedy: str, spent: Completion) -> None:
+        super().__init__(message, remedy=remedy)
+        self.spent = spent
+
+
 class ApiModel:
     """A model behind an API, with several requests under way at a time.
 
-    A rate limit, a time-out, a lost connection and a server's error (5xx) are tried again as the settings' retry policy
-    says; what is left after the last attempt is a failure, and so is a reply without text, a refusal that the provider
-    marks as one, and a web page. A key that is refused, a model that does not exist and an exhausted account end the
-    work at once.
+    Of the attempts that fail, those that are worth it are made again as the settings' retry policy says: after a rate
+    limit, a time-out, a lost connection, a server's error (5xx), a web page, and a response that is malformed, or holds
+    no choices or no text; once only after a refusal that the provider marks as one, and after a content filter (see
+    `Fault`). What is left after the last attempt is a failure. A key that is refused, a model that does not exist and
+    an exhausted account end the work at once. Each attempt that fails is counted (`count_faults`).
 
     Args:
         model: The model's name with its provider, as litellm writes it ("openai/gpt-4o").
@@ -164,17 +179,22 @@ class ApiModel:
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
         seed = {"seed": request.sample} if request.sample else {}
-        completion, error, attempts = self._complete(litellm, key, {"messages": messages, **seed}, effort)
-        if error is None:
+        completion, problem, attempts = self._complete(litellm, key, {"messages": messages, **seed}, effort)
+        if problem is None:
             effort.succeeded()
-            return self._read(completion, time.perf_counter() - started)
-        problem = classify(error, secrets=(key, self.settings.api_key))
-        if problem.kind == "fatal":
+            return Answer(
+                text=completion.text.strip(),
+                prompt_tokens=completion.prompt_tokens,
+                completion_tokens=completion.completion_tokens,
+                cost_usd=completion.cost_usd,
+                seconds=time.perf_counter() - started,
+            )
+        if problem.fault.fatal:
             raise self._fatal(litellm, problem)
-        if problem.retryable:
+        if problem.fault.retries is None:
             effort.failed()
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
-        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.retryable)
+        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         prompt = well_formed(request.prompt)
@@ -187,68 +207,45 @@ class ApiModel:
         system_prompt = self.settings.system_prompt
         return [user] if system_prompt is None else [{"role": "system", "content": system_prompt}, user]
 
-    def _read(self, completion: Completion | None, seconds: float) -> Reply:
-        if completion is None:
-            return Failure(f"{self._name} returned a response without an answer.", retryable=True)
-        if completion.refusal is not None:
-            refusal = " ".join(completion.refusal.split())
-            quoted = refusal if len(refusal) <= _QUOTED else refusal[: _QUOTED - 1] + "…"
-            return Failure(f"{self._name} refused: {quoted}", retryable=False)
-        if completion.finish_reason == "content_filter":
-            return Failure(f"The content filter of {self.model!r} stopped the answer.", retryable=False)
-        text = completion.text.strip()
-        if not text:
-            within = f" within max_tokens = {self.settings.max_tokens}" if completion.finish_reason == "length" else ""
-            return Failure(f"{self._name} returned an empty answer{within}.", retryable=False)
-        return Answer(
-            text=text,
-            prompt_tokens=completion.prompt_tokens,
-            completion_tokens=completion.completion_tokens,
-            cost_usd=completion.cost_usd,
-            seconds=seconds,
-        )
-
     # -- a conversation ------------------------------------------------------------------------------------------------
 
     def converse(self, messages: Sequence[Mapping[str, Any]], *, seed: int) -> Completion:
         """Returns what the model says next in a conversation.
 
         What a content filter stops is a completion with the finish reason "content_filter", whichever way the provider
-        says so.
+        says so; a refusal, and what is cut off, are completions too.
 
         Raises:
             MessageTooLongError: If the model cannot read that much.
-            ModelError: If the key is missing or refused, the model does not exist, or the server is out of reach or
-                answers with errors after all attempts.
+            NoAnswerError: If the server is out of reach, or answers with errors or with nothing, after all attempts.
+            ModelError: If the key is missing or refused, the model does not exist, or the request is rejected.
         """
         litellm = load_litellm()
         key = self._key(litellm)
         arguments = {"messages": list(messages), "seed": seed % 2**31}
-        completion, error, attempts = self._complete(litellm, key, arguments)
-        if error is None:
-            return completion or Completion("")
-        problem = classify(error, secrets=(key, self.settings.api_key))
-        if problem.kind == "filtered":
-            return Completion("", finish_reason="content_filter")
-        if problem.kind == "too_long":
+        completion, problem, attempts = self._complete(litellm, key, arguments)
+        if problem is None or problem.fault in (Fault.REFUSAL, Fault.CUT_OFF):
+            return completion
+        if problem.fault is Fault.CONTENT_FILTER:
+            return replace(completion, finish_reason="content_filter")
+        if problem.fault is Fault.TOO_LONG:
             raise MessageTooLongError(
                 f"{self._name} rejected the message as too long.", remedy="Send less text."
             ) from None
-        if problem.kind == "fatal":
+        if problem.fault.fatal:
             raise self._fatal(litellm, problem) from None
         tries = f", after {attempts} attempts" if attempts > 1 else ""
-        remedy = (
-            "Continue with --resume when the model answers again."
-            if problem.retryable
-            else f"Check the settings of {self._role}."
-        )
-        raise ModelError(f"{self._name} {problem.reason.rstrip('.')}{tries}.", remedy=remedy) from None
+        message = f"{self._name} {problem.reason.rstrip('.')}{tries}."
+        if problem.fault.retries is None:
+            remedy = "Continue with --resume when the model answers again."
+            raise NoAnswerError(message, remedy=remedy, spent=completion) from None
+        raise ModelError(message, remedy=f"Check the settings of {self._role}.") from None
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def _complete(
         self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], effort: Effort | None = None
-    ) -> tuple[Completion | None, Exception | None, int]:
+    ) -> tuple[Completion, CallError | None, int]:
         """Calls the model, again where that can help.
 
         Args:
@@ -258,8 +255,8 @@ class ApiModel:
             effort: What the calls side by side share, which ends the attempts of all; None for a call alone.
 
         Returns:
-            The completion (None where the response holds no choice), the error of the last attempt or None, and how
-            many attempts there were.
+            The completion of the last attempt (empty where that had none) with what all attempts consumed, what made it
+            fail or None, and how many attempts there were.
         """
         import tenacity
 
@@ -267,37 +264,78 @@ class ApiModel:
         stop: list[Any] = [tenacity.stop_after_attempt(retry.max_retries + 1)]
         if effort is not None:
             stop += [tenacity.stop_when_event_set(effort.stop), tenacity.stop_when_event_set(effort.vain)]
+        made: list[Completion] = []
+        met: Counter[Fault] = Counter()
 
-        def attempt() -> Any:
-            return litellm.completion(
-                model=self.model,
-                **arguments,
-                api_base=settings.api_base,
-                api_key=key,
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-                timeout=retry.timeout,
-                # tenacity alone repeats a call; two layers of retries would multiply.
-                num_retries=0,
-                max_retries=0,
-                # A model that takes no temperature or seed is not sent one.
-                drop_params=True,
-            )
+        def attempt() -> None:
+            made.append(Completion(""))
+            try:
+                response = litellm.completion(
+                    model=self.model,
+                    **arguments,
+                    api_base=settings.api_base,
+                    api_key=key,
+                    temperature=settings.temperature,
+                    max_tokens=settings.max_tokens,
+                    timeout=retry.timeout,
+                    # tenacity alone repeats a call; two layers of retries would multiply.
+                    num_retries=0,
+                    max_retries=0,
+                    # A model that takes no temperature or seed is not sent one.
+                    drop_params=True,
+                )
+                made[-1] = _completion(litellm, self.model, response)
+                self._check_usable(made[-1])
+            except Exception as error:
+                fault = classify(error).fault
+                met[fault] += 1
+                count_fault(fault)
+                raise
+
+        def worth_another(error: BaseException) -> bool:
+            if retry_after(error) > 10 * retry.longest_wait:  # the server says that it will refuse for long
+                return False
+            fault = classify(error).fault
+            return fault.retries is None or met[fault] <= fault.retries
 
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(*stop),
             wait=retry.wait,
             sleep=tenacity.nap.sleep if effort is None else tenacity.sleep_using_event(effort.stop),
-            retry=tenacity.retry_if_exception(lambda error: worth_waiting_for(error, retry.longest_wait)),
+            retry=tenacity.retry_if_exception(worth_another),
             before_sleep=self._notes,
             reraise=True,
         )
-        completion, error = None, None
+        problem = None
         try:
-            completion = _completion(litellm, self.model, retrying(attempt))
-        except Exception as problem:
-            error = problem
-        return completion, error, int(retrying.statistics.get("attempt_number", 1))
+            retrying(attempt)
+        except Exception as error:
+            problem = classify(error, secrets=(key, settings.api_key))
+        costs = [each.cost_usd for each in made if each.cost_usd is not None]
+        completion = replace(
+            made[-1],
+            prompt_tokens=sum(each.prompt_tokens for each in made),
+            completion_tokens=sum(each.completion_tokens for each in made),
+            cost_usd=sum(costs) if costs else None,
+        )
+        return completion, problem, len(made)
+
+    def _check_usable(self, completion: Completion) -> None:
+        """Checks that a completion is an answer.
+
+        Raises:
+            UnusableReplyError: If it is not.
+        """
+        if completion.refusal is not None:
+            raise UnusableReplyError(CallError(Fault.REFUSAL, f"refused: {completion.refusal}"))
+        if completion.finish_reason == "content_filter":
+            raise UnusableReplyError(CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter"))
+        if completion.text.strip():
+            return
+        if completion.finish_reason == "length":
+            reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
+            raise UnusableReplyError(CallError(Fault.CUT_OFF, reason))
+        raise UnusableReplyError(CallError(Fault.EMPTY, "returned an empty answer"))
 
     def _key(self, litellm: ModuleType) -> str | None:
         """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
@@ -332,11 +370,15 @@ class ApiModel:
         return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
 
 
-def _completion(litellm: ModuleType, model: str, response: Any) -> Completion | None:
-    """Returns a response's first choice, or None where it has none."""
+def _completion(litellm: ModuleType, model: str, response: Any) -> Completion:
+    """Returns a response's first choice.
+
+    Raises:
+        UnusableReplyError: If it has none.
+    """
     choices = getattr(response, "choices", None) or []
     if not choices:
-        return None
+        raise UnusableReplyError(CallError(Fault.NO_CHOICES, "returned a response without choices"))
     message = choices[0].message
     text = message.content if isinstance(message.content, str) else ""
     special = getattr(message, "provider_specific_fields", None) or {}

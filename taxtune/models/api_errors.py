@@ -7,11 +7,12 @@ import re
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from taxtune.errors import ModelError
+from taxtune.models.faults import Fault
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -21,18 +22,19 @@ __all__ = [
     "CallError",
     "MessageTooLongError",
     "RetryNotes",
+    "UnusableReplyError",
     "classify",
     "load_litellm",
     "needed_keys",
     "retry_after",
     "without_credentials",
-    "worth_waiting_for",
 ]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
-_NO_COMPLETION_SIGNS = ("expecting value", "empty or invalid response", "invalid response object")
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
+# What litellm says of a body that is empty, no JSON (every JSON error ends with its position), or other JSON.
+_MALFORMED = re.compile(r"line \d+ column \d+ \(char \d+\)|empty or invalid response|invalid response object")
 
 
 class MessageTooLongError(ModelError):
@@ -41,70 +43,78 @@ class MessageTooLongError(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class CallError:
-    """What to make of an error of a call.
+    """What to make of an attempt that failed.
 
     Attributes:
-        kind: What it calls for. "retry": another attempt at once; "later": none now, though the same call may succeed
-            another time; "fatal": an end, as every other call would fail alike; "filtered": a content filter stopped
-            this call; "too_long": the model cannot read that much; "rejected": this call alone cannot be made.
+        fault: What it is counted as, which decides what is done about it.
         reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
         remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
     """
 
-    kind: Literal["retry", "later", "fatal", "filtered", "too_long", "rejected"]
+    fault: Fault
     reason: str
     remedy: str = ""
 
-    @property
-    def retryable(self) -> bool:
-        """Whether the same call may succeed, now or later."""
-        return self.kind in ("retry", "later")
+
+class UnusableReplyError(Exception):
+    """A response arrived, but it holds nothing that is an answer.
+
+    Args:
+        problem: What to make of it.
+    """
+
+    def __init__(self, problem: CallError) -> None:
+        super().__init__(problem.reason)
+        self.problem = problem
 
 
 def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
     """Returns what to make of an error that litellm raised; `secrets` are cut out of the reason."""
+    if isinstance(error, UnusableReplyError):
+        return replace(error.problem, reason=_said(error.problem.reason, secrets))
     status = getattr(error, "status_code", None)
-    said = _said(error, secrets)
+    status = status if isinstance(status, int) else 0
+    said = _said(_without_class_names(str(error)), secrets)
     low = str(error).lower()
     if status in (401, 403) or "missing credentials" in low:
         reason = f"rejected the key, or does not allow its use ({status or 'no key'}): {said}"
-        return CallError("fatal", reason, "Check {keys}, or the key that was given.")
+        return CallError(Fault.KEY, reason, "Check {keys}, or the key that was given.")
     if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
         return CallError(
-            "fatal",
+            Fault.NO_CREDIT,
             f"has no credit left: {said}",
             "Top up the account and run the command again (a tuning run continues with --resume); the answers so far "
             "are saved.",
         )
     if status == 404:
-        return CallError("fatal", f"was not found: {said}", "Check the model's name and `api_base`.")
+        return CallError(Fault.NOT_FOUND, f"was not found: {said}", "Check the model's name and `api_base`.")
     if _is(error, "ContentPolicyViolationError") or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
-        return CallError("filtered", f"was blocked by its provider's content filter: {said}")
+        return CallError(Fault.CONTENT_FILTER, f"was blocked by its provider's content filter: {said}")
     if _is(error, "ContextWindowExceededError"):
-        return CallError("too_long", f"rejected the request: {said}")
-    if any(sign in low for sign in _PAGE_SIGNS) and not (isinstance(status, int) and status in _RETRIED - {500}):
-        # Not worth an attempt: a sign-in page or a wrong address answers the same again.
+        return CallError(Fault.TOO_LONG, f"rejected the request: {said}")
+    if status == 413:
+        return CallError(Fault.REJECTED, f"rejected the request as too large: {said}")
+    if any(sign in low for sign in _PAGE_SIGNS) and status not in _RETRIED - {500}:
+        # A proxy on the way shows such pages for a while; a sign-in page or a wrong address shows them for ever.
         return CallError(
-            "later", "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
+            Fault.WEB_PAGE, "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
         )
-    if any(sign in low for sign in _NO_COMPLETION_SIGNS):
-        return CallError("retry", "returned nothing, or something that is not a chat completion")
+    if "'choices' that is not a list" in low:
+        return CallError(Fault.NO_CHOICES, "returned a response without choices")
+    # Of an error in place of the choices that has no status, litellm makes one of 422 or none, and drops its words.
+    if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):
+        return CallError(Fault.MALFORMED, "returned nothing, or something that is not a chat completion")
     if _is(error, "Timeout") or status == 408:
-        return CallError("retry", "did not answer in time")
+        return CallError(Fault.TIMEOUT, "did not answer in time")
     if status == 429:
         asked = retry_after(error)
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
-        return CallError("retry", f"is over its rate limit{wait}: {said}")
+        return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}")
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
-        return CallError("retry", f"cannot be reached: {said}")
-    if status in _RETRIED or (isinstance(status, int) and status >= 500):
-        return CallError("retry", f"failed ({status}): {said}")
-    return CallError("rejected", f"rejected the request: {said}")
-
-
-def worth_waiting_for(error: BaseException, longest_wait: float) -> bool:
-    """Tells whether a call is to be tried again: not where the server says that it will refuse for long."""
-    return classify(error).kind == "retry" and retry_after(error) <= 10 * longest_wait
+        return CallError(Fault.CONNECTION, f"cannot be reached: {said}")
+    if status in _RETRIED or status >= 500:
+        return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}")
+    return CallError(Fault.REJECTED, f"rejected the request: {said}")
 
 
 class RetryNotes:
@@ -195,9 +205,12 @@ def _is(error: BaseException, name: str) -> bool:
     return any(kind.__name__ == name for kind in type(error).__mro__)
 
 
-def _said(error: BaseException, secrets: Iterable[str | None], limit: int = 200) -> str:
-    """Returns an error's text in one line, without class names, secrets and images."""
-    text = re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error))
+def _without_class_names(text: str) -> str:
+    return re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", text)
+
+
+def _said(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:
+    """Returns what a server said in one line, without secrets and images."""
     text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
     for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
         if secret and len(secret) >= 4 and secret != "none":

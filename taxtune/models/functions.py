@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
+from taxtune.models.faults import Fault, count_fault
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -108,7 +109,8 @@ class FunctionModel:
             if isinstance(said, ImageError):
                 replies.append(Failure(str(said), retryable=False))
             elif isinstance(said, Exception):
-                failed.append(Failure(self._reason(request, said), retryable=True))
+                count_fault(Fault.FUNCTION)
+                failed.append(Failure(self._reason(request, said), retryable=Fault.FUNCTION.passes))
                 replies.append(failed[-1])
             else:
                 replies.append(Answer(self._text(request, said), seconds=seconds))

@@ -76,6 +76,7 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
             galleries=_galleries(result),
             runs=[_run(run) for run in runs],
             audits=audit_sentences(result),
+            failed_calls=wording.failed_calls(result),
             provenance=result.provenance,
         )
     )

@@ -13,6 +13,7 @@ from taxtune.report.wording import (
     SHARES,
     Result,
     difference_rows,
+    failed_calls,
     headline,
     interval,
     metric_name,
@@ -39,6 +40,7 @@ __all__ = [
     "differences_table",
     "heldout_table",
     "iterations_table",
+    "print_failed_calls",
     "print_result",
     "ranks_table",
 ]
@@ -153,8 +155,16 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
     console.print(headline(result), highlight=False)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
+    print_failed_calls(console, result)
     for what, where in result.where.items():
         console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
+
+
+def print_failed_calls(console: Console, result: Result) -> None:
+    """Prints how many calls failed in which way, if any did."""
+    failed = failed_calls(result)
+    if failed is not None:
+        console.print(f"[bold]failed calls[/bold]: {_escaped(failed)}", highlight=False, soft_wrap=True)
 
 
 def _heading(console: Console, text: str) -> None:

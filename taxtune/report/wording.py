@@ -18,6 +18,7 @@ __all__ = [
     "best_so_far",
     "difference",
     "difference_rows",
+    "failed_calls",
     "headline",
     "interval",
     "meaning",
@@ -235,6 +236,15 @@ def paired(result: Result, name: str, other: str, metric: str) -> Paired:
     found = result.against(other, name)
     value = None if found is None else found.metrics.get(metric)
     return None if value is None else -value
+
+
+def failed_calls(result: Result) -> str | None:
+    """Returns how many calls failed in which way, those that were made again included; None where none did."""
+    found = []
+    for who, counts in result.faults.items():
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
+        found.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
+    return "; ".join(found) or None
 
 
 def headline(result: Result) -> str:

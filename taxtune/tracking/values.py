@@ -71,7 +71,6 @@ def indented(text: str) -> str:
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     """Returns an iteration's numbers by name; what is not known (a price, a failed iteration's hP) is left out."""
-    usage = asdict(record.usage)
     costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     values: dict[str, float | None] = {
         **({} if record.scores is None else _scores(record.scores)),
@@ -79,7 +78,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
         "value": record.value,
         "images": len(record.rows),
         "missing": record.missing,
-        **usage,
+        **_counts(asdict(record.usage)),
         "cost_usd": sum(costs) if costs else None,
     }
     return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
@@ -103,7 +102,18 @@ def _judged(record: IterationRecord) -> dict[str, float | None]:
     """Returns what a language model was asked about the answers, and what it cost; nothing where none was."""
     if record.judged is None:
         return {}
-    return {f"judge_{key}": value for key, value in asdict(record.judged).items()}
+    return {f"judge_{key}": value for key, value in _counts(asdict(record.judged)).items()}
+
+
+def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
+    """Returns what was consumed by name; calls that failed as `WHOSE_faults.KIND`."""
+    return {
+        name: number
+        for key, value in usage.items()
+        for name, number in (
+            ((f"{key}.{kind}", count) for kind, count in value.items()) if isinstance(value, dict) else ((key, value),)
+        )
+    }
 
 
 def best_metrics(best: IterationRecord | None) -> dict[str, float]:

@@ -13,7 +13,7 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
-from taxtune.models import Answer, Failure, Model, Reply, ask
+from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Policy
 from taxtune.progress import Task, following
 from taxtune.taxonomy import Taxonomy
@@ -141,7 +141,7 @@ class Evaluator:
             if on_answers is not None and not task.ended:
                 on_answers(task.done // calls, task.stored // calls)
 
-        with following(tell):
+        with following(tell), count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="answers")
 
         said = [replies[start : start + calls] for start in range(0, len(replies), calls)]
@@ -154,7 +154,7 @@ class Evaluator:
         measured = np.stack(
             [
                 *precision_recall(self.taxonomy, predicted, target, off_tree=as_child),
-                *information_values(self.information, predicted, target, off_tree=as_child)[:2],
+                *information_values(self.information, predicted, target, off_tree=as_child),
             ],
             axis=1,
         ).tolist()
@@ -174,7 +174,7 @@ class Evaluator:
                 rows.append(ExampleRow(**known, failure=failures[0].reason))
                 continue
             placed = settled[i]
-            hp, hr, ihp, ihr = next(values)
+            hp, hr, ihp, ihr, missing, wrong = next(values)
             rows.append(
                 ExampleRow(
                     **known,
@@ -190,6 +190,8 @@ class Evaluator:
                     off_tree=placed.off_tree,
                     ihp=ihp,
                     ihr=ihr,
+                    remaining_uncertainty=missing,
+                    misinformation=wrong,
                     votes=placed.votes,
                 )
             )
@@ -202,6 +204,7 @@ class Evaluator:
             vlm_cost_usd=sum(costs) if costs else None,
             asked=len(new),
             from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
+            vlm_faults=dict(faults),
         )
         means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
         scores = None

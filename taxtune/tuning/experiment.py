@@ -22,11 +22,12 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
 from taxtune.policies import DIRECT, Policy
 from taxtune.progress import note
-from taxtune.recipe_settings import PromptSettings
+from taxtune.recipe_settings import BudgetSettings, PromptSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
+from taxtune.tuning.selection import Round, rounds
 from taxtune.tuning.template import check_template
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ class Experiment:
         prompt: The baseline, and what templates may refer to.
         domain: The node of the trivial answer.
         metrics: What is taken of each answer besides hP, hR and accuracy, by name.
-        iterations: Templates to try after the baseline.
+        iterations: Templates to try after the baseline, at most.
+        block: Tuning images that every template is asked about; None for all.
+        budget: What the run may spend.
         seed: Seeds the proposer and the bootstrap.
         max_missing: Largest share of images without an answer, or without a value of what the objective needs, before
             an iteration is void.
@@ -118,6 +121,8 @@ class Experiment:
     domain: int
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     iterations: int = 30
+    block: int | None = None
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     seed: int = 0
     max_missing: float = 0.1
     max_off_tree: float = 0.5
@@ -129,6 +134,13 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
+
+    @cached_property
+    def stages(self) -> tuple[Round, ...]:
+        """The rounds of the race: how many templates are asked about how many of the tuning images."""
+        tuning = len(self.splits.tuning)
+        block = tuning if self.block is None else min(self.block, tuning)
+        return rounds(block, tuning, self.iterations + 1, self.budget.vlm_calls)
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -184,7 +196,7 @@ class Experiment:
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
-            tuning_images=len(self.splits.tuning),
+            tuning_images=self.stages[0].images,
             off_tree=self.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,

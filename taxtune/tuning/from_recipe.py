@@ -43,6 +43,7 @@ __all__ = ["Parts"]
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
 # and `max_missing` and `max_off_tree`, since a run that stops for one says to raise it: what is void by then stays so.
 _FREE = (
+    "budget.",
     "description",
     "iterations",
     "judge",  # what of it can change a rating is in the identity of a run that asks it
@@ -61,7 +62,7 @@ _FREE = (
 )
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "root", "domain", "frequencies", "smoothing"}
+_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies", "smoothing"}
 
 
 @dataclass
@@ -114,6 +115,8 @@ class Parts:
             domain=self.domain,
             metrics={**self.own_metrics, **{name: self.metric(name) for name in needed}},
             iterations=recipe.iterations,
+            block=recipe.data.block,
+            budget=recipe.budget,
             seed=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,

@@ -107,6 +107,8 @@ def compare_templates(
             full=None if part is None else _on_full(part, found, target, seed),
             off_tree_as=evaluator.off_tree,
             ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
+            usage=evaluations[name].usage,
+            judged=evaluations[name].judged,
         )
         for name, found in placed.items()
     )

@@ -278,6 +278,12 @@ class History:
         self._held.discard(number)
         self.write()
 
+    def grow(self, record: IterationRecord) -> None:
+        """Stores a finished iteration anew, with the rows of more images."""
+        # Optuna closes trials for good; what grew is kept beside them, and wins.
+        self._study.set_user_attr(f"grown:{record.iteration}", _RECORD.dump_python(record, mode="json"))
+        self.write()
+
     def write(self) -> None:
         """Writes `history.jsonl`, which a process that died may have left behind the database."""
         with self.alone("jsonl"):
@@ -286,9 +292,9 @@ class History:
 
     def records(self) -> list[IterationRecord]:
         """Returns the finished iterations in their order."""
-        trials = self._study.get_trials(deepcopy=False)
+        trials, grown = self._study.get_trials(deepcopy=False), self._study.user_attrs
         return [
-            _RECORD.validate_python(upgraded(trial.user_attrs["record"]))
+            _RECORD.validate_python(upgraded(grown.get(f"grown:{trial.number}") or trial.user_attrs["record"]))
             for trial in trials
             if trial.state.is_finished() and "record" in trial.user_attrs
         ]

@@ -9,20 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import ModelError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore
+from taxtune.data import Example
+from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.models import AnswerStore, count_faults
 from taxtune.tuning.callbacks import Callbacks
-from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
+from taxtune.tuning.selection import choose, next_step
 
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
 class Tuner:
@@ -114,19 +117,22 @@ class Tuner:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         self.callbacks.tell("on_start", self, done)
         exhausted = False
-        while (claim := self.history.claim(experiment.iterations, new=not exhausted)) is not None:
+        while (claim := self._claim(new=not exhausted)) is not None:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
             exhausted |= ends
             self.history.finish(record)
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
+        self._race(evaluator)
         self.history.write()
 
         records = self.history.records()
-        winner = best(records)
-        if winner is None or winner.template is None or records[0].template is None:
+        selection = choose(records, experiment.objective)
+        if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
+        winner = next(record for record in records if record.iteration == selection.winner)
+        assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
             heldout, differences = compare_templates(
                 experiment,
@@ -149,10 +155,33 @@ class Tuner:
             folder=str(self.folder),
             where=places(self.folder) | self.callbacks.where(),
             provenance=describe(experiment, records, self.command),
+            selection=selection,
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
         return result
+
+    def _claim(self, *, new: bool) -> Claim | None:
+        """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
+        records, stages = self.history.records(), self.experiment.stages
+        spent = sum((record.usage for record in records), Usage())
+        return self.history.claim(stages[0].templates - 1, new=new and not spent.exceeds(self.experiment.budget))
+
+    def _race(self, evaluator: Evaluator) -> None:
+        """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
+        experiment = self.experiment
+        with self.history.alone("race"):  # another worker waits, and finds it done
+            while (step := next_step(self.history.records(), experiment.objective, experiment.stages)) is not None:
+                iteration, images = step
+                record = next(each for each in self.history.records() if each.iteration == iteration)
+                assert record.template is not None  # it was asked with
+                start, examples = time.monotonic(), experiment.splits.tuning[:images]
+                evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
+                usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+                grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
+                grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
+                self.history.grow(replace(grown, usage=record.usage + usage))
+                self.callbacks.tell("on_race", grown)
 
     # -- one iteration -------------------------------------------------------------------------------------------------
 
@@ -160,20 +189,30 @@ class Tuner:
         """Returns the iteration's record, and whether the proposer has nothing left to propose."""
         start = time.monotonic()
         try:
-            proposal = claim.proposal or self._propose(claim)
+            with count_faults() as faults:
+                proposal = claim.proposal or self._propose(claim)
         except ProposalFailed as failure:
+            if failure.out_of_reach:
+                self._check_within_reach(failure)
             usage = Usage(
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             )
             record = IterationRecord(
-                claim.iteration, "failed", None, reason=failure.reason, rejected=failure.rejected, usage=usage
+                claim.iteration,
+                "failed",
+                None,
+                reason=failure.reason,
+                rejected=failure.rejected,
+                usage=usage,
+                out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
 
-        examples = self.experiment.splits.tuning
+        examples = self.experiment.splits.tuning[: self.experiment.stages[0].images]
         evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
         record = IterationRecord(
             iteration=claim.iteration,
@@ -189,26 +228,36 @@ class Tuner:
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
                 seconds=time.monotonic() - start,
+                proposer_faults=dict(faults),
             ),
         )
+        record = self._judged(record, evaluation, examples)
+        if claim.iteration == 0:
+            self._check_off_tree(record.rows)
+        return record, False
+
+    def _judged(self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]) -> IterationRecord:
+        """Returns the record with its scores, or why it has none.
+
+        Raises:
+            ModelError: If going on is senseless.
+        """
         failures = evaluation.failures
         if len(failures) > self.experiment.max_missing * len(examples) or evaluation.scores is None:
-            what = "answer" if not evaluator.needs else "answer or no rating"
+            what = "answer" if not self.experiment.objective.needs else "answer or no rating"
             reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
-            if evaluation.retryable or claim.iteration == 0:
+            if evaluation.retryable or record.iteration == 0:
                 # Not the template's fault: going on would waste the budget on a model that is out of reach, and a
                 # baseline without answers leaves nothing to compare with.
                 raise ModelError(
-                    f"Iteration {claim.iteration} stopped: {reason}.",
+                    f"Iteration {record.iteration} stopped: {reason}.",
                     remedy="Continue with --resume when the model answers again; answers so far are saved."
                     if evaluation.retryable
                     else "The baseline must have answers and ratings to compare with: change prompt.baseline, "
                     "the model, the judge or the images, or raise max_missing.",
                 )
-            return replace(record, state="void", reason=reason), False
-        if claim.iteration == 0:
-            self._check_off_tree(record.rows)
-        return self._valued(record, evaluation.scores), False
+            return replace(record, state="void", scores=None, value=None, reason=reason)
+        return self._valued(record, evaluation.scores)
 
     def _valued(self, record: IterationRecord, scores: TemplateScores) -> IterationRecord:
         objective = self.experiment.objective
@@ -244,6 +293,23 @@ class Tuner:
             "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
             "are kept.",
         )
+
+    def _check_within_reach(self, failure: ProposalFailed) -> None:
+        """Checks that a proposer's model which did not answer has answered in one of the iterations just before.
+
+        A fault of the moment costs one iteration. What has never answered is set up wrongly, and what has not for some
+        time is down: to go on would use up the iterations.
+
+        Raises:
+            ProposerError: If it has not.
+        """
+        before = [record for record in self.history.records() if record.iteration > 0]
+        if all(record.out_of_reach for record in before[-_PATIENCE:]):
+            raise ProposerError(
+                failure.reason,
+                remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', which "
+                "needs no model.",
+            ) from None
 
     def _propose(self, claim: Claim) -> Proposal:
         if claim.iteration == 0:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.models import count_faults
 from taxtune.progress import note
 from taxtune.tuning.records import ExampleRow, Judged
 
@@ -162,7 +163,8 @@ class MeasureMetric:
         rate = getattr(self.measure, "rate", None)
         if rate is None:
             return Taken(self._best(answers, references, questions, examples))
-        verdicts: Verdicts = rate(answers, references, questions)
+        with count_faults() as faults:
+            verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)
         reasons = tuple(_reason(verdicts, i) if missing[i] else None for i in range(len(answers)))
         if missing.any():
@@ -178,6 +180,7 @@ class MeasureMetric:
             prompt_tokens=verdicts.prompt_tokens,
             completion_tokens=verdicts.completion_tokens,
             cost_usd=verdicts.cost_usd,
+            faults=dict(faults),
         )
         return Taken(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
 

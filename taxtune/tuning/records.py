@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,18 +17,23 @@ from taxtune.tuning.objective import Constraint
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.recipe_settings import BudgetSettings
+
 __all__ = [
     "ComparisonResult",
     "Difference",
     "ExampleRow",
+    "Finalist",
     "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
     "Judged",
     "Provenance",
+    "Selection",
     "TemplateScores",
     "TuneResult",
     "Usage",
+    "sum_faults",
     "sum_judged",
     "upgraded",
 ]
@@ -94,6 +100,7 @@ class Judged:
         prompt_tokens: Tokens sent in new calls.
         completion_tokens: Tokens written in new calls.
         cost_usd: Cost of new calls in US dollars; None where the price is unknown.
+        faults: Calls that failed, those made again included, by the kind of fault.
     """
 
     rated: int
@@ -104,6 +111,7 @@ class Judged:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    faults: dict[str, int] = field(default_factory=dict, hash=False)
 
 
 def upgraded(data: Any) -> Any:
@@ -127,9 +135,19 @@ def sum_judged(accounts: Sequence[Judged]) -> Judged | None:
     """Returns the sum of what several measures asked, or None where none asked anything."""
     if not accounts:
         return None
-    counts = {f.name: sum(getattr(each, f.name) for each in accounts) for f in fields(Judged) if f.name != "cost_usd"}
+    own = ("cost_usd", "faults")
+    counts = {f.name: sum(getattr(each, f.name) for each in accounts) for f in fields(Judged) if f.name not in own}
     costs = [each.cost_usd for each in accounts if each.cost_usd is not None]
-    return Judged(**counts, cost_usd=sum(costs) if costs else None)
+    faults = sum_faults(each.faults for each in accounts)
+    return Judged(**counts, cost_usd=sum(costs) if costs else None, faults=faults)
+
+
+def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the sum of counts of faults, the most frequent kind first."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +176,8 @@ class ExampleRow:
             of a child of the root that is never right, unless the run scores such answers as the root.
         ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
         ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
+        remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
+        misinformation: Bits said of this example that are not true; None where the call failed.
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
             refused. `answer` then lists the different answers.
     """
@@ -180,6 +200,8 @@ class ExampleRow:
     off_tree: bool = False
     ihp: float | None = None
     ihr: float | None = None
+    remaining_uncertainty: float | None = None
+    misinformation: float | None = None
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     votes: tuple[int, ...] = ()
@@ -199,6 +221,8 @@ class Usage:
         asked: Answers that the VLM gave in this iteration.
         from_store: Answers that came from the answer store.
         seconds: Wall-clock seconds of the iteration.
+        vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
+        proposer_faults: The same of the proposer's model.
     """
 
     proposer_prompt_tokens: int = 0
@@ -210,6 +234,29 @@ class Usage:
     asked: int = 0
     from_store: int = 0
     seconds: float = 0.0
+    vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
+    proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
+
+    def __add__(self, other: Usage) -> Usage:
+        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
+        found: dict[str, Any] = {}
+        for each in fields(self):
+            one, two = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(one, dict):
+                found[each.name] = sum_faults((one, two))
+            else:
+                found[each.name] = one if two is None else two if one is None else one + two
+        return Usage(**found)
+
+    def exceeds(self, budget: BudgetSettings) -> bool:
+        """Tells whether a search that consumed this has used up a budget's tokens, dollars or minutes."""
+        costs = [cost for cost in (self.proposer_cost_usd, self.vlm_cost_usd) if cost is not None]
+        spent = (
+            (self.proposer_prompt_tokens + self.proposer_completion_tokens, budget.llm_tokens),
+            (sum(costs), budget.usd),
+            (self.seconds / 60, budget.minutes),
+        )
+        return any(most is not None and used >= most for used, most in spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +276,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
+        out_of_reach: Whether it failed because the proposer's model did not answer.
     """
 
     iteration: int
@@ -243,6 +291,7 @@ class IterationRecord:
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
+    out_of_reach: bool = False
 
     @property
     def missing(self) -> int:
@@ -255,6 +304,43 @@ class IterationRecord:
         if not rows:
             del data["rows"]
         return data
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """A template of the last round, as the choice of the winner sees it.
+
+    Attributes:
+        iteration: Its iteration.
+        estimate: What is believed of the objective's aim, larger is better: its mean on the tuning images, shrunk.
+        low: One-sided lower bound of it.
+        bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
+            confidence, or, where it has none, the mean.
+        reached: Whether it reaches every constraint.
+    """
+
+    iteration: int
+    estimate: float
+    low: float
+    bounds: dict[str, float] = field(default_factory=dict, hash=False)
+    reached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the winner was chosen.
+
+    Attributes:
+        winner: Its iteration.
+        reached: Whether it reaches every constraint; where it does not, no template does, and it comes nearest.
+        images: Tuning images that it and the other finalists were asked about.
+        finalists: The templates that were asked about most images, in the order of their iterations.
+    """
+
+    winner: int
+    reached: bool
+    images: int
+    finalists: tuple[Finalist, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +373,8 @@ class HeldoutResult:
         full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
+        usage: What asking consumed.
+        judged: What measures that ask a language model asked it; None where there are none.
     """
 
     name: str
@@ -297,6 +385,8 @@ class HeldoutResult:
     full: FullTreeScores | None = None
     off_tree_as: str = "child"
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
+    usage: Usage = field(default_factory=Usage, repr=False)
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +516,7 @@ class TuneResult(_Result):
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
+        selection: How the winner was chosen; None in records of versions that did not say.
     """
 
     name: str
@@ -441,11 +532,17 @@ class TuneResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    selection: Selection | None = None
 
     def __repr__(self) -> str:
         return self._described(
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
+
+    @property
+    def faults(self) -> dict[str, dict[str, int]]:
+        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
+        return _faults([*self.iterations, *self.heldout])
 
     @property
     def best(self) -> IterationRecord:
@@ -514,6 +611,7 @@ class TuneResult(_Result):
         found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
         data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
         data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
+        data["faults"] = self.faults
         return data
 
 
@@ -542,6 +640,12 @@ class ComparisonResult(_Result):
     def __repr__(self) -> str:
         return self._described()
 
+    @property
+    def faults(self) -> dict[str, dict[str, int]]:
+        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
+        iterations = [record for run in self.runs for record in run.iterations]
+        return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
+
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""
         return self.heldout_frame()
@@ -565,7 +669,17 @@ class ComparisonResult(_Result):
         data["full_differences"] = {
             d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
         }
+        data["faults"] = self.faults
         return data
+
+
+def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[str, int]]:
+    found = {
+        "model": sum_faults(each.usage.vlm_faults for each in asked),
+        "proposer": sum_faults(each.usage.proposer_faults for each in asked),
+        "judge": sum_faults(each.judged.faults for each in asked if each.judged is not None),
+    }
+    return {who: counts for who, counts in found.items() if counts}
 
 
 def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:

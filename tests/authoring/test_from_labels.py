@@ -287,7 +287,7 @@ def test_a_model_that_never_replies_as_asked_is_an_error() -> None:
         ),
     ):
         group_labels(model(server), PETS)
-    with OpenAIServer(servers.content_filter()) as server, pytest.raises(ModelError, match="did not reply"):
+    with OpenAIServer(*[servers.content_filter()] * 2) as server, pytest.raises(ModelError, match="did not reply"):
         group_labels(model(server), PETS)
 
 

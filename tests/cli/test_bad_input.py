@@ -366,7 +366,9 @@ def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(
     taxtune: Run, inputs: Path, tmp_path: Path
 ) -> None:
     order = ["syntax", "variable", "dunder", "range", "label", "include"]
-    replies = iter([str(TEMPLATES[name][0]) for name in order] + ["What  is this?", "", "I'm sorry, I can't help."])
+    replies = iter(
+        [str(TEMPLATES[name][0]) for name in order] + ["What  is this?", "```\n\n```", "I'm sorry, I can't help."]
+    )
 
     def reply(request: dict[str, Any]) -> servers.Reply:
         asked = isinstance(request["messages"][-1]["content"], str)
@@ -386,7 +388,7 @@ def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(
             assert TEMPLATES[name][1] in reason
             assert reason in record["reason"]
             assert reason in done.err
-    assert all(word in records[3]["reason"] for word in ("repeats", "empty", "refusal"))
+    assert all(word in records[3]["reason"] for word in ("repeats", "no template", "refusal"))
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------
@@ -401,6 +403,9 @@ TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
     "empty-body": (servers.empty_body(), ["returned nothing", "--resume"]),
     "html": (servers.html(), ["a web page instead of an answer", "api_base"]),
     "dropped": (servers.dropped(), ["cannot be reached", "--resume"]),
+    "half": (servers.half(), ["cannot be reached", "--resume"]),
+    "invalid-json": (servers.invalid_json(), ["not a chat completion", "--resume"]),
+    "no-choices": (servers.no_choices(), ["returned a response without choices", "--resume"]),
 }
 #: What a proposer's reply may be too: there it is a bad template, and the iteration fails.
 VLM_TROUBLE = {

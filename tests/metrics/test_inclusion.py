@@ -49,10 +49,10 @@ def test_yes_is_one_no_is_zero_and_anything_else_is_unscored(tmp_path: Path) -> 
         measure = inclusion(server, tmp_path)
         answers = ["dog", "cat", "pet", "x", "y", "dog"]
         verdicts = measure.verdicts(answers, ["dog"] * 6, ["What is it?"] * 6)
-        assert len(server.chats) == 5
+        assert len(server.chats) == 6, "what says nothing is asked once more, as max_retries is 1"
         # What was not scored is asked again, the rest is known.
         scores = measure.scores(answers, ["dog"] * 6, questions=["What is it?"] * 6)
-        assert len(server.chats) == 5 + 2
+        assert len(server.chats) == 6 + 3
     np.testing.assert_array_equal(verdicts.values, [1, 0, np.nan, np.nan, np.nan, 1])
     np.testing.assert_array_equal(scores, verdicts.values)
     assert (verdicts.unread, verdicts.failed) == (1, 2)

@@ -163,6 +163,24 @@ def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: 
     assert scores(result) == scores(whole)
 
 
+def test_the_judges_failed_calls_are_counted(tmp_path: Path) -> None:
+    failed: list[str] = []
+
+    def shaky(body: dict[str, Any]) -> servers.Reply | str:
+        references, _, _ = asked(body)
+        if references == ["crimson"] and len(failed) < 2:
+            failed.append(references[0])
+            return servers.no_choices()
+        return judge(body)
+
+    with OpenAIServer(shaky) as server:
+        run = session(tmp_path / "in", tmp_path / "out", server, "iterations=1", "max_missing=0.6")
+        result = tuned(run, tmp_path / "out")
+    assert result.faults == {"judge": {"no_choices": 2}}
+    assert result.iterations[0].judged is not None
+    assert result.iterations[0].judged.faults["no_choices"] >= 1
+
+
 def test_a_judge_without_a_key_is_told_before_anything_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         final: Whether no later iteration can succeed either (every composition has been tried).
+        out_of_reach: Whether the proposer's model did not answer; the next iteration may find that it does.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         completion_tokens: int = 0,
         cost_usd: float | None = None,
         final: bool = False,
+        out_of_reach: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -95,6 +97,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         self.completion_tokens = completion_tokens
         self.cost_usd = cost_usd
         self.final = final
+        self.out_of_reach = out_of_reach
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion
+from taxtune.models.api import ApiModel, Completion, NoAnswerError
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
@@ -105,18 +105,31 @@ class LLMProposer(Proposer):
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
         Raises:
-            ProposalFailed: Three replies held no acceptable template.
-            ProposerError: The model is out of reach.
+            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
+            ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
         talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
         rejected: list[tuple[str, str]] = []
         sent = written = 0
         costs: list[float | None] = []
         for turn in range(_REPLIES):
+            silent: NoAnswerError | None = None
             with _explained():
-                reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
+                try:
+                    reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
+                except NoAnswerError as error:
+                    reply, silent = error.spent, error
             sent, written = sent + reply.prompt_tokens, written + reply.completion_tokens
             costs.append(reply.cost_usd)
+            if silent is not None:
+                raise ProposalFailed(
+                    silent.message,
+                    rejected=tuple(rejected),
+                    prompt_tokens=sent,
+                    completion_tokens=written,
+                    cost_usd=_sum(costs),
+                    out_of_reach=True,
+                )
             template = reply.text
             try:
                 _check_whole(reply)

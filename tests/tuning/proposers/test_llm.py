@@ -21,13 +21,9 @@ from tests.servers import (
     Reply,
     closed_api_base,
     content_filter,
-    dropped,
-    empty_body,
-    empty_text,
-    html,
+    every_fault,
     model_refusal,
     refusal_text,
-    slow,
     status,
     text,
 )
@@ -115,12 +111,9 @@ def test_the_history_keeps_to_its_budget():
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (empty_text(), "empty"),
-        (text(None), "empty"),
         (refusal_text(), "refusal"),
-        (model_refusal(), "refusal"),
-        (content_filter(), "content filter"),
         (text("Half a templ", finish_reason="length"), "cut off"),
+        (text("", finish_reason="length"), "cut off"),
         (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
         (text("\ud800 {{ ''.__class__ }}"), "attribute"),
@@ -148,33 +141,58 @@ def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
     assert why in complaint["content"]
 
 
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (model_refusal(), "The reply is a refusal"),
+        (content_filter(), "The provider's content filter"),
+        (
+            status(400, "Filtered, as the prompt triggers our content management policy."),
+            "The provider's content filter",
+        ),
+    ],
+)
+def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
+    with OpenAIServer(bad, "Which {{ domain }}?") as server:
+        assert propose(proposer(server.api_base)).rejected == ()
+    with OpenAIServer(bad, bad, "Which {{ domain }}?") as server:
+        proposal = propose(proposer(server.api_base))
+        assert len(server.chats) == 3
+    ((_, why),) = proposal.rejected
+    assert why.startswith(reason)
+
+
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
-    with OpenAIServer(empty_text(), refusal_text(), "{{ answer }}") as server:
+    with OpenAIServer("<!DOCTYPE html>", refusal_text(), "{{ answer }}") as server:
         with pytest.raises(ProposalFailed) as caught:
             propose(proposer(server.api_base))
         assert len(server.chats) == 3
     failed = caught.value
-    for words in ("3 replies", "(1) The reply is empty", "(2) The reply is a refusal", "(3) Line 1: unknown variable"):
+    for words in (
+        "3 replies",
+        "(1) The reply is a web page",
+        "(2) The reply is a refusal",
+        "(3) Line 1: unknown variable",
+    ):
         assert words in failed.reason
     assert len(failed.rejected) == 3
     assert failed.prompt_tokens == 3 * PROMPT_TOKENS
-    assert failed.completion_tokens == 2 * COMPLETION_TOKENS
+    assert failed.completion_tokens == 3 * COMPLETION_TOKENS
     assert failed.cost_usd is not None
     assert not failed.final
+    assert not failed.out_of_reach
 
 
-@pytest.mark.parametrize(
-    "trouble", [status(429, retry_after=0), status(500), status(502), status(503), status(408), dropped(), empty_body()]
-)
+FAULTS = every_fault(5, KEY)
+
+
+@pytest.mark.parametrize("trouble", [bad for replies in FAULTS.values() for bad in replies])
 def test_what_passes_is_tried_again(trouble: Reply):
-    with OpenAIServer(trouble, trouble, "Which {{ domain }}?") as server:
-        assert propose(proposer(server.api_base)).template == "Which {{ domain }}?"
-        assert len(server.chats) == 3
-
-
-def test_a_slow_server_is_tried_again():
-    with OpenAIServer(slow(30), then="Which {{ domain }}?") as server:
-        assert propose(proposer(server.api_base, timeout=1.0, max_retries=5)).template == "Which {{ domain }}?"
+    with OpenAIServer(trouble, "Which {{ domain }}?") as server:
+        maker = proposer(server.api_base, timeout=0.5 if trouble.delay else 10)
+        proposal = propose(maker)
+        assert len(server.chats) == 2
+    assert (proposal.template, proposal.rejected) == ("Which {{ domain }}?", ())
 
 
 @pytest.mark.parametrize(
@@ -185,13 +203,7 @@ def test_a_slow_server_is_tried_again():
         (status(404), 1, ["not found", "model's name"]),
         (status(400, "Unknown parameter."), 1, ["rejected the request", "Unknown parameter", "settings"]),
         (status(400, "This model's maximum context length is 8192 tokens."), 1, ["too long", "max_history_tokens"]),
-        (status(429), 3, ["rate limit", "3 attempts", "--resume"]),
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
-        (status(500), 3, ["failed (500)", "3 attempts", "--resume"]),
-        (status(503), 3, ["failed (503)", "3 attempts"]),
-        (dropped(), 3, ["cannot be reached", "3 attempts"]),
-        (empty_body(), 3, ["not a chat completion", "3 attempts"]),
-        (html(), 1, ["web page", "api_base", "/v1"]),
     ],
 )
 def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: list[str]):
@@ -208,24 +220,35 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
     assert len(message) < 700
 
 
-def test_a_server_that_never_answers():
-    with (
-        OpenAIServer(then=slow(30)) as server,
-        pytest.raises(ProposerError, match=r"did not answer in time, after 2 attempts.*--resume"),
-    ):
-        propose(proposer(server.api_base, timeout=0.2, max_retries=1))
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (FAULTS["rate_limit"][0], "is over its rate limit"),
+        (FAULTS["server_error"][0], r"failed \(500\)"),
+        (FAULTS["timeout"][0], "did not answer in time"),
+        (FAULTS["lost_connection"][0], "cannot be reached"),
+        (FAULTS["malformed_response"][0], "not a chat completion"),
+        (FAULTS["web_page"][0], "returned a web page"),
+        (FAULTS["no_choices"][0], "returned a response without choices"),
+        (FAULTS["empty_text"][0], "returned an empty answer"),
+    ],
+)
+def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
+    with OpenAIServer("{{ answer }}", then=trouble) as server:
+        with pytest.raises(ProposalFailed, match=rf"{reason}.*, after 3 attempts") as caught:
+            propose(proposer(server.api_base, timeout=0.3 if trouble.delay else 10))
+        assert len(server.chats) == 4
+        assert server.api_base in caught.value.reason
+    failed = caught.value
+    assert failed.out_of_reach
+    assert len(failed.rejected) == 1, "what came before is kept"
+    assert failed.prompt_tokens >= PROMPT_TOKENS
+    assert KEY not in failed.reason
 
 
 def test_nothing_listens():
     with pytest.raises(ProposerError, match=r"cannot be reached.*after 3 attempts"):
         propose(proposer(closed_api_base()))
-
-
-def test_a_policy_error_is_a_bad_reply_and_no_end():
-    blocked = status(400, "The response was filtered due to the prompt triggering our content management policy.")
-    with OpenAIServer(blocked, "Which {{ domain }}?") as server:
-        proposal = propose(proposer(server.api_base))
-    assert proposal.rejected[0][1].startswith("The provider's content filter")
 
 
 def test_trying_again_is_told(notes: list[str]) -> None:

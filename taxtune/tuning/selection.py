@@ -1,0 +1,400 @@
+"""Which templates are asked about more images, and which one wins: decisions under the noise of few images.
+
+Every template is first asked about the same few images, the block. A mean over them says little: of many templates that
+are equally good the luckiest looks best, and the more are tried, the luckier it is. So the templates race. Those that
+may well win are asked about more of the tuning images, in rounds, and the last round about all of them (`rounds`,
+`pick`). The winner is decided by a one-sided lower bound on the last round's images (`choose`).
+
+Templates are compared image by image. What makes an image hard makes it hard for all of them, so the noise of their
+differences is that of what is left once each image's own mean is taken away; the noise of their common level is that
+of the images. Each template's mean is shrunk towards the mean of all that were tried, as far as their spread is no more
+than noise would give (empirical Bayes: Efron and Morris 1973), all measures together: where bolder templates are less
+often right, a bold one with a spotless record on few images is not believed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.metrics.bounds import poisson_bound
+from taxtune.tuning.objective import Constraint, Objective
+from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
+
+__all__ = ["Round", "choose", "next_step", "pick", "rounds", "values"]
+
+FloatArray = NDArray[np.float64]
+
+SEMIFINALISTS, FINALISTS = 8, 3
+# Of a budget of calls: what the search and the semifinal get; the final gets the rest.
+_SHARES = (0.25, 0.2)
+_DRAWS = 400
+_EM_STEPS = 10
+# A template's own variance counts as much as the common one from so many images on.
+_PRIOR_IMAGES = 20
+_TINY = 1e-7
+# Confidence of the lower bound that ranks where the objective names none.
+_CONFIDENCE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A stage of the race.
+
+    Attributes:
+        images: Tuning images that each template in it is asked about, the first of the split.
+        templates: How many templates are in it.
+    """
+
+    images: int
+    templates: int
+
+
+def rounds(block: int, tuning: int, templates: int, calls: int | None = None) -> tuple[Round, ...]:
+    """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
+
+    Args:
+        block: Images that every template is asked about.
+        tuning: Size of the tuning split, at least `block`.
+        templates: Templates of the search, the baseline included.
+        calls: Most questions to the VLM in all; None where the numbers above decide.
+
+    Returns:
+        One stage where the block is all there is, else up to three.
+    """
+    stages = [Round(block, templates)]
+    middle = round(math.sqrt(block * tuning))
+    if calls is None:
+        if block < middle:
+            stages.append(Round(middle, min(SEMIFINALISTS, templates)))
+        if middle < tuning:
+            stages.append(Round(tuning, min(FINALISTS, stages[-1].templates)))
+        return tuple(stages)
+    if block == tuning:
+        return (Round(block, max(2, min(templates, calls // block))),)
+    # Each stage gets its share of the calls and the final what is left: two templates or more, on fewer images if need
+    # be.
+    templates = max(2, min(templates, int(_SHARES[0] * calls / block)))
+    left = calls - templates * block
+    semifinalists = max(2, min(templates, int(_SHARES[1] * calls / max(middle - block, 1))))
+    middle = min(middle, block + left // semifinalists)
+    left -= semifinalists * (middle - block)
+    finalists = max(2, min(semifinalists, left // max(tuning - middle, 1)))
+    last = min(tuning, middle + left // finalists)
+    stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
+    return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
+
+
+def next_step(
+    records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Round], seed: int = 0
+) -> tuple[int, int] | None:
+    """Returns what is to be asked next once the search is over: an iteration and the number of images, or None.
+
+    A function of the records alone, so that a run that was interrupted goes on as it would have.
+
+    Args:
+        records: Every iteration, with the rows that there are.
+        objective: What is tuned for.
+        stages: The stages, as `rounds` gives them.
+        seed: Seeds the draws.
+    """
+    inside = _complete(records)
+    for before, stage in itertools.pairwise(stages):
+        inside = pick(inside, objective, before.images, stage.templates, baseline=_baseline(records), seed=seed)
+        for record in inside:
+            if len(record.rows) < stage.images and record.state == "complete":
+                return record.iteration, stage.images
+    return None
+
+
+def pick(
+    records: Sequence[IterationRecord],
+    objective: Objective,
+    images: int,
+    templates: int,
+    *,
+    baseline: TemplateScores | None = None,
+    seed: int = 0,
+) -> list[IterationRecord]:
+    """Returns the templates that go on: the set whose best is expected to be best.
+
+    The truth about all templates is drawn many times from what the images say of it. Templates are added one by one,
+    each time the one that raises the mean, over the draws, of the best value in the set: a template that wins where the
+    others fail is worth more than a second one that wins where the first does.
+
+    Args:
+        records: The templates to choose among, each with rows for `images` images or more.
+        objective: What is tuned for.
+        images: How many of the rows count, the first.
+        templates: How many go on.
+        baseline: The scores of the baseline, for constraints that are a share of its own.
+        seed: Seeds the draws.
+    """
+    records = [record for record in records if len(record.rows) >= images]
+    if len(records) <= templates:
+        return list(records)
+    posterior = _posterior(records, objective, images)
+    drawn = posterior.draw(np.random.default_rng([seed, images]))
+    aims, missed = drawn[..., 0], np.zeros(drawn.shape[:2])
+    for column, each in enumerate(objective.constraints, 1):
+        missed = missed + np.maximum(each.bound(baseline) - drawn[..., column], 0)
+    # A draw in which a template misses a constraint makes it worth less than the least of them.
+    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)
+    chosen: list[int] = []
+    best = np.full(len(worth), -np.inf)
+    for _ in range(templates):
+        gains = np.maximum(best[:, np.newaxis], worth).mean(axis=0)
+        gains[chosen] = -np.inf
+        chosen.append(int(gains.argmax()))
+        best = np.maximum(best, worth[:, chosen[-1]])
+    return [records[i] for i in sorted(chosen)]
+
+
+def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
+    """Returns the winner and how sure it is; None where no iteration could be scored.
+
+    Of the templates that were asked about most images (within a tenth, for calls that failed), the winner is the one
+    with the highest lower bound of the aim among those that reach every constraint. A constraint with a confidence is
+    reached where its one-sided bound does. Templates are tested in the order of how much they say, the most careful
+    first, and the first that fails ends the tests, so that however many there are the chance of letting any through
+    that should not be stays below 1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test",
+    §2.3). Where none reaches them all, the one that comes nearest by its bound wins, and the selection says so.
+
+    Args:
+        records: Every iteration, with the rows that there are.
+        objective: What is tuned for.
+    """
+    complete = _complete(records)
+    if not complete:
+        return None
+    images = max(len(record.rows) for record in complete)
+    finalists = [record for record in complete if len(record.rows) == images]
+    baseline = _baseline(records)
+    posterior = _posterior(finalists, objective, images)
+    spread = np.sqrt(posterior.covariance[:, 0, 0])
+    lows = posterior.mean[:, 0] - _quantile(_CONFIDENCE) * spread
+    missed = np.zeros(len(finalists))
+    reached = np.ones(len(finalists), dtype=bool)
+    bounds: list[dict[str, float]] = [{} for _ in finalists]
+    for each in objective.constraints:
+        held = _lower(each, [values(record, each.measure) for record in finalists])
+        for found, low in zip(bounds, held, strict=True):
+            found[each.measure] = float(low)
+        short = np.maximum(each.bound(baseline) - held, 0)
+        short[short < 1e-12] = 0
+        missed += short
+        passed = short == 0
+        if each.confidence > 0.5:
+            # From the template that says least to the one that says most: the first that fails ends the tests.
+            order = np.argsort(posterior.mean[:, 0], kind="stable")
+            passed[order] = np.logical_and.accumulate(passed[order])
+        reached &= passed
+    if reached.any():
+        winner = int(np.where(reached, lows, -np.inf).argmax())
+    else:
+        # Nearest to what is demanded; between equals the one of which more is believed.
+        believed = sum(posterior.mean[:, column] for column in range(1, 1 + len(objective.constraints)))
+        winner = int(np.lexsort((-np.asarray(believed), np.round(missed, 9)))[0])
+    return Selection(
+        winner=finalists[winner].iteration,
+        reached=bool(reached[winner]),
+        images=images,
+        finalists=tuple(
+            Finalist(
+                record.iteration,
+                estimate=float(posterior.mean[i, 0]),
+                low=float(lows[i]),
+                bounds=bounds[i],
+                reached=bool(reached[i]),
+            )
+            for i, record in enumerate(finalists)
+        ),
+    )
+
+
+# -- what the images say ----------------------------------------------------------------------------------------------
+
+
+def values(record: IterationRecord, measure: str) -> FloatArray:
+    """Returns a measure of each image, shape (rows,); NaN where a call failed.
+
+    Args:
+        record: The iteration.
+        measure: "hp", "hr", "ihp", "ihr", "accuracy", "depth", "abstained", "off_tree", or one of the run's own.
+    """
+    return np.array([_value(row, measure) for row in record.rows], dtype=np.float64)
+
+
+def _value(row: ExampleRow, measure: str) -> float:
+    if row.node is None:
+        return math.nan
+    found: float | None
+    if measure in row.measures:
+        found = row.measures[measure]
+    elif measure == "accuracy":
+        found = float(row.hp == row.hr == 1 and not row.off_tree)
+    elif measure == "depth":
+        found = row.placed.count("/") + 0.0 if row.placed is not None else None
+    else:
+        found = getattr(row, measure, None)
+    return math.nan if found is None else float(found)
+
+
+def _aims(record: IterationRecord, objective: Objective) -> FloatArray:
+    """Returns what each image adds to the objective: its value, and each image's influence on it, shape (rows,).
+
+    An objective is a smooth function of means, so that near them it is linear in them (the delta method). Of a plain
+    mean these are the images' own values.
+    """
+    scores = record.scores
+    assert scores is not None  # only complete iterations race
+    here = objective.aimed(scores)
+    total = np.full(len(record.rows), here)
+    for key in _INDEPENDENT + tuple(scores.measures):
+        if key not in scores.keys():  # noqa: SIM118 - not a mapping
+            continue
+        step = 1e-4
+        slope = (objective.aimed(_moved(scores, key, step)) - objective.aimed(_moved(scores, key, -step))) / (2 * step)
+        if abs(slope) > 1e-9:
+            total = total + slope * (values(record, key) - scores.get(key))
+    return total
+
+
+_INDEPENDENT = (
+    "hp",
+    "hr",
+    "accuracy",
+    "depth",
+    "abstained",
+    "off_tree",
+    "ihp",
+    "ihr",
+    "remaining_uncertainty",
+    "misinformation",
+)
+
+
+def _moved(scores: TemplateScores, key: str, by: float) -> TemplateScores:
+    """Returns scores of which one is a little other, with what follows from it."""
+    from taxtune.metrics.hierarchical import harmonic_mean
+
+    if key in scores.measures:
+        return replace(scores, measures={**scores.measures, key: scores.measures[key] + by})
+    moved = replace(scores, **{key: scores.get(key) + by})  # type: ignore[arg-type]
+    if key in ("hp", "hr"):
+        return replace(moved, hf=harmonic_mean(moved.hp, moved.hr))
+    if key in ("ihp", "ihr") and moved.ihp is not None and moved.ihr is not None:
+        return replace(moved, ihf=harmonic_mean(moved.ihp, moved.ihr))
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class _Posterior:
+    """What is believed of k templates' means of d measures, the objective's aim first.
+
+    Attributes:
+        mean: Shape (k, d).
+        covariance: Of each template's own part, which the others do not share, shape (k, d, d).
+        common: Covariance of the level, which all share, shape (d, d).
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    common: FloatArray
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """Returns draws of the truth, shape (draws, k, d)."""
+        k, d = self.mean.shape
+        own = np.linalg.cholesky(self.covariance)
+        drawn: FloatArray = self.mean + np.einsum("kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d)))
+        level = rng.standard_normal((_DRAWS, d)) @ np.linalg.cholesky(self.common).T
+        drawn += level[:, np.newaxis]
+        return drawn
+
+
+def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
+    columns = [[_aims(record, objective)[:images] for record in records]]
+    columns += [[values(record, each.measure)[:images] for record in records] for each in objective.constraints]
+    observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
+    k, n, d = observed.shape
+    tiny = _TINY * np.eye(d)
+    with np.errstate(invalid="ignore"):
+        answered = ~np.isnan(observed).any(axis=2)
+    counts = np.maximum(answered.sum(axis=1), 1)
+    filled = np.where(answered[..., np.newaxis], observed, 0.0)
+    # Images that no template has an answer for, which would have no mean, count as the average image.
+    weight = answered.sum(axis=0)
+    level = filled.sum(axis=(0, 1)) / max(int(answered.sum()), 1)
+    image = np.where(weight[:, np.newaxis] > 0, filled.sum(axis=0) / np.maximum(weight, 1)[:, np.newaxis], level)
+    left = np.where(answered[..., np.newaxis], filled - image, 0.0)
+    raw = left.sum(axis=1) / counts[:, np.newaxis]
+    residual = np.where(answered[..., np.newaxis], left - raw[:, np.newaxis], 0.0)
+    own = np.einsum("kni,knj->kij", residual, residual)
+    pooled = own.sum(axis=0) / max(int(answered.sum()) - k, 1)
+    prior_images = min(_PRIOR_IMAGES, n)
+    total = (counts + prior_images)[:, np.newaxis, np.newaxis]
+    noise = (own + prior_images * pooled) / total / counts[:, np.newaxis, np.newaxis] + tiny
+    mean, covariance = _shrunk(raw, noise)
+    common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
+    for column, each in enumerate(objective.constraints, 1):
+        # However spotless the record, the images are a sample.
+        expected = _typical_loss(observed[..., column]) * max(1 - each.least, 0) / n / 2
+        common[column, column] = max(common[column, column], expected)
+    return _Posterior(mean + level, covariance, common + tiny)
+
+
+def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns means and covariances of the templates' own parts under a normal prior that is fitted to them (EM)."""
+    k, d = raw.shape
+    if k == 1:
+        return raw, noise
+    centre, spread = raw.mean(axis=0), np.cov(raw.T).reshape(d, d) + _TINY * np.eye(d)
+    precision = np.linalg.inv(noise)
+    mean, covariance = raw, noise
+    for _ in range(_EM_STEPS):
+        prior = np.linalg.inv(spread)
+        covariance = np.linalg.inv(precision + prior)
+        mean = np.einsum("kij,kj->ki", covariance, np.einsum("kij,kj->ki", precision, raw) + prior @ centre)
+        centre = mean.mean(axis=0)
+        off = mean - centre
+        spread = (np.einsum("ki,kj->ij", off, off) + covariance.sum(axis=0)) / k + _TINY * np.eye(d)
+    return mean, covariance
+
+
+def _typical_loss(measured: FloatArray) -> float:
+    """Returns the size that losses have where there are any: the mean of their squares by their mean."""
+    losses = 1 - measured[~np.isnan(measured)]
+    total = float(losses.sum())
+    return float((losses**2).sum()) / total if total > 0 else 0.5
+
+
+def _lower(constraint: Constraint, measured: Sequence[FloatArray]) -> FloatArray:
+    """Returns what each template is taken to reach: a one-sided bound, or, without a confidence, its mean."""
+    known = [each[~np.isnan(each)] for each in measured]
+    if constraint.confidence == 0.5:
+        return np.array([float(each.mean()) for each in known])
+    every = np.concatenate(known)
+    if every.min() < 0 or every.max() > 1:
+        z = _quantile(constraint.confidence)
+        return np.array([float(each.mean() - z * each.std() / math.sqrt(len(each))) for each in known])
+    typical = _typical_loss(every)
+    return np.array([1.0 - poisson_bound(1 - each, constraint.confidence, typical=typical) for each in known])
+
+
+def _quantile(confidence: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(confidence))
+
+
+def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:
+    return [record for record in records if record.state == "complete" and record.scores is not None]
+
+
+def _baseline(records: Sequence[IterationRecord]) -> TemplateScores | None:
+    return records[0].scores if records and records[0].iteration == 0 else None

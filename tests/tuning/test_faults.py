@@ -1,0 +1,240 @@
+"""Runs whose models fail: over HTTP, in every way, at random; and the account of it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from taxtune.errors import ProposerError
+from taxtune.models import Answer
+from taxtune.models.api import ApiModel
+from taxtune.models.api_errors import load_litellm
+from taxtune.report.tables import print_result
+from taxtune.tuning.files import read_result
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.proposers.llm import LLMProposer
+from taxtune.tuning.records import TuneResult
+from tests import servers
+from tests.servers import OpenAIServer, Reply
+from tests.tuning.toy import ToyVLM, make_parts, tuned
+
+KEY = "sk-a-secret-of-the-test"
+ADVICE = ("", "Be careful.", "Give only the family.")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_loaded() -> None:
+    load_litellm()  # its import takes seconds, which must not count against a call's time-out
+
+
+def is_proposal(body: dict[str, Any]) -> bool:
+    """Whether a request is the proposer's: the VLM's hold an image."""
+    return isinstance(body["messages"][-1]["content"], str)
+
+
+class Models:
+    """A toy VLM and a proposer that never runs out of templates, behind one server."""
+
+    def __init__(self) -> None:
+        self.proposed = 0
+
+    def __call__(self, body: dict[str, Any]) -> Reply | str:
+        """Answers a request."""
+        if is_proposal(body):
+            self.proposed += 1
+            return f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
+        picture, text = body["messages"][-1]["content"]
+        image = io.BytesIO(base64.b64decode(picture["image_url"]["url"].partition(",")[2]))
+        (reply,) = ToyVLM().answer([SimpleNamespace(prompt=text["text"], image=image)])
+        assert isinstance(reply, Answer)
+        return reply.text
+
+
+def session(folder: Path, out: Path, server: OpenAIServer, *overrides: str, max_retries: int = 5, **how: Any) -> Parts:
+    """The toy recipe with both models behind a server, and short waits."""
+    waits = {"first_wait": 0.01, "longest_wait": 0.05, "max_retries": max_retries, "timeout": 10.0, **how}
+    vlm = ApiModel("openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits))
+    proposer = LLMProposer("openai/words", api_base=server.api_base, api_key=KEY, **waits)
+    parts = make_parts(folder, out, overrides=overrides)
+    return Parts(parts.recipe, out, vlm=vlm, own_proposer=proposer)
+
+
+def printed(result: TuneResult) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    print_result(console, result)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def assert_no_secret(folder: Path) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.heavy
+def test_a_run_whose_models_fail_in_every_way_ends_by_itself(tmp_path: Path, notes: list[str]) -> None:
+    """30 iterations, and 30 % of all calls fail."""
+    faults = servers.every_fault(8.0, KEY)
+    script, made = servers.troubled(Models(), faults, share=0.3)
+    with OpenAIServer(script) as server:
+        # With 8 images one that lacks an answer is more than the default of a tenth.
+        given = ("iterations=30", "max_missing=0.25")
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, *given, timeout=1.5))
+    assert [record.iteration for record in result.iterations] == list(range(31))
+    complete = [record for record in result.iterations if record.state == "complete"]
+    assert len(complete) >= 25
+    assert all(record.reason for record in result.iterations if record.state != "complete")
+
+    # What was answered is scored as if nothing had failed; what was not is missing, never zero.
+    whole = make_parts(tmp_path / "in", tmp_path / "whole").experiment()
+    for record in complete:
+        assert record.template is not None
+        assert record.scores is not None
+        for row, true in zip(
+            record.rows, whole.evaluator(None).evaluate(record.template, whole.splits.tuning).rows, strict=True
+        ):
+            assert (row.failure is None) == (row.hp is not None) == (row.answer is not None)
+            if row.failure is None:
+                assert (row.answer, row.hp, row.hr) == (true.answer, true.hp, true.hr)
+        known = [row.hp for row in record.rows if row.hp is not None]
+        assert record.scores.hp == pytest.approx(sum(known) / len(known))
+
+    # Each fault that the server made is counted, but for what a busy machine took too long to read.
+    counted = Counter[str]()
+    for who in result.faults.values():
+        counted.update(who)
+    assert set(result.faults) == {"model", "proposer"}
+    assert set(counted) == set(made) == set(faults)
+    assert counted.total() >= made.total()
+    assert all(counted[kind] <= made[kind] for kind in faults if kind != "timeout")
+    assert json.loads((tmp_path / "out/result.json").read_text())["faults"] == result.faults
+    assert f"failed calls: {sum(result.faults['model'].values())} of the model (" in printed(result)
+    assert_no_secret(tmp_path / "out")
+    assert KEY not in "".join(notes)
+
+
+class Failing:
+    """The toy models; the proposer fails while it is told to."""
+
+    def __init__(self, *failing: int, bad: Reply | None = None) -> None:
+        self.models, self.calls, self.failing = Models(), 0, set(failing)
+        self.bad = bad or servers.no_choices(echo=KEY)
+
+    def __call__(self, body: dict[str, Any]) -> Reply | str:
+        if is_proposal(body):
+            self.calls += 1
+            if self.calls in self.failing:
+                return self.bad
+        return self.models(body)
+
+
+def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> None:
+    # Two attempts an iteration: the second iteration's fail, and the third's first.
+    with OpenAIServer(Failing(2, 3, 4)) as server:
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1))
+    assert [record.state for record in result.iterations] == ["complete", "complete", "failed", "complete"]
+    failed, after = result.iterations[2:]
+    assert "returned a response without choices, after 2 attempts" in (failed.reason or "")
+    assert failed.out_of_reach
+    assert failed.value is None
+    assert failed.usage.proposer_faults == {"no_choices": 2}
+    assert after.usage.proposer_faults == {"no_choices": 1}
+    assert result.faults == {"proposer": {"no_choices": 3}}
+    assert printed(result).count("failed calls: 3 of the proposer (no choices 3)") == 1
+    page = (tmp_path / "out/report.html").read_text()
+    assert "Calls that failed, those that were made again included: 3 of the proposer (no choices 3)." in page
+    read = read_result(tmp_path / "out")
+    assert isinstance(read, TuneResult)
+    assert read.iterations == result.iterations
+    assert read.faults == result.faults
+    assert_no_secret(tmp_path / "out")
+
+
+def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: Path) -> None:
+    def run(server: OpenAIServer, resume: bool = False) -> TuneResult:
+        parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=5", max_retries=0)
+        return tuned(parts, resume=resume)
+
+    # It answers once, and then not for as long as it is down.
+    models = Failing(*range(2, 100), bad=servers.status(503))
+    with OpenAIServer(models) as server:
+        with pytest.raises(ProposerError, match=r"failed \(503\).*--resume"):
+            run(server)
+        assert models.calls == 1 + 3, "the third iteration in a row stops the run"
+        with pytest.raises(ProposerError):
+            run(server, resume=True)
+        assert models.calls == 5, "it is asked once more, and no further iteration is lost"
+        models.failing.clear()
+        result = run(server, resume=True)
+    assert [record.state for record in result.iterations] == [
+        "complete",
+        "complete",
+        "failed",
+        "failed",
+        *["complete"] * 2,
+    ]
+
+
+def test_a_proposer_that_never_answered_stops_the_run_at_once(tmp_path: Path) -> None:
+    with OpenAIServer(Failing(*range(100))) as server:
+        with pytest.raises(ProposerError, match="without choices"):
+            tuned(session(tmp_path / "in", tmp_path / "out", server, max_retries=0))
+        assert len(server.chats) == 8 + 1
+
+
+def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
+    """A template that the model is mute to is void, and the run goes on; what fails on the held-out images counts."""
+    lock = threading.Lock()
+    models = Models()
+    baseline = 0
+
+    def script(body: dict[str, Any]) -> Reply | str:
+        nonlocal baseline
+        if is_proposal(body):
+            return models(body)
+        text = body["messages"][-1]["content"][1]["text"]
+        with lock:
+            baseline += text == "What is this?"
+            held_out = text == "What is this?" and baseline == 8 + 1
+        return servers.empty_text() if "photo 1" in text else servers.html() if held_out else models(body)
+
+    with OpenAIServer(script) as server:
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1))
+    first, mute, last = result.iterations
+    assert (first.state, mute.state, last.state) == ("complete", "void", "complete")
+    assert first.usage.vlm_faults == last.usage.vlm_faults == {}
+    assert "returned an empty answer" in (mute.reason or "")
+    assert set(mute.usage.vlm_faults) == {"empty_text"}
+    asked = mute.usage.vlm_faults["empty_text"]
+    assert 8 < asked < 16, "the others are not waited for once one was mute to the end"
+    assert result.heldout[0].usage.vlm_faults == {"web_page": 1}
+    assert result.faults == {"model": {"empty_text": asked, "web_page": 1}}
+
+
+def test_exceptions_of_a_function_are_counted(tmp_path: Path) -> None:
+    from taxtune.models import make_model
+
+    toy = ToyVLM()
+
+    def answer(image: Any, prompt: str) -> str:
+        if Path(image.filename).name == "azure0.png":
+            raise ValueError("cannot look at that")
+        (reply,) = toy.answer([SimpleNamespace(prompt=prompt, image=Path(image.filename))])
+        assert isinstance(reply, Answer)
+        return reply.text
+
+    parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1", "max_missing=0.4"))
+    result = tuned(Parts(parts.recipe, tmp_path / "out", vlm=make_model(answer)))
+    assert set(result.faults["model"]) == {"function_error"}
+    missing = sum(row.failure is not None for held in (*result.iterations, *result.heldout) for row in held.rows)
+    assert result.faults["model"]["function_error"] == missing > 0
