@@ -85,6 +85,7 @@ docs: $(VENV)/.installed-docs
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/build.py
+	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 
 clean:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from taxtune.metrics.registry import make_measure
     from taxtune.models import FunctionModel, Model, ModelSettings, make_model
+    from taxtune.policies import Policy, Vote
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
     from taxtune.tuning.callbacks import Callback
@@ -47,6 +48,7 @@ _HOME = {
     "Constraint": "taxtune.tuning.objective",
     "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",
+    "Policy": "taxtune.policies",
     "Proposal": "taxtune.tuning.proposers",
     "Proposer": "taxtune.tuning.proposers",
     "RankScores": "taxtune.metrics",
@@ -54,6 +56,7 @@ _HOME = {
     "Taxonomy": "taxtune.taxonomy",
     "TaxtuneError": "taxtune.errors",
     "TuneResult": "taxtune.tuning.records",
+    "Vote": "taxtune.policies",
     "calibrate": "taxtune.api",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
@@ -85,6 +88,7 @@ __all__ = [
     "Node",
     "Objective",
     "Placement",
+    "Policy",
     "Proposal",
     "Proposer",
     "RankScores",
@@ -92,6 +96,7 @@ __all__ = [
     "Taxonomy",
     "TaxtuneError",
     "TuneResult",
+    "Vote",
     "__version__",
     "calibrate",
     "compare",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
+    from taxtune.policies import Policy
     from taxtune.recipe import Recipe
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
@@ -61,6 +62,7 @@ class ExperimentArguments(TypedDict, total=False):
     recipe: Recipe | str | Path | None
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
     mapper: Mapper | MapperConfig | None
+    policy: Policy | None
     baseline: str | None
     question: str | None
     domain: str | None
@@ -92,6 +94,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
+    policy: Policy | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -122,6 +125,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.data import load_examples, split
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.models import make_model
+    from taxtune.policies import DIRECT
     from taxtune.recipe_settings import PromptSettings
     from taxtune.tuning.experiment import Experiment, trivial_scores
     from taxtune.tuning.from_recipe import Parts
@@ -156,6 +160,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             own_taxonomy=None if taxonomy is None else _tree(taxonomy),
             own_examples=examples,
             own_metrics=own,
+            own_policy=policy,
         )
         if mapper is not None:
             parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
@@ -215,6 +220,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         vlm=model,
         mapper=mapper if isinstance(mapper, Mapper) else Mapper(tree, config=config),
         proposer=made_proposer,
+        policy=policy or DIRECT,
         objective=goals[0],
         prompt=prompt,
         domain=top,
@@ -262,6 +268,7 @@ def tune(
     objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
+    policy: Policy | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -303,6 +310,8 @@ def tune(
             or of one of `metrics`; a function of the scores; or an `Objective`.
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
         mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
+        policy: How often an image is asked about, and how the answers make one place: `Vote(samples=8, share=0.7)`, or
+            a `taxtune.policies.Policy` of your own; one answer an image where left out.
         baseline: The template that the run begins with; "What is this an image of? ..." where left out.
         question: What templates may refer to as `question`, and what measures that ask a language model are told.
         domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
@@ -357,6 +366,7 @@ def tune(
             proposer=proposer,
             metrics=metrics,
             mapper=mapper,
+            policy=policy,
             baseline=baseline,
             question=question,
             domain=domain,

@@ -1,9 +1,9 @@
 """Records votes: several answers at a temperature to each of some templates about the same images.
 
-Run `python benchmarks/landscapes/votes.py --out benchmarks/landscapes/votes.npz`; it takes a quarter of an hour on two
-cores. The images are those of the landscape (`record.py`), drawn anew, and the templates are its baseline and some of
-its compositions, chosen at random. Another file, of the baseline and the images of the package, is
-`--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz`.
+Run `python benchmarks/landscapes/votes.py --first 16 --out benchmarks/landscapes/votes.npz`; it takes some minutes. The
+images are those of the landscape (`record.py`), drawn anew, and the templates are its baseline and others of its
+templates, chosen at random. `--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz` asks
+the baseline about the images of the package.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def record(
     Returns:
         The arrays by name: `nodes`, shape (answers in all, images), the node of each answer, the root for one off the
         tree; `template` (its number in the landscape) and `sample`, which say what each row is an answer to;
-        `targets`, `degraded`.
+        `targets`, `degraded`; `templates`, the sources in the order of their numbers.
     """
     recipe = load_recipe("fieldguide")
     variables = template_variables(recipe.prompt)
@@ -92,6 +92,7 @@ def record(
         "sample": np.array(number, dtype=np.uint8),
         "targets": np.array([tree.resolve(row["label"]) for row in rows], dtype=np.uint8),
         "degraded": np.array([row["degraded"] == "yes" for row in rows]),
+        "templates": np.array(sources),
     }
 
 
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the file to write (.npz)")
     parser.add_argument(
-        "--templates", type=int, default=24, help="templates to ask besides the baseline (default %(default)s)"
+        "--templates", type=int, default=11, help="templates to ask besides the baseline (default %(default)s)"
     )
     parser.add_argument("--samples", type=int, default=8, help="answers an image (default %(default)s)")
     parser.add_argument("--first", type=int, help="answers an image of the baseline (default: --samples)")

@@ -143,8 +143,9 @@ class CalibrationRun:
                     remedy="Call taxtune.calibrate in Python with the same vlm.",
                 )
             data["vlm"] = {"kind": "local", "model": "given in Python"}
-        if data["proposer"].get("kind") == "python":  # nothing is proposed here
-            del data["proposer"]
+        for group in ("proposer", "policy"):  # nothing is proposed here, and the share is what is looked for
+            if data.get(group, {}).get("kind") == "python":
+                del data[group]
         try:
             return Recipe.model_validate(data)
         except ValidationError as error:

@@ -140,7 +140,9 @@ class Experiment:
         """The rounds of the race: how many templates are asked about how many of the tuning images."""
         tuning = len(self.splits.tuning)
         block = tuning if self.block is None else min(self.block, tuning)
-        return rounds(block, tuning, self.iterations + 1, self.budget.vlm_calls)
+        calls = self.budget.vlm_calls
+        images = None if calls is None else calls // self.policy.calls
+        return rounds(block, tuning, self.iterations + 1, images)
 
     @property
     def full_taxonomy(self) -> Taxonomy:

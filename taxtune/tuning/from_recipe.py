@@ -74,6 +74,7 @@ class Parts:
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
         own_mapper: A mapper in place of the recipe's.
+        own_policy: A policy in place of the recipe's.
         own_proposer: A proposer in place of the recipe's.
         own_taxonomy: A whole label tree in place of the recipe's.
         own_examples: Labelled images in place of the recipe's.
@@ -84,6 +85,7 @@ class Parts:
     folder: Path
     vlm: Model | None = None
     own_mapper: Mapper | None = None
+    own_policy: Policy | None = None
     own_proposer: Proposer | None = None
     own_taxonomy: Taxonomy | None = None
     own_examples: Source | None = None
@@ -147,6 +149,7 @@ class Parts:
             "data": self.own_examples,
             "vlm": self.vlm,
             "mapper": self.own_mapper,
+            "policy": self.own_policy,
             "proposer": self.own_proposer,
         }
         return [group for group, each in given.items() if each is not None]
@@ -384,6 +387,8 @@ class Parts:
     @cached_property
     def policy(self) -> Policy:
         """How often an image is asked about, and how the answers make one place."""
+        if self.own_policy is not None:
+            return self.own_policy
         s = self.recipe.policy
         return Vote(s.samples, s.share) if isinstance(s, VotePolicySettings) else DIRECT
 

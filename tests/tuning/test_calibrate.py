@@ -11,6 +11,7 @@ import taxtune
 from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
+from taxtune.policies.base import Places
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.calibration_run import CalibrationRun
 from taxtune.tuning.records import TuneResult
@@ -47,6 +48,27 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0
     assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
+
+
+def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
+    class Last(Vote):
+        """The last answer counts."""
+
+        def place(self, taxonomy, nodes, off_tree):
+            return Places(nodes[:, -1], off_tree[:, -1])
+
+        def identity(self):
+            return {"kind": "last", "samples": self.samples}
+
+    recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
+    out = tmp_path / "run"
+    result = taxtune.tune(recipe=recipe, vlm=Wavering(), policy=Last(3), out=out, mlflow=False)
+    for row in result.baseline.rows:
+        assert len(row.votes) == 3
+        assert row.node == row.votes[-1]
+        assert row.stage == "last"
+        assert row.confidence is None
+    assert taxtune.calibrate(out, risk=0.3, vlm=Wavering()).samples == 8
 
 
 def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(tmp_path: Path) -> None:
