@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.callbacks import Callback
     from taxtune.tuning.objective import Constraint, Objective
     from taxtune.tuning.proposers import Proposal, Proposer
+    from taxtune.tuning.proposers.evidence import Evidence, evidence
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
     __version__: str
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Callback": "taxtune.tuning.callbacks",
     "ComparisonResult": "taxtune.tuning.records",
+    "Evidence": "taxtune.tuning.proposers.evidence",
     "FunctionModel": "taxtune.models",
     "HierarchicalScores": "taxtune.metrics",
     "InformationScores": "taxtune.metrics",
@@ -60,6 +62,7 @@ _HOME = {
     "calibrate": "taxtune.api",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
+    "evidence": "taxtune.tuning.proposers.evidence",
     "information_scores": "taxtune.metrics",
     "leaf_information": "taxtune.metrics",
     "load_recipe": "taxtune.recipe",
@@ -78,6 +81,7 @@ __all__ = [
     "Callback",
     "ComparisonResult",
     "Constraint",
+    "Evidence",
     "FunctionModel",
     "HierarchicalScores",
     "InformationScores",
@@ -101,6 +105,7 @@ __all__ = [
     "calibrate",
     "compare",
     "evaluate",
+    "evidence",
     "information_scores",
     "leaf_information",
     "load_recipe",

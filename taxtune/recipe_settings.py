@@ -386,9 +386,9 @@ PolicySettings = Annotated[DirectPolicySettings | VotePolicySettings, Field(disc
 
 
 class FragmentsProposerSettings(Settings):
-    """Optuna's TPE over templates composed from fragments; needs no key."""
+    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
 
-    kind: Literal["fragments"] = "fragments"
+    kind: Literal["fragments", "random"] = "fragments"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 
@@ -399,7 +399,9 @@ class LLMProposerSettings(Settings):
         model: The name that litellm knows it by: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
         temperature: Sampling temperature; null leaves it to the provider.
-        max_history_tokens: Most tokens of past templates in a message; the best and the latest are kept.
+        max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
+            kept.
+        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
     """
@@ -409,8 +411,9 @@ class LLMProposerSettings(Settings):
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
     temperature: Number | None = Field(1.0, ge=0)
-    max_history_tokens: StrictInt = Field(6000, ge=200)
-    timeout: Number = Field(120.0, gt=0)
+    max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
+    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
+    timeout: Number = Field(120.0, gt=0, le=3600)
     max_retries: StrictInt = Field(5, ge=0)
 
 

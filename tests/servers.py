@@ -85,10 +85,13 @@ def text(
     completion_tokens: int = COMPLETION_TOKENS,
     finish_reason: str = "stop",
     refusal: str | None = None,
+    reasoning: str | None = None,
     model: str = "gpt-4o-2024-08-06",
 ) -> Reply:
     """A well-formed chat completion."""
     message = {"role": "assistant", "content": content}
+    if reasoning is not None:
+        message["reasoning_content"] = reasoning
     if refusal is not None:
         message["refusal"] = refusal
     payload = {

@@ -69,6 +69,23 @@ def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, sa
     assert f"{path}:{row}:" in str(error.value) if row else str(path) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("max_tokens: 50", "max_tokens: must be at least 100 (got 50)"),
+        ("max_tokens: 200000", "max_tokens: must be at most 100000 (got 200000)"),
+        ("max_tokens: 1e9", "max_tokens: must be a whole number"),
+        ("timeout: 0", "timeout: must be more than 0 (got 0)"),
+        ("timeout: 7200", "timeout: must be at most 3600 (got 7200)"),
+    ],
+)
+def test_the_calls_of_a_chat_model_are_bounded(tmp_path, setting, said):
+    path = write(tmp_path, GOOD.replace("name: mine", f"name: mine\nproposer: {{kind: llm, {setting}}}"))
+    with pytest.raises(RecipeError) as error:
+        load_recipe(path)
+    assert f"{path}:2: proposer.{said}" in str(error.value)
+
+
 def test_all_problems_are_told_at_once(tmp_path):
     path = write(tmp_path, GOOD.replace("model:", "modl:").replace("name: mine", "name: mine\nseed: x"))
     with pytest.raises(RecipeError) as error:

@@ -25,8 +25,10 @@ from taxtune.progress import note
 from taxtune.recipe_settings import BudgetSettings, PromptSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.leaks import group_names
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
+from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, rounds
 from taxtune.tuning.template import check_template
 
@@ -166,8 +168,19 @@ class Experiment:
 
     @cached_property
     def forbidden(self) -> tuple[str, ...]:
-        """Names of the tuning images' labels, which a template must not give away."""
-        return label_names(self.taxonomy, self.domain, self.splits)
+        """Names that a template must not give away: of the tuning images' labels, and of groups that earn credit."""
+        labels = label_names(self.taxonomy, self.domain, self.splits)
+        if GRADED.isdisjoint(measures_of(self.objective)):
+            return labels
+        prompt = self.prompt
+        groups = group_names(
+            self.taxonomy,
+            self.domain,
+            [example.target for example in self.splits.tuning],
+            [example.target for example in self.splits.heldout],
+            own=(prompt.baseline, prompt.question, prompt.domain, *prompt.ranks, *prompt.examples),
+        )
+        return tuple(dict.fromkeys((*labels, *groups)))
 
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
         """Checks a template that nobody vouches for.
@@ -202,6 +215,9 @@ class Experiment:
             off_tree=self.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
+            examples=tuple(prompt.examples),
+            taxonomy=self.taxonomy,
+            domain_node=self.domain,
         )
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not what comes out;
-# and `max_missing` and `max_off_tree`, since a run that stops for one says to raise it: what is void by then stays so.
+# and `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it: what is
+# void by then stays so.
 _FREE = (
     "budget.",
     "description",
@@ -52,6 +53,7 @@ _FREE = (
     "policy.",  # what of it can change a place is in the policy's identity and the model's
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
+    "proposer.max_tokens",
     "proposer.timeout",
     "storage",
     "tracking.",
@@ -441,7 +443,7 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ProposerError: If its prompts or fragments cannot be read.
         """
-        from taxtune.tuning.proposers.fragments import FragmentsProposer
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
         if self.own_proposer is not None:
@@ -449,13 +451,15 @@ class Parts:
         s = self.recipe.proposer
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
-            return FragmentsProposer(path if path.is_file() else s.fragments)
+            fragments = path if path.is_file() else s.fragments
+            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         return LLMProposer(
             s.model,
             api_base=s.api_base,
             api_key=self._key(s.api_key_env, "proposer.api_key_env"),
             temperature=s.temperature,
             max_history_tokens=s.max_history_tokens,
+            max_tokens=s.max_tokens,
             timeout=s.timeout,
             max_retries=s.max_retries,
         )

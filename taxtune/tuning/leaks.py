@@ -1,4 +1,9 @@
-"""Finds ground-truth labels in a text: a template that names the answers would be tuned to cheat."""
+"""Finds ground-truth labels in a text: a template that names the answers would be tuned to cheat.
+
+Where an objective gives credit for a group that the true label belongs to, naming groups cheats as well: "answer finch
+or conifer" is right to the level of families without a look at an image. But words high up in a tree ("animal",
+"object") are words that prompts need. `group_names` draws the line between them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
-from taxtune.mapping.normalize import american
+import numpy as np
 
-__all__ = ["find_labels"]
+from taxtune.mapping import english
+from taxtune.mapping.normalize import american, fold_words
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["find_labels", "group_names"]
 
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = re.compile("['\u2018\u2019\u02bc`]")
@@ -36,6 +45,7 @@ _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ .\-_][^\W\d_]){3,}(?![^\W_])")
 _SHORTEST_JOINED = 5  # letters of a label that is recognised across its own gaps
 # Cyrillic and Greek letters that look like Latin ones, after case folding.
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁһոαεορτυνικ", "aeopcyxijsdhnaeoptuvik")
+_GENERAL = english.PICTURE | english.FILLER | english.TAIL  # what is said of pictures in every domain
 _SHORTEST_STEM = 3  # "this" and "gas" must not become "thi" and "ga"
 
 
@@ -69,6 +79,42 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
             if end <= len(words) and all(a & b for a, b in zip(label_forms, forms_of[start:end], strict=True)):
                 found[" ".join(words[start:end])] = None
     return list(found)
+
+
+def group_names(
+    taxonomy: Taxonomy, domain: int, tuning: Iterable[int], heldout: Iterable[int] = (), *, own: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Returns the names of groups of the tuning images' labels that a template must not give.
+
+    These are the names of all nodes between the domain and a tuning image's label, but for
+
+    - groups that hold more than half of the domain's labels, or every label of the images: to say them is to say what
+      the images are of, as the domain's own word does, and is as right of new images as of these;
+    - words of which every domain makes use ("object", "group", "pattern"), and names of ranks;
+    - what the user's own prompt says, which no proposer has to find out.
+
+    Args:
+        taxonomy: The label tree.
+        domain: The node of what all images show.
+        tuning: Nodes of the tuning images' labels.
+        heldout: Nodes of the held-out images' labels.
+        own: The user's own texts: the baseline, the question, the examples.
+    """
+    tuning = set(tuning)
+    labels = taxonomy.leaves[taxonomy.is_ancestor(domain, taxonomy.leaves)]
+    images = np.array(sorted(tuning.union(heldout)))
+    found: set[str] = set()
+    for node in {int(v) for target in tuning for v in taxonomy.ancestors(target)[:-1]}:
+        if taxonomy.is_ancestor(node, domain) or not taxonomy.is_ancestor(domain, node):
+            continue
+        if taxonomy.is_ancestor(node, labels).mean() > 0.5 or taxonomy.is_ancestor(node, images).all():
+            continue
+        found.update(taxonomy.names(node))
+    free = {fold_words(name) for v in taxonomy.ancestors(domain).tolist() for name in taxonomy.names(v)}
+    free |= {fold_words(rank) for rank in taxonomy.ranks if rank}
+    secret = {name for name in found if fold_words(name) not in free and not set(fold_words(name)) <= _GENERAL}
+    said = " | ".join(own)
+    return tuple(sorted(name for name in secret if not find_labels(said, [name])))
 
 
 def _joined_pieces(text: str) -> list[str]:

@@ -54,6 +54,7 @@ _MAX_ITEMS = 32  # of a list variable
 _MAX_WORK = 2_000_000  # characters that go through filters in one rendering
 
 _work: ContextVar[list[int] | None] = ContextVar("work", default=None)
+_empty_joins: ContextVar[list[int]] = ContextVar("empty_joins")
 
 
 def check_source(source: str) -> None:
@@ -72,15 +73,16 @@ def check_template(
     forbidden_labels: Iterable[str] = (),
     sample: Mapping[str, object] | None = None,
 ) -> None:
-    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
+    """Refuses a template that is unsafe, broken, empty, a repeat, prints an empty list, or names the answers.
 
     Args:
         source: The Jinja source, from anywhere.
         earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
             prompt with `sample`, is a repeat.
-        forbidden_labels: Labels and aliases of the tuning images' ground truth. Words that a template must be free to
-            use (the domain's root, e.g. "bird", and its aliases) are left out by the caller. A label that stands in a
-            variable's value may come into the prompt through that variable.
+        forbidden_labels: Labels and aliases of the tuning images' ground truth, and of the groups above it that earn
+            credit (`leaks.group_names`). Words that a template must be free to use (the domain's root, e.g. "bird",
+            and its aliases) are left out by the caller. A label that stands in a variable's value may come into the
+            prompt through that variable.
         sample: The variables that the run renders with; `SAMPLE` where there is none.
 
     Raises:
@@ -88,7 +90,18 @@ def check_template(
     """
     check_source(source)
     variables = SAMPLE if sample is None else sample
-    prompt = render(source, variables)
+    token = _empty_joins.set([])
+    try:
+        prompt = render(source, variables)
+        if _empty_joins.get():
+            empty = " and ".join(f"'{name}'" for name in LISTS if not variables.get(name))
+            raise TemplateError(
+                "The template prints an empty list, so that the sentence around it breaks off.",
+                remedy="Leave it out, or put it into {% if ... %}"
+                + (f": {empty} has no items here." if empty else "."),
+            )
+    finally:
+        _empty_joins.reset(token)
     normal = normalise_source(source)
     for other in earlier:
         if normalise_source(other) == normal:
@@ -176,11 +189,24 @@ def _size(value: object) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
+def _noted(join: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a join that takes note where there is nothing to join."""
+
+    @wraps(join)
+    def noted(context: Any, value: Any, *arguments: Any) -> Any:
+        if not value:
+            _empty_joins.get([]).append(1)
+        return join(context, value, *arguments)
+
+    return noted
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
     )
     environment.globals.clear()
+    environment.filters["join"] = _noted(environment.filters["join"])
     environment.filters = {name: _measured(environment.filters[name]) for name in FILTERS}
     environment.tests = {name: test for name, test in environment.tests.items() if name in TESTS}
     return environment
@@ -257,7 +283,8 @@ def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], la
     if found:
         names = ", ".join(f"'{words}'" for words in found[:3])
         raise TemplateError(
-            f"The template gives away the answer: {names} is a ground-truth label of the tuning images.",
+            f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
+            "such labels.",
             remedy="Name no particular answer; describe how to answer instead.",
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import IterationRecord
 
@@ -31,6 +32,9 @@ class Goal:
         off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
         trivial_ihp: Information-weighted hP of always answering the domain's root on the tuning split.
         trivial_ihr: Information-weighted hR of always answering the domain's root on the tuning split.
+        examples: The recipe's example answers, which templates may refer to; often there are none.
+        taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
+        domain_node: The node of `domain` in it.
     """
 
     objective: Objective
@@ -43,6 +47,9 @@ class Goal:
     off_tree: str = "child"
     trivial_ihp: float = 1.0
     trivial_ihr: float = 0.0
+    examples: tuple[str, ...] = ()
+    taxonomy: Taxonomy | None = field(default=None, repr=False)
+    domain_node: int = 0
 
 
 @dataclass(frozen=True, slots=True)

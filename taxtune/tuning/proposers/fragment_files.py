@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,10 +31,13 @@ class Choice(_Model):
     Attributes:
         id: Its name in the record; lower-case letters, digits and underscores.
         text: A piece of a Jinja template, complete in itself; empty to leave the slot out.
+        stance: What it wants of the answer, in one word ("bold", "careful"); choices of different stances contradict
+            each other and never stand in one template. None goes with any.
     """
 
     id: _Id
     text: Annotated[str, Field(max_length=1_000)]
+    stance: _Id | None = None
 
 
 class Slot(_Model):
@@ -53,6 +57,10 @@ class Slot(_Model):
         """Returns the text of a choice."""
         return next(c.text for c in self.choices if c.id == choice)
 
+    def allowed(self, stance: str | None) -> tuple[Choice, ...]:
+        """Returns the choices that go with a stance: all of them with None."""
+        return tuple(c for c in self.choices if stance is None or c.stance in (None, stance))
+
 
 class _File(_Model):
     name: str = ""
@@ -71,13 +79,16 @@ class Fragments(_Model):
     name: str
     slots: tuple[Slot, ...]
 
+    @cached_property
+    def stances(self) -> tuple[str, ...]:
+        """The stances that choices take, in the order in which the file names them."""
+        taken = (choice.stance for slot in self.slots for choice in slot.choices)
+        return tuple(dict.fromkeys(stance for stance in taken if stance is not None))
+
     @property
     def compositions(self) -> int:
-        """The number of ways to choose."""
-        total = 1
-        for slot in self.slots:
-            total *= len(slot.choices)
-        return total
+        """The number of ways to choose without contradiction."""
+        return sum(ways for _, _, ways in self._ways[0][None])
 
     def compose(self, parameters: Mapping[str, str]) -> str:
         """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
@@ -85,22 +96,44 @@ class Fragments(_Model):
         return " ".join(text for text in texts if text)
 
     def fits(self, parameters: Mapping[str, str]) -> bool:
-        """Tells whether every slot has one of its choices, and there is nothing else."""
-        return parameters.keys() == {slot.id for slot in self.slots} and all(
-            parameters[slot.id] in {choice.id for choice in slot.choices} for slot in self.slots
-        )
+        """Tells whether every slot has one of its choices, none contradicts another, and there is nothing else."""
+        if parameters.keys() != {slot.id for slot in self.slots}:
+            return False
+        chosen = [choice for slot in self.slots for choice in slot.choices if choice.id == parameters[slot.id]]
+        return len(chosen) == len(self.slots) and len({c.stance for c in chosen if c.stance is not None}) < 2
 
     def parameters(self, number: int) -> dict[str, str]:
         """Returns the composition of a number from 0 to `compositions` - 1."""
         chosen: dict[str, str] = {}
-        for slot in self.slots:
-            number, index = divmod(number, len(slot.choices))
-            chosen[slot.id] = slot.choices[index].id
+        stance: str | None = None
+        for slot, ways_after in zip(self.slots, self._ways, strict=True):
+            for choice, after, ways in ways_after[stance]:
+                if number < ways:
+                    chosen[slot.id], stance = choice, after
+                    break
+                number -= ways
         return chosen
 
+    @cached_property
+    def _ways(self) -> list[dict[str | None, list[tuple[str, str | None, int]]]]:
+        """What may stand in each slot, by the stance that was taken before it.
+
+        Each choice comes with the stance that is then taken and with the number of ways to fill the slots after it.
+        """
+        table: list[dict[str | None, list[tuple[str, str | None, int]]]] = []
+        ways: dict[str | None, int] = dict.fromkeys((None, *self.stances), 1)
+        for slot in reversed(self.slots):
+            row = {
+                taken: [(c.id, taken or c.stance, ways[taken or c.stance]) for c in slot.allowed(taken)]
+                for taken in ways
+            }
+            ways = {taken: sum(each for _, _, each in choices) for taken, choices in row.items()}
+            table.insert(0, row)
+        return table
+
     def digest(self) -> str:
-        """Returns a hash of all that can end up in a template."""
-        content = [[slot.id, [[choice.id, choice.text] for choice in slot.choices]] for slot in self.slots]
+        """Returns a hash of all that decides which templates there are."""
+        content = [[slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
@@ -125,6 +158,7 @@ def read_fragments(source: str | Path = "default") -> Fragments:
         for slot in _read(file, ()):
             _add(slots, slot, file)
     fragments = Fragments(name=path.stem, slots=tuple(slots.values()))
+    _check_stances(fragments, path)
     if fragments.compositions == 1 and not fragments.compose(fragments.parameters(0)):
         raise ProposerError("The only template these fragments can form is empty.", file=path, remedy="Add a choice.")
     return fragments
@@ -173,7 +207,8 @@ def _read(file: Path, above: tuple[Path, ...]) -> list[Slot]:
             f"{key}: {first['msg']}.",
             file=file,
             value=value,
-            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text'.",
+            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text', "
+            "and a 'stance' where it contradicts others.",
         ) from None
     slots: dict[str, Slot] = {}
     if parsed.extends is not None:
@@ -207,16 +242,29 @@ def _check(parsed: _File, file: Path) -> None:
                 raise ProposerError(f"{where}: {error}", file=file) from None
 
 
+def _check_stances(fragments: Fragments, file: Path) -> None:
+    """Checks that every choice can stand in some template."""
+    for stance in fragments.stances:
+        for slot in fragments.slots:
+            if not slot.allowed(stance):
+                raise ProposerError(
+                    f"slot {slot.id!r}: none of its choices goes with the stance {stance!r}, so no template can hold "
+                    "a choice with that stance.",
+                    file=file,
+                    remedy="Add a choice without a stance to the slot.",
+                )
+
+
 def _add(slots: dict[str, Slot], slot: Slot, file: Path) -> None:
     before = slots.get(slot.id)
     if before is None:
         slots[slot.id] = slot
         return
-    known = {choice.id: choice.text for choice in before.choices}
+    known = {choice.id: choice for choice in before.choices}
     for choice in slot.choices:
-        if known.get(choice.id, choice.text) != choice.text:
+        if known.get(choice.id, choice) != choice:
             raise ProposerError(
-                f"slot {slot.id!r}, choice {choice.id!r}: another file has a different text under this id.",
+                f"slot {slot.id!r}, choice {choice.id!r}: another file has a different text or stance under this id.",
                 file=file,
                 remedy="Give it another id.",
             )

@@ -1,55 +1,47 @@
-"""The offline proposer: composes templates from fragments, led by Optuna's TPE (Bergstra et al., 2011)."""
+"""The offline proposers: templates composed from fragments, at random or where a model of the choices leads."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import random
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.errors import TemplateError
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
 from taxtune.tuning.records import IterationRecord
 
-if TYPE_CHECKING:
-    import optuna
+__all__ = ["FragmentsProposer", "RandomProposer"]
 
-__all__ = ["FragmentsProposer"]
+FloatArray = NDArray[np.float64]
 
-_RESAMPLES = 20
-_LOOKED_AT = 2_000  # compositions checked for one proposal; each check takes milliseconds
+_LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds
+# What a record's noise may be, as a multiple of the variance of a choice's effect.
+_NOISE = 2.0 ** np.arange(-1, 9, 0.5)
+_CONSTANT = 3.0  # how many times wider the prior of the mean of all compositions is than that of an effect
 _RECORDED = 20  # refusals that go into the record
+_UNLED = 8  # compositions that are scored before the model leads
 
 
-class FragmentsProposer(Proposer):
-    """Composes a template from one choice of every slot.
+class RandomProposer(Proposer):
+    """Composes a template from one choice of every slot, drawn uniformly among the compositions that were not tried.
 
-    The first `startup` iterations follow a plan that shows every choice of a slot about equally often; then Optuna's
-    tree-structured Parzen estimator draws what is likely to score better. A proposal is a function of the history, the
-    iteration and the seed alone: the history is replayed into a study in memory whose sampler is seeded with
-    (seed, iteration). So a resumed run proposes what an uninterrupted one would have.
-
-    TPE looks only at the order of the iterations' values. `IterationRecord.value` orders infeasible templates (hR below
-    the floor) below all feasible ones, nearer to the floor first, so no constraint has to be distinguished from it.
-    Iterations without parameters (the baseline) or without a value (failed) teach TPE nothing.
+    It learns nothing from the scores, so it is what any other proposer must beat. A proposal is a function of the seed,
+    the iteration and what was tried, so a resumed run proposes what an uninterrupted one would have.
 
     Args:
         fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file or of a folder of
             them, or fragments that were read before.
-        startup: Iterations that follow the plan.
     """
 
-    name = "fragments"
+    name = "random"
 
-    def __init__(self, fragments: str | Path | Fragments = "default", *, startup: int = 8) -> None:
-        if startup < 1:
-            raise ValueError(f"startup must be at least 1, got {startup}")
+    def __init__(self, fragments: str | Path | Fragments = "default") -> None:
         self.fragments = fragments if isinstance(fragments, Fragments) else read_fragments(fragments)
-        self.startup = startup
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the fragments' name and the hash of their content."""
@@ -57,7 +49,6 @@ class FragmentsProposer(Proposer):
             "kind": self.name,
             "fragments": self.fragments.name,
             "fragments_digest": self.fragments.digest(),
-            "startup": self.startup,
         }
 
     def check(self) -> None:
@@ -71,18 +62,13 @@ class FragmentsProposer(Proposer):
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        tried = {tuple(sorted(trial.parameters.items())) for trial in history if self.fragments.fits(trial.parameters)}
+        draw = random.Random(_number(seed, iteration))
+        total = self.fragments.compositions
+        drawn = draw.sample(range(total), min(total, _LOOKED_AT))
+        tried = {frozenset(record.parameters.items()) for record in history}
+        untried = (c for c in map(self.fragments.parameters, drawn) if frozenset(c.items()) not in tried)
         refused: list[tuple[str, str]] = []
-        looked_at: set[tuple[tuple[str, str], ...]] = set()
-        for parameters in self._candidates(history, iteration, seed):
-            key = tuple(sorted(parameters.items()))
-            if key in looked_at:
-                continue
-            if len(looked_at) >= _LOOKED_AT:
-                break
-            looked_at.add(key)
-            if key in tried:
-                continue
+        for parameters in self._ordered(untried, history, goal, draw):
             template = self.fragments.compose(parameters)
             try:
                 check(template)
@@ -90,73 +76,121 @@ class FragmentsProposer(Proposer):
                 refused.append((template, str(error)))
                 continue
             return Proposal(template, parameters, rejected=tuple(refused[:_RECORDED]))
-        total = self.fragments.compositions
-        final = len(looked_at) >= total
-        which = f"All {total:,} combinations of the fragments" if final else f"{len(looked_at):,} combinations in a row"
+        final = len(drawn) == total
+        which = f"All {total:,} combinations of the fragments" if final else f"{len(drawn):,} combinations in a row"
         reason = f"{which} have already been tried or are rejected"
         reason += f"; the last reason: {refused[-1][1]}" if refused else "."
         raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
 
-    def _candidates(self, history: Sequence[IterationRecord], iteration: int, seed: int) -> Iterator[dict[str, str]]:
-        usable = [t for t in history if t.state == "complete" and t.value is not None and math.isfinite(t.value)]
-        usable = [t for t in usable if self.fragments.fits(t.parameters)]
-        if len(usable) < self.startup:
-            yield self._planned(iteration, seed)
-        yield from self._sampled(usable, iteration, seed)
-        yield from self._others(iteration, seed)
+    def _ordered(
+        self,
+        compositions: Iterable[dict[str, str]],
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        draw: random.Random,
+    ) -> Iterable[dict[str, str]]:
+        """The compositions, which come in random order, in the order in which they are to be checked."""
+        return compositions
 
-    def _planned(self, iteration: int, seed: int) -> dict[str, str]:
-        """Row `iteration` of a plan in which each slot goes through its choices in shuffled rounds."""
-        chosen: dict[str, str] = {}
-        for slot in self.fragments.slots:
-            turn, index = divmod(max(iteration - 1, 0), len(slot.choices))
-            order = [choice.id for choice in slot.choices]
-            random.Random(_number(seed, slot.id, turn)).shuffle(order)
-            chosen[slot.id] = order[index]
-        return chosen
 
-    def _sampled(self, usable: Sequence[IterationRecord], iteration: int, seed: int) -> Iterator[dict[str, str]]:
-        import optuna
+class FragmentsProposer(RandomProposer):
+    """Composes the template of which a model of the choices' effects expects most.
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "multivariate" is marked experimental in some versions
-            sampler = optuna.samplers.TPESampler(
-                seed=_number(seed, "tpe", iteration) % 2**32,
-                n_startup_trials=min(self.startup, 4),
-                multivariate=True,
-                constant_liar=False,
-            )
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        distributions = self._distributions()
-        for trial in usable:
-            study.add_trial(
-                optuna.trial.create_trial(params=dict(trial.parameters), distributions=distributions, value=trial.value)
-            )
-        for _ in range(_RESAMPLES):
-            asked = study.ask(fixed_distributions=distributions)
-            yield {slot.id: str(asked.params[slot.id]) for slot in self.fragments.slots}
-            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+    What the objective maximises and what each of its constraints holds are modelled apart, each as a sum of effects of
+    the choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the records how large the effects are
+    and how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices
+    of which little is known are tried too: the composition with the highest aim among those that meet the constraints
+    in that draw.
 
-    def _distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        import optuna
+    A record counts by its number of images. Records of equally many images were asked about the same ones, which may be
+    easy or hard; so their number is in the model like one more choice, and predictions are for the largest.
 
-        return {
-            slot.id: optuna.distributions.CategoricalDistribution([choice.id for choice in slot.choices])
-            for slot in self.fragments.slots
-        }
+    Until eight compositions are scored it draws as `RandomProposer` does; led by fewer it is no better.
 
-    def _others(self, iteration: int, seed: int) -> Iterator[dict[str, str]]:
-        """Every composition once, in an order that the seed and the iteration decide."""
-        total = self.fragments.compositions
-        draw = random.Random(_number(seed, "others", iteration))
-        start = draw.randrange(total)
-        # A stride that shares no factor with the total visits every number, without holding them all.
-        stride = draw.randrange(1, total + 1)
-        while math.gcd(stride, total) != 1:
-            stride = stride % total + 1
-        for step in range(total):
-            yield self.fragments.parameters((start + step * stride) % total)
+    Args:
+        fragments: As for `RandomProposer`.
+    """
+
+    name = "fragments"
+
+    def _ordered(
+        self,
+        compositions: Iterable[dict[str, str]],
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        draw: random.Random,
+    ) -> Iterable[dict[str, str]]:
+        scored = [
+            (record.parameters, record.scores)
+            for record in history
+            if record.scores is not None and self.fragments.fits(record.parameters)
+        ]
+        if len(scored) < _UNLED:
+            return compositions
+        candidates = list(compositions)
+        if not candidates:
+            return candidates
+        scores = [each for _, each in scored]
+        images = np.array([each.n for each in scores], dtype=np.float64)
+        lengths = np.unique(images)
+        known = np.hstack([self._features([parameters for parameters, _ in scored]), images[:, None] == lengths])
+        asked = np.hstack([self._features(candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))])
+        rng = np.random.default_rng(draw.getrandbits(64))
+
+        def drawn(values: list[float]) -> FloatArray:
+            return _drawn_values(known, np.array(values), images / images.max(), asked, rng)
+
+        baseline = next((record.scores for record in history if record.iteration == 0), None)
+        missed = np.zeros(len(candidates))
+        for each in goal.objective.constraints:
+            held = drawn([score.get(each.measure) for score in scores])
+            missed += np.maximum(each.bound(baseline) - held, 0.0)
+        aimed = drawn([goal.objective.aimed(score) for score in scores])
+        return [candidates[i] for i in np.lexsort((-aimed, missed))]
+
+    def _features(self, compositions: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Which choices each composition has, 0 or 1, and a constant, shape (compositions, choices of all slots + 1)."""
+        choices = [(slot.id, choice.id) for slot in self.fragments.slots for choice in slot.choices]
+        column = {choice: index for index, choice in enumerate(choices)}
+        features = np.zeros((len(compositions), len(choices) + 1))
+        features[:, -1] = _CONSTANT
+        chosen = [[column[choice] for choice in each.items()] for each in compositions]
+        np.put_along_axis(features, np.array(chosen), 1.0, axis=1)
+        return features
+
+
+def _drawn_values(
+    known: FloatArray, values: FloatArray, weights: FloatArray, asked: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Values of compositions in one draw from the posterior of a Bayesian ridge regression.
+
+    Args:
+        known: Features of the compositions whose values are known, shape (n, features).
+        values: Their values, shape (n,).
+        weights: How much each counts, shape (n,).
+        asked: Features of the compositions in question, shape (m, features).
+        rng: Where the draw comes from.
+
+    Returns:
+        The values, shape (m,).
+    """
+    centre = np.average(values, weights=weights)
+    root = np.sqrt(weights)
+    left, size, right = np.linalg.svd(known * root[:, None], full_matrices=False)
+    along = left.T @ ((values - centre) * root)
+    beside = max(float(np.sum(weights * (values - centre) ** 2) - along @ along), 0.0)
+    # The evidence for each ratio of noise to effects, at the variance of the effects that suits it best.
+    spread = size**2 + _NOISE[:, None]
+    variance = (np.sum(along**2 / spread, axis=1) + beside / _NOISE) / len(values)
+    if not variance.any():  # all values are the same: nothing is known of any effect
+        return np.full(len(asked), centre)
+    unseen = len(values) - len(size)
+    evidence = -len(values) * np.log(variance) - np.sum(np.log(spread), axis=1) - unseen * np.log(_NOISE)
+    best = int(np.argmax(evidence))
+    mean = right.T @ (size / spread[best] * along)
+    noise = rng.normal(size=known.shape[1])
+    noise -= right.T @ ((1.0 - np.sqrt(_NOISE[best] / spread[best])) * (right @ noise))
+    return np.asarray(centre + asked @ (mean + np.sqrt(variance[best]) * noise))
 
 
 def _number(seed: int, *parts: object) -> int:

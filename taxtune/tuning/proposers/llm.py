@@ -13,7 +13,7 @@ from taxtune.models.api import ApiModel, Completion, NoAnswerError
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
@@ -37,7 +37,7 @@ class LLMProposer(Proposer):
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
         max_history_tokens: Most tokens of past templates in the message.
-        max_tokens: Most tokens of a reply.
+        max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         timeout: Seconds that one call may take.
         max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
         first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
@@ -58,7 +58,7 @@ class LLMProposer(Proposer):
         api_key: str | None = None,
         temperature: float | None = 1.0,
         max_history_tokens: int = 6_000,
-        max_tokens: int = 2_000,
+        max_tokens: int = 4_000,
         timeout: float = 120.0,
         max_retries: int = 5,
         first_wait: float = 1.0,
@@ -78,7 +78,10 @@ class LLMProposer(Proposer):
         self._chat = ApiModel(model, settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the model, its settings and the hash of the messages; never the key."""
+        """Returns the model, its settings and the hash of the messages; never the key.
+
+        Not `max_tokens`: a run that stops because it is too small can be resumed with more.
+        """
         settings = self._chat.settings
         return {
             "kind": self.name,
@@ -86,7 +89,6 @@ class LLMProposer(Proposer):
             "api_base": without_credentials(settings.api_base),
             "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
-            "max_tokens": settings.max_tokens,
             "prompts_digest": self._messages.digest,
         }
 
@@ -110,7 +112,7 @@ class LLMProposer(Proposer):
         """
         talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
         rejected: list[tuple[str, str]] = []
-        sent = written = 0
+        sent = written = used_up = 0
         costs: list[float | None] = []
         for turn in range(_REPLIES):
             silent: NoAnswerError | None = None
@@ -135,6 +137,11 @@ class LLMProposer(Proposer):
                 _check_whole(reply)
                 template = unwrap_reply(reply.text)
                 check(template)
+            except _UsedUpError as error:
+                # Nothing was said that could be shorter: the same message again, with another seed.
+                rejected.append(("", str(error)))
+                used_up += 1
+                continue
             except TemplateError as error:
                 reason = str(error)
                 rejected.append((template, reason))
@@ -156,7 +163,13 @@ class LLMProposer(Proposer):
             prompt_tokens=sent,
             completion_tokens=written,
             cost_usd=_sum(costs),
+            # It thinks for longer than it may, and will in the next iteration.
+            out_of_reach=used_up == _REPLIES,
         )
+
+
+class _UsedUpError(TemplateError):
+    """The reply was cut off while the model was still thinking."""
 
 
 @contextmanager
@@ -175,12 +188,18 @@ def _check_whole(reply: Completion) -> None:
     """Checks that a reply is all that the model had to say.
 
     Raises:
+        _UsedUpError: If it was cut off before it began.
         TemplateError: If it is a refusal, was stopped by a content filter or cut off.
     """
     if reply.refusal is not None:
         raise TemplateError("The reply is a refusal, not what was asked for.")
     if reply.finish_reason == "content_filter":
         raise TemplateError("The provider's content filter stopped the reply.")
+    if reply.finish_reason == "length" and not without_thoughts(reply.text):
+        raise _UsedUpError(
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            remedy="Raise proposer.max_tokens.",
+        )
     if reply.finish_reason == "length":
         raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
 

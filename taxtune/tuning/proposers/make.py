@@ -37,8 +37,9 @@ class FunctionProposer(Proposer):
 
     Args:
         function: From the history, a list of `IterationRecord`, to a template; where it takes a second argument, that
-            is the `Goal`. What it returns is checked as every template is: one that is refused fails the iteration, and
-            the function finds it, with the reason, in the next history.
+            is the `Goal`, and `evidence(record, goal)` is what the chat model is shown. What it returns is checked as
+            every template is: one that is refused fails the iteration, and the function finds it, with the reason, in
+            the next history.
     """
 
     def __init__(self, function: Callable[..., str]) -> None:
@@ -91,9 +92,10 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     """Returns a proposer.
 
     Args:
-        what: "fragments" (`FragmentsProposer`, needs no key); a chat model that litellm reaches, with its provider
-            ("openai/gpt-4o"); the name that an installed package gives to one (entry points `taxtune.proposers`: a
-            class or a function of the settings); a function from the history to a template; or a proposer.
+        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model that
+            litellm reaches, with its provider ("openai/gpt-4o"); the name that an installed package gives to one (entry
+            points `taxtune.proposers`: a class or a function of the settings); a function from the history to a
+            template; or a proposer.
         **settings: The settings of what is named.
 
     Raises:
@@ -111,10 +113,10 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
             value=what,
             remedy="Give a name, a function that takes the history, or a Proposer.",
         )
-    if what == "fragments":
-        from taxtune.tuning.proposers.fragments import FragmentsProposer
+    if what in ("fragments", "random"):
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
 
-        return FragmentsProposer(**settings)
+        return FragmentsProposer(**settings) if what == "fragments" else RandomProposer(**settings)
     found = find_plugin(_GROUP, what)
     if found is not None:
         return _from_plugin(found, what, settings)
@@ -122,7 +124,7 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
         from taxtune.tuning.proposers.llm import LLMProposer
 
         return LLMProposer(what, **settings)
-    known = ["fragments", "PROVIDER/MODEL", *plugin_names(_GROUP)]
+    known = ["fragments", "random", "PROVIDER/MODEL", *plugin_names(_GROUP)]
     raise ProposerError("Unknown proposer.", value=what, remedy=names_near(what, known))
 
 

@@ -13,15 +13,19 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from taxtune.errors import ProposerError
 from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.proposers.evidence import evidence, measures_of
+from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages"]
 
-_FILES = ("again.j2", "entry.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
+_FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
+_PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
+_BITS = frozenset(("ihp", "ihr", "ihf"))
 _MOST_REFUSED = 5
+_EXPLAINED = 2  # templates that are shown with evidence: the best and the latest
+_MOST_MISTAKES = 4  # kinds of mistakes that are shown of a template
 _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
 
@@ -68,7 +72,8 @@ class Messages:
         """Returns the messages that open the conversation.
 
         Of the scored templates, the best and the latest are kept alternately until the budget is used up, and shown
-        from the worst to the best. A fifth of the budget is for templates that were refused lately.
+        from the worst to the best. The very best and the very latest come with the evidence of their answers, where
+        that fits. A fifth of the budget is for templates that were refused lately.
 
         Args:
             history: Every iteration so far.
@@ -84,7 +89,7 @@ class Messages:
                 "content": self._render(
                     "system.j2",
                     goal=goal,
-                    objective=self._objective(goal),
+                    objective=self.objective(history, goal),
                     filters=FILTERS,
                     max_source=f"{MAX_SOURCE:,}",
                 ),
@@ -95,19 +100,52 @@ class Messages:
             },
         ]
 
-    def _objective(self, goal: Goal) -> str:
-        """Returns what counts, in words: the objective's own, its file's, or a sentence with its name."""
+    def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
+        """Returns what counts, in words: the objective's own, or what follows from its scores and constraints.
+
+        Args:
+            history: Every iteration so far; a constraint that is a share of the baseline's score is told as a number.
+            goal: What is being tuned for.
+
+        Raises:
+            ProposerError: What the objective tells cannot be rendered.
+        """
         objective = goal.objective
-        file = f"objective_{objective.name}.j2"
-        if objective.told is None:
-            return self._render(file if (self.folder / file).is_file() else "objective.j2", goal=goal)
-        try:
-            return self._environment.from_string(objective.told).render(goal=goal).strip()
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            raise ProposerError(
-                f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
-                value=objective.told,
-            ) from None
+        if objective.told is not None:
+            try:
+                return self._environment.from_string(objective.told).render(goal=goal).strip()
+            except (jinja2.TemplateError, TypeError, ValueError) as error:
+                raise ProposerError(
+                    f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
+                    value=objective.told,
+                ) from None
+        baseline = history[0].scores if history else None
+        about = measures_of(objective)
+        return self._render(
+            "objective.j2",
+            goal=goal,
+            measures=tuple(dict.fromkeys((*about, *objective.beside))),
+            held=[(each, each.bound(baseline)) for each in objective.constraints],
+            plain=not _PLAIN.isdisjoint(about),
+            bits=not _BITS.isdisjoint(about),
+            named=metric_name,
+            summary=_summary,
+        )
+
+    def evidence(
+        self, record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+    ) -> str:
+        """Returns what the answers to a template say, in words; empty where there is nothing to say.
+
+        Args:
+            record: An iteration, or rows of answers.
+            goal: What is being tuned for.
+            template: The template that was asked; the record's where it is one.
+        """
+        found = evidence(record, goal, template=template)
+        if found is None:
+            return ""
+        return self._render("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
 
     def again(self, reason: str) -> dict[str, str]:
         """Returns the message after a reply that cannot be used."""
@@ -123,17 +161,26 @@ class Messages:
         order = list(dict.fromkeys(t.iteration for pair in zip(best, latest, strict=True) for t in pair))
         by_iteration = {trial.iteration: trial for trial in scored}
         kept: dict[int, str] = {}
-        for iteration in order:
+        for place, iteration in enumerate(order):
             trial = by_iteration[iteration]
-            entry = self._render(
-                "entry.j2", trial=trial, scores=_shown(trial, goal.objective), fence=_fence(trial.template or "")
-            )
-            cost = count(entry)
-            if cost <= budget:
-                kept[iteration] = entry
-                budget -= cost
+            told = [self.evidence(trial, goal), ""] if place < _EXPLAINED else [""]
+            for entry in dict.fromkeys(self._entry(trial, goal, each) for each in told):
+                cost = count(entry)
+                if cost <= budget:
+                    kept[iteration] = entry
+                    budget -= cost
+                    break
         shown = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
         return shown, len(scored) - len(shown)
+
+    def _entry(self, trial: IterationRecord, goal: Goal, told: str) -> str:
+        return self._render(
+            "entry.j2",
+            trial=trial,
+            scores=_shown(trial, goal),
+            fence=_fence(trial.template or ""),
+            evidence=told,
+        )
 
     def _refused(self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]) -> list[str]:
         newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
@@ -157,9 +204,16 @@ class Messages:
             raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
 
 
-def _shown(record: IterationRecord, objective: Objective) -> str:
+def _summary(measure: str) -> str:
+    """Returns what a registered measure is, in a phrase; empty of what is not registered."""
+    from taxtune.metrics.registry import MEASURES
+
+    return MEASURES[measure].summary if measure in MEASURES else ""
+
+
+def _shown(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
-    scores = record.scores
+    objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
 
     def told(keys: Sequence[str]) -> str:
@@ -171,6 +225,8 @@ def _shown(record: IterationRecord, objective: Objective) -> str:
         value = record.value or 0.0
         text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
+    if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
+        text += f", on {scores.n} images"
     if not record.feasible:
         held = " and ".join(metric_name(each.measure) for each in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"

@@ -7,9 +7,16 @@ import re
 
 from taxtune.errors import TemplateError
 
-__all__ = ["looks_refused", "unwrap_reply"]
+__all__ = ["looks_refused", "unwrap_reply", "without_thoughts"]
 
-_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# Cut off before they end.
+_OPEN_THOUGHTS = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning)>.*\Z", re.DOTALL | re.IGNORECASE)
+# Some servers put the opening tag into the prompt.
+_CLOSED_THOUGHTS = re.compile(
+    r"\A(?:(?!<(?:think|thinking|thought|reasoning)>).)*</(?:think|thinking|thought|reasoning)>[ \t]*(?:\n|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
 _FENCED = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -44,9 +51,9 @@ def unwrap_reply(reply: str | None) -> str:
     Raises:
         TemplateError: There is nothing, a web page, a refusal or several templates in it; the reason is fit to go back.
     """
-    text = _THOUGHTS.sub("", (reply or "").replace("\r\n", "\n").lstrip("\ufeff")).strip()
+    text = without_thoughts(reply or "")
     if not text:
-        raise TemplateError("The reply is empty.")
+        raise TemplateError("The reply is empty but for thoughts." if (reply or "").strip() else "The reply is empty.")
     if _HTML.match(text):
         raise TemplateError("The reply is a web page, not a template.")
     if looks_refused(text):
@@ -59,6 +66,12 @@ def unwrap_reply(reply: str | None) -> str:
     if not text:
         raise TemplateError("The reply holds no template.")
     return text
+
+
+def without_thoughts(reply: str) -> str:
+    """Returns a reply without what a reasoning model thinks before it, also where that was cut off."""
+    text = _THOUGHTS.sub("", reply.replace("\r\n", "\n").lstrip("\ufeff"))
+    return _CLOSED_THOUGHTS.sub("", _OPEN_THOUGHTS.sub("", text)).strip()
 
 
 def looks_refused(text: str) -> bool:

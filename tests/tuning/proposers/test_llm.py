@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import IterationRecord, TuneResult
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -28,6 +32,7 @@ from tests.servers import (
     text,
 )
 from tests.tuning.proposers.histories import goal, record
+from tests.tuning.toy import RECIPE, ToyVLM, make_files, tuned
 
 GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 KEY = "sk-test-0123456789-secret"
@@ -113,7 +118,6 @@ def test_the_history_keeps_to_its_budget():
     [
         (refusal_text(), "refusal"),
         (text("Half a templ", finish_reason="length"), "cut off"),
-        (text("", finish_reason="length"), "cut off"),
         (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
         (text("\ud800 {{ ''.__class__ }}"), "attribute"),
@@ -139,6 +143,82 @@ def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
     assert answer["content"]
     assert complaint["role"] == "user"
     assert why in complaint["content"]
+
+
+class TestReasoningModels:
+    THOUGHTS = "Perhaps this:\n```\nWhich {{ domain }} did I think of?\n```"
+
+    @pytest.mark.parametrize(
+        "cut",
+        [
+            text("", finish_reason="length"),
+            text(None, finish_reason="length", reasoning=THOUGHTS),
+            text(f"<think>{THOUGHTS}", finish_reason="length"),
+            text(f"<think>{THOUGHTS}</think>", finish_reason="length"),
+        ],
+    )
+    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
+        with OpenAIServer(cut, cut, "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+            first, *later = server.chats
+        assert proposal.template == "Which {{ domain }} is it?"
+        # Nothing was said that could be shorter.
+        assert [request.messages for request in later] == [first.messages] * 2
+        assert len({first.json["seed"], *(request.json["seed"] for request in later)}) == 3
+        assert [reason for _, reason in proposal.rejected] == [
+            f"All {COMPLETION_TOKENS} tokens were used up before the reply began, as reasoning models do. "
+            "Raise proposer.max_tokens."
+        ] * 2
+        assert proposal.completion_tokens == 3 * COMPLETION_TOKENS
+
+    def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
+        with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
+            with pytest.raises(
+                ProposalFailed, match=r"used up before the reply began.*Raise proposer\.max_tokens"
+            ) as caught:
+                propose(proposer(server.api_base, max_tokens=500))
+            assert len(server.chats) == 3
+        # The loop stops a run where that goes on.
+        assert caught.value.out_of_reach
+        assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
+
+    def test_a_run_stops_and_goes_on_with_more_tokens(self, tmp_path: Path):
+        recipe = make_files(tmp_path / "in")
+
+        def answer(body: dict[str, Any]) -> Reply | str:
+            allowed = body.get("max_tokens") or body["max_completion_tokens"]
+            return text("", finish_reason="length") if allowed < 500 else f"Which {{{{ domain }}}}? {body['seed']}"
+
+        def run(max_tokens: int, *, resume: bool = False) -> TuneResult:
+            given = f"proposer: {{kind: llm, api_base: '{server.api_base}', max_tokens: {max_tokens}}}"
+            recipe.write_text(re.sub(r"^proposer: .*$", given, RECIPE, flags=re.M), encoding="utf-8")
+            out = tmp_path / "out"
+            return tuned(Parts(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
+
+        with OpenAIServer(answer) as server:
+            with pytest.raises(ProposerError, match=r"used up before.*Raise proposer\.max_tokens.*--resume"):
+                run(400)
+            result = run(4_000, resume=True)
+        assert [record.state for record in result.iterations] == ["complete", "complete"]
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            text("Which {{ domain }} is it?", reasoning=THOUGHTS),
+            text(f"<think>\n{THOUGHTS}\n</think>\nWhich {{{{ domain }}}} is it?"),
+            text(f"{THOUGHTS}\n</think>\n\n```\nWhich {{{{ domain }}}} is it?\n```"),
+        ],
+    )
+    def test_thoughts_are_not_the_template(self, reply: Reply):
+        with OpenAIServer(reply) as server:
+            assert propose(proposer(server.api_base)).template == "Which {{ domain }} is it?"
+
+    @pytest.mark.parametrize("said", [None, "<think>{0}", "<think>{0}</think>"])
+    def test_thoughts_alone_are_no_reply(self, said: str | None):
+        content = said if said is None else said.format(self.THOUGHTS)
+        with OpenAIServer(text(content, reasoning=self.THOUGHTS), "Which {{ domain }} is it?") as server:
+            proposal = propose(proposer(server.api_base))
+        assert proposal.template == "Which {{ domain }} is it?"
 
 
 @pytest.mark.parametrize(

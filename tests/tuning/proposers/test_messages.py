@@ -11,10 +11,11 @@ from taxtune.errors import ProposerError
 from taxtune.metrics.information import information_values, leaf_information
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import Aims, make_objective, read_floor
+from taxtune.tuning.objective import Aims, Constraint, Objective, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord
+from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
 
@@ -42,7 +43,7 @@ def test_the_system_message_tells_the_goal_and_the_trivial_answer():
     for part in ("bird", "20 images", "hierarchical precision (hP)", "hierarchical recall (hR)", "back off"):
         assert part in system
     assert 'answering just "bird" gives hP 1.000 and hR 0.500' in system
-    assert "below 0.510" in system
+    assert "hR is at least 0.510" in system
     assert "order, family, species" in system
     assert "{{ examples }}" in system
     assert "{% if ... %}" in system
@@ -112,7 +113,8 @@ def test_objectives_in_bits_show_their_scores():
     assert "ihP 0.800, ihR 0.400, hR 0.600" in user
     assert "does not count" not in user
     assert 'answering just "bird" gives ihP 1.000 and ihR 0.125' in system
-    assert "hR is below 0.510" in system
+    assert "ihR 0.125, and hR 0.500, on these images" in system
+    assert "hR is at least 0.510" in system
     assert "wrong altogether" in system
     _, user = first([replace(history[0], feasible=False)], goal)
     assert "hR 0.600 (does not count: hR is too low)" in user
@@ -121,6 +123,63 @@ def test_objectives_in_bits_show_their_scores():
     assert "harmonic" in system
     assert "counts as one that says nothing" in system
     assert "does not count" not in system + user
+
+
+@pytest.mark.parametrize(
+    ("objective", "told"),
+    [
+        ("hp", ["Aim for the highest hP.", "its hR is at least 0.560 (80 % of what the first template has)", "violin"]),
+        ("hr_at_hp", ["Aim for the highest hR.", "hP is at least 0.980, with a confidence of 90 %", "hP 4/4"]),
+        ("ihr_at_ihp", ["Aim for the highest ihR.", "ihP is at least 0.980, with", "ihP 3/3"]),
+        ("pareto", ["Aim for high hP and hR at once", "hP 4/4"]),
+        ("f_beta", ['"f_beta", a weighted harmonic mean of hP and hR', "Aim for the highest."]),
+        ("lave", ["a judge who knows the true label", "Aim for the highest LAVE."]),
+        ("rouge-1", ["ROUGE: share of the reference's words", "Aim for the highest ROUGE."]),
+        (
+            Objective("few", lambda scores: 0.0, "minimize", (Constraint("hr", 0.4),)),
+            ['"few". Aim for the lowest.', "hR is at least 0.400.", "hP 4/4"],
+        ),
+        (Objective("x", lambda scores: 0.0, "minimize", shown=("taste",)), ["taste: a measure", "the lowest taste."]),
+    ],
+    ids=str,
+)
+def test_what_counts_follows_from_the_objective(objective: str | Objective, told: list[str]):
+    history = [trial(0, 0.9, hp=0.9, hr=0.7, ihp=0.8, ihr=0.6)]
+    system = Messages().objective(history, replace(GOAL, objective=make_objective(objective)))
+    for words in told:
+        assert words in system
+    # Each is explained with its own scores, and with no others.
+    assert ("hP 4/4" in system) + ("ihP 3/3" in system) <= 1
+    assert system.count("Aim for") == 1
+
+
+def test_what_an_objective_tells_itself_is_told():
+    told = Objective("short", lambda scores: 0.0, told="Be brief about every {{ goal.domain }}.")
+    assert Messages().objective([], replace(GOAL, objective=told)) == "Be brief about every bird."
+    with pytest.raises(ProposerError, match=r"'short' tells the proposer cannot be rendered"):
+        Messages().objective([], replace(GOAL, objective=replace(told, told="{{ goa }}")))
+
+
+def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_alone():
+    goal = replace(GOAL, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
+    answered = tuple(rows(BIRDS, [("goldfinch", "a chaffinch"), ("snowy owl", "owl")]))
+    history = [replace(trial(i, value), rows=answered) for i, value in enumerate((0.7, 0.9, 0.8, 0.6))]
+    _, user = first(history, goal)
+    entries = re.split(r"Iteration \d", user)[1:]  # from the worst to the best
+    assert ["[a wrong species of the right family]" in entry for entry in entries] == [True, False, False, True]
+    assert "chaffinch" not in user
+    # Evidence gives way where there is little room, templates do not.
+    _, user = first(history, goal, budget=50)
+    assert "template number 1." in user
+    assert "wrong species" not in user
+
+
+@pytest.mark.parametrize(
+    ("examples", "told"), [((), "here empty: do not build on it"), (("bird", "crow"), "bird, crow")]
+)
+def test_whether_there_are_examples_is_told(examples: tuple[str, ...], told: str):
+    system, _ = first([], replace(GOAL, examples=examples))
+    assert told in system
 
 
 def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
@@ -139,6 +198,12 @@ def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
         system, _ = first([], replace(GOAL, objective=make_objective(objective, aims=AIMS), off_tree="root"))
         assert "is placed there too" in system
         assert "1/2" not in system
+
+
+def test_finalists_of_a_race_are_shown_with_the_number_of_their_images():
+    _, user = first([trial(0, 0.8), trial(1, 0.9, n=80)])
+    assert "Iteration 1: hP 0.900, hR 0.600, on 80 images\n" in user
+    assert "Iteration 0: hP 0.900, hR 0.600\n" in user
 
 
 def test_from_worst_to_best_with_a_note_on_what_does_not_count():

@@ -1,0 +1,349 @@
+"""What a template's answers say: the evidence that a proposer is shown beside the scores.
+
+A score tells a language model that a template is worse, not why. Its rows do: at which level answers stop and how many
+of them are right there, which kinds of mistakes cost most, with example answers, how sure the scores are, and whether
+anything is left to win. Nothing here names a label of a tuning image: see `hiding.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
+from taxtune.metrics.ranks import rank_of, rank_scores
+from taxtune.tuning.proposers.hiding import ELSEWHERE, Hider, relation
+
+if TYPE_CHECKING:
+    from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.objective import Objective
+    from taxtune.tuning.proposers.base import Goal
+    from taxtune.tuning.records import ExampleRow, IterationRecord
+
+__all__ = [
+    "GRADED",
+    "Evidence",
+    "HiddenAnswer",
+    "Level",
+    "Mistake",
+    "Score",
+    "evidence",
+    "hidden_answers",
+    "measures_of",
+    "row_values",
+]
+
+FloatArray = NDArray[np.float64]
+
+#: Measures that give credit for the groups that the true label belongs to.
+GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
+
+_SHOWN = 160  # characters of an example answer
+_EXAMPLES = 2  # answers of a kind of mistake
+_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
+_ROWS = ("hp", "hr", "ihp", "ihr")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A mean over the images and how sure it is.
+
+    Attributes:
+        measure: Its key: "hp", "accuracy".
+        mean: The mean over the images that have a value.
+        standard_error: Of the mean as an estimate for new images of the same kind. To values in [0, 1] one observation
+            of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not
+            taken for certainty.
+        ceiling: Whether no image can have a higher value.
+    """
+
+    measure: str
+    mean: float
+    standard_error: float
+    ceiling: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The answers at a level of the tree, of those that were placed on it.
+
+    Attributes:
+        rank: The level's rank, or "level 2" where the tree names none.
+        stop: Answers that name a label of this level and nothing more specific.
+        stop_right: Those of them that are right.
+        reach: Answers that name a label of this level or one below it.
+        reach_right: Those of them that are right at this level.
+    """
+
+    rank: str
+    stop: int
+    stop_right: int
+    reach: int
+    reach_right: int
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenAnswer:
+    """An answer without names.
+
+    Attributes:
+        said: The answer, its names replaced by what they are to the truth.
+        placed: What it was taken for: "a wrong species of the right family".
+        kind: Its kind of mistake, or "correct".
+        guessed: Whether the mapper had to guess what it names.
+    """
+
+    said: str
+    placed: str
+    kind: ErrorType
+    guessed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A kind of mistake and what it costs.
+
+    Attributes:
+        kind: What the answers are to the truth.
+        count: How many there are.
+        wrong_from: How many of them are wrong from each rank on, by the rank; empty where nothing on the tree is wrong.
+        costs: What they take from the mean of each measure, of those that lie in [0, 1] and have a value for each
+            image; the costs of all kinds add up to what is missing to 1.
+        examples: The worst of them, no two alike.
+    """
+
+    kind: ErrorType
+    count: int
+    wrong_from: dict[str, int]
+    costs: dict[str, float]
+    examples: tuple[HiddenAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the answers to one template say.
+
+    Attributes:
+        images: Images that were answered.
+        failed: Images that have no answer or no value of what is tuned for.
+        scores: The measures that the objective is about, the main one first.
+        levels: The levels of the tree below the domain, the broadest first.
+        domain_only: Answers that say no more than the domain.
+        abstained: Answers that say nothing.
+        off_tree: Answers that assert something that the tree lacks.
+        guessed: Answers in which the mapper found no name of the tree, so that it had to guess.
+        mistakes: Kinds of mistakes, the costliest first.
+        ceiling: Whether nothing is left to win on these images: the template counts, and what is aimed at is as high
+            as it can be.
+    """
+
+    images: int
+    failed: int
+    scores: tuple[Score, ...]
+    levels: tuple[Level, ...]
+    domain_only: int
+    abstained: int
+    off_tree: int
+    guessed: int
+    mistakes: tuple[Mistake, ...]
+    ceiling: bool
+
+    @property
+    def image_worth(self) -> float:
+        """The most by which one image can change a mean of values in [0, 1]."""
+        return 1 / self.images
+
+
+def evidence(
+    record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+) -> Evidence | None:
+    """Returns what the answers to a template say; None where there are none, or the goal holds no taxonomy.
+
+    Args:
+        record: An iteration, or rows of answers.
+        goal: What is being tuned for.
+        template: The template that was asked, whose words may stand in the example answers; the record's where it is
+            one.
+    """
+    rows, template = _rows(record, template)
+    answered = [row for row in rows if row.node is not None and row.unrated is None]
+    if goal.taxonomy is None or not answered:
+        return None
+    met = getattr(record, "feasible", True)
+    # Of some scores (bits wrong) the rows do not tell their part.
+    measures = (measures_of(goal.objective, met=met), ("hp", "hr"))
+    values = next(filter(None, (_values(answered, names) for names in measures)), {})
+    target = np.array([row.target for row in answered])
+    placed = np.array([row.node for row in answered])
+    on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
+    domain_only = goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree
+    scores = tuple(_score(name, found) for name, found in values.items())
+    aims = _aims(goal.objective)
+    return Evidence(
+        images=len(answered),
+        failed=len(rows) - len(answered),
+        scores=scores,
+        levels=_levels(goal.taxonomy, goal.domain_node, placed[on_tree], target[on_tree]),
+        domain_only=int(domain_only.sum()),
+        abstained=sum(row.abstained and not row.off_tree for row in answered),
+        off_tree=sum(row.off_tree for row in answered),
+        guessed=sum(row.confidence is not None for row in answered),
+        mistakes=_mistakes(
+            hidden_answers(answered, goal, template=template), wrong_from(goal.taxonomy, placed, target), values
+        ),
+        ceiling=met and bool(aims) and aims <= {score.measure for score in scores if score.ceiling},
+    )
+
+
+def hidden_answers(
+    record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+) -> list[HiddenAnswer | None]:
+    """Returns each image's answer without names; None where there is no answer or the goal holds no taxonomy.
+
+    Args:
+        record: An iteration, or rows of answers.
+        goal: What is being tuned for.
+        template: The template that was asked, whose words may stay; the record's where it is one.
+    """
+    rows, template = _rows(record, template)
+    taxonomy, domain = goal.taxonomy, goal.domain_node
+    answered = [row for row in rows if row.node is not None]
+    if taxonomy is None or not answered:
+        return [None] * len(rows)
+    kinds = classify(
+        taxonomy,
+        np.array([row.node for row in answered]),
+        [row.target for row in answered],
+        abstained=[row.abstained for row in answered],
+        off_tree=[row.off_tree for row in answered],
+    )
+    hider = Hider(taxonomy, domain, (template or "", goal.domain, *goal.ranks, *filter(None, taxonomy.ranks)))
+    found = iter(zip(answered, kinds, strict=True))
+    hidden: list[HiddenAnswer | None] = []
+    for row in rows:
+        if row.node is None:
+            hidden.append(None)
+            continue
+        _, kind = next(found)
+        said = hider.hide(row.answer or "", row.target, row.node)
+        hidden.append(
+            HiddenAnswer(
+                said=said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…",
+                placed=str(kind)
+                if kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
+                else relation(taxonomy, domain, row.node, row.target),
+                kind=kind,
+                guessed=row.confidence is not None,
+            )
+        )
+    return hidden
+
+
+def row_values(rows: Sequence[ExampleRow], measure: str) -> FloatArray | None:
+    """Returns what each row adds to a mean, shape (n,); None where the rows do not tell it.
+
+    Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean is hF and whose
+    spread is hF's to first order.
+
+    Args:
+        rows: Rows with an answer.
+        measure: "hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy" or the name of a metric that was taken.
+    """
+    if measure in _HARMONIC:
+        pair = [row_values(rows, name) for name in _HARMONIC[measure]]
+        if pair[0] is None or pair[1] is None:
+            return None
+        p, r = float(pair[0].mean()), float(pair[1].mean())
+        if p + r == 0:
+            return np.zeros(len(rows))
+        return 2 * (p * r * (p + r) + r * r * (pair[0] - p) + p * p * (pair[1] - r)) / (p + r) ** 2
+    if measure == "accuracy":
+        return np.array([float(row.node == row.target) for row in rows])
+    found = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]
+    return None if not found or None in found else np.array(found, dtype=np.float64)
+
+
+def _values(rows: Sequence[ExampleRow], measures: Sequence[str]) -> dict[str, FloatArray]:
+    return {name: found for name in measures if (found := row_values(rows, name)) is not None}
+
+
+def _rows(
+    record: IterationRecord | Sequence[ExampleRow], template: str | None
+) -> tuple[Sequence[ExampleRow], str | None]:
+    if isinstance(record, Sequence):
+        return record, template
+    return record.rows, record.template if template is None else template
+
+
+def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
+    """Returns the measures that an objective is about, the main one first.
+
+    Args:
+        objective: What makes one template better than another; hP and hR where it does not say what it is made of.
+        met: Whether its constraints are met; otherwise what they hold comes first.
+    """
+    held = [each.measure for each in objective.constraints]
+    about = objective.shown or objective.beside or ("hp", "hr")
+    return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
+
+
+def _aims(objective: Objective) -> set[str]:
+    """Returns the measures that are to be as high as they can be; none of a function that may do anything with them."""
+    if objective.direction == "minimize":
+        return set()
+    # Where a constraint holds something, only the main score is to rise.
+    return set(objective.shown[:1] if objective.constraints else objective.shown)
+
+
+def _score(measure: str, values: FloatArray) -> Score:
+    n, mean = len(values), float(values.mean())
+    spread = float(((values - mean) ** 2).sum())
+    within = bool((values >= 0).all() and (values <= 1).all())
+    variance = (spread + 0.25) / (n + 1) if within or measure in _HARMONIC else spread / max(n - 1, 1)
+    return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
+
+
+def _levels(taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: NDArray[np.int64]) -> tuple[Level, ...]:
+    if not placed.size:
+        return ()
+    names = np.array([rank_of(taxonomy, int(node)) for node in placed])
+    below = ~taxonomy.is_ancestor(placed, domain)
+    right = taxonomy.is_ancestor(placed, target)
+    paths = taxonomy.lineage[np.concatenate([placed, target]), taxonomy.depth[domain] + 1 :]
+    ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
+    levels = []
+    for each in rank_scores(taxonomy, placed, target):
+        if each.rank in ranks:
+            here = (names == each.rank) & below
+            levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.said, each.right))
+    return tuple(levels)
+
+
+def _mistakes(
+    hidden: Sequence[HiddenAnswer | None], wrong: Sequence[str | None], values: dict[str, FloatArray]
+) -> tuple[Mistake, ...]:
+    losses = {name: 1 - found for name, found in values.items() if name not in _HARMONIC and _bounded(found)}
+    by_kind: dict[ErrorType, list[int]] = {}
+    for i, answer in enumerate(hidden):
+        if answer is not None and answer.kind != ErrorType.CORRECT:
+            by_kind.setdefault(answer.kind, []).append(i)
+    found = []
+    for kind, places in by_kind.items():
+        costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
+        worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
+        examples = dict.fromkeys(answer for i in worst if (answer := hidden[i]) is not None)
+        # Of answers that are hidden altogether there is little to learn.
+        told = sorted(examples, key=lambda answer: answer.said == ELSEWHERE)[:_EXAMPLES]
+        on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
+        ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
+        found.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(told)))
+    return tuple(sorted(found, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count)))
+
+
+def _bounded(values: FloatArray) -> bool:
+    return bool((values >= 0).all() and (values <= 1).all())

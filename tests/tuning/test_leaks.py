@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from taxtune.errors import TemplateError
+from taxtune.resources import prompts_dir
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.tuning.leaks import find_labels, group_names
+from taxtune.tuning.template import check_template
+from tests.tuning.proposers.answered import BIRDS
+from tests.tuning.toy import make_parts
+
+TREES = (
+    "trees/cars_bodytype.csv",
+    "trees/dishes.csv",
+    "trees/medical.csv",
+    "trees/objects.csv",
+    "trees/scenes.csv",
+    "trees/surfaces.csv",
+    "trees/vehicles.csv",
+    "food101/food-101_hierarchy.txt",
+    "pets/pets-hierarchy.txt",
+    "inat21/inat2021-categories.csv",
+)
+
+
+def groups(tree: Taxonomy, domain: str, *labels: str, **more: object) -> set[str]:
+    return set(group_names(tree, tree.resolve(domain), [tree.resolve(label) for label in labels], **more))  # type: ignore[arg-type]
+
+
+THINGS = Taxonomy.from_paths(
+    [
+        *(f"thing/object/artifact/{name}" for name in ("cup", "lamp", "bell", "ship", "sofa")),
+        *(f"thing/object/device/{name}" for name in ("clock", "phone")),
+        *(f"thing/animal/{kind}" for kind in ("finch/goldfinch", "finch/bullfinch", "shark")),
+        "thing/group/crowd",
+        "thing/team/twins",
+    ]
+)
+
+
+class TestGroupNames:
+    def test_groups_between_the_domain_and_a_label_are_secret(self):
+        found = groups(BIRDS, "bird", "goldfinch", "snowy owl")
+        assert {"finch", "Fringillidae", "owl", "Strigiformes", "typical owl"} <= found
+        # Not the labels themselves, the domain and what is above it, or groups of which there is no image.
+        assert not found & {"goldfinch", "snowy owl", "bird", "Aves", "animal", "crow"}
+
+    def test_what_holds_most_labels_says_no_more_than_the_domain(self):
+        assert groups(THINGS, "thing", "cup", "shark", "goldfinch") == {"artifact", "animal", "finch"}
+        # Within the animals, finches are most of them.
+        assert groups(THINGS, "animal", "shark", "goldfinch") == set()
+
+    def test_what_holds_all_images_says_no_more_than_the_domain(self):
+        assert "owl" in groups(BIRDS, "bird", "snowy owl", "blue jay")
+        assert groups(BIRDS, "bird", "snowy owl") == set()
+        assert "owl" in groups(BIRDS, "bird", "snowy owl", heldout=[BIRDS.resolve("blue jay")])
+
+    def test_general_words_and_ranks_are_free(self):
+        assert groups(THINGS, "thing", "crowd", "twins", "clock") == {"team", "device"}
+        ranks = [("kind", "team", "make", "type")[len(THINGS.path(v)) - 1] for v in range(len(THINGS))]
+        ranked = Taxonomy(THINGS.labels, THINGS.parents, ranks=ranks)
+        assert groups(ranked, "thing", "crowd", "twins", "clock") == {"device"}
+
+    def test_words_of_ones_own_prompt_are_free(self):
+        assert groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"]) == {"device"}
+
+
+def prompt_texts() -> list[str]:
+    """What the prompts that come with taxtune say, whatever the domain."""
+    fragments = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
+    seeds = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
+    return [*seeds, *(choice["text"] for slot in fragments["slots"] for choice in slot["choices"])]
+
+
+class TestOnTrees:
+    @pytest.fixture(params=[*TREES, "builtin:fieldguide"])
+    def tree(self, request: pytest.FixtureRequest) -> Taxonomy:
+        if request.param.startswith("builtin:"):
+            return read_taxonomy(request.param)
+        return read_taxonomy(request.getfixturevalue("shared_data") / request.param)
+
+    def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree: Taxonomy):
+        targets = random.Random(3).sample(tree.leaves.tolist(), min(200, len(tree.leaves)))
+        secret = group_names(tree, tree.root, targets)
+        general = [
+            "Look at the object, its colour, pattern, shape and texture, and what it is made of.",
+            "Name the family, order or group of the thing in the picture, and never guess.",
+            f"What kind of {tree.labels[0]} is this?",
+        ]
+        for text in (*prompt_texts(), *general):
+            assert not find_labels(text, secret)
+        # No group remains that less than half of the labels belong to.
+        named = {node for name in secret for node in tree.find(name) + tree.led(name)}
+        groups = {int(node) for target in targets for node in tree.ancestors(target)[1:-1]} - named
+        assert all(tree.is_ancestor(node, tree.leaves).mean() > 0.5 for node in groups)
+
+
+def test_a_template_that_names_groups_is_refused():
+    secret = group_names(BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")])
+    with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
+        check_template("Answer finch, or owls where it is dark.", forbidden_labels=secret)
+    check_template("Name the bird's family or order, such as that of crows.", forbidden_labels=secret)
+
+
+@pytest.mark.parametrize(
+    ("objective", "refused"),
+    [("hp", True), ("hr_at_hp", True), ("ihf", True), ("f_beta", True), ("accuracy", False), ("rouge-1", False)],
+)
+def test_groups_are_secret_where_they_earn_credit(tmp_path: Path, objective: str, refused: bool):
+    experiment = make_parts(tmp_path, tmp_path / "out").experiment([objective])
+    assert "scarlet" in experiment.forbidden
+    assert ("reddish" in experiment.forbidden) is refused
