@@ -62,7 +62,7 @@ class ExperimentArguments(TypedDict, total=False):
     recipe: Recipe | str | Path | None
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
     mapper: Mapper | MapperConfig | None
-    policy: Policy | None
+    policy: Policy | Sequence[Policy] | None
     baseline: str | None
     question: str | None
     domain: str | None
@@ -94,7 +94,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
-    policy: Policy | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -134,6 +134,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.tuning.proposers import make_proposer
 
     own = as_metrics(metrics)
+    policies = () if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,)
     if recipe is not None:
         given = {
             "name": name,
@@ -160,7 +161,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             own_taxonomy=None if taxonomy is None else _tree(taxonomy),
             own_examples=examples,
             own_metrics=own,
-            own_policy=policy,
+            own_policies=policies,
         )
         if mapper is not None:
             parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
@@ -220,7 +221,8 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         vlm=model,
         mapper=mapper if isinstance(mapper, Mapper) else Mapper(tree, config=config),
         proposer=made_proposer,
-        policy=policy or DIRECT,
+        policy=policies[0] if policies else DIRECT,
+        alternatives=policies[1:],
         objective=goals[0],
         prompt=prompt,
         domain=top,
@@ -268,7 +270,7 @@ def tune(
     objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
-    policy: Policy | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -311,7 +313,8 @@ def tune(
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
         mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
         policy: How often an image is asked about, and how the answers make one place: `Vote(samples=8, share=0.7)`, or
-            a `taxtune.policies.Policy` of your own; one answer an image where left out.
+            a `taxtune.policies.Policy` of your own; one answer an image where left out. Of several, templates are
+            compared by the first, and the winner is chosen at each of them, from the same answers.
         baseline: The template that the run begins with; "What is this an image of? ..." where left out.
         question: What templates may refer to as `question`, and what measures that ask a language model are told.
         domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left

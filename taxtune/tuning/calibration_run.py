@@ -88,7 +88,7 @@ class CalibrationRun:
     def vote(self) -> Vote:
         """The policy that asks; its share is chosen later."""
         own = self._settings.policy
-        voted = own.samples if isinstance(own, VotePolicySettings) else _SAMPLES
+        voted = own.samples[0] if isinstance(own, VotePolicySettings) else _SAMPLES
         return Vote(self.samples or (voted if self.templates == 1 else self.templates), 1.0)
 
     @cached_property

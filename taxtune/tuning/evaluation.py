@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,12 @@ class Evaluator:
         self.off_tree = off_tree
         self.information = information or leaf_information(taxonomy)
         self.policy = policy
+
+    def at(self, policy: Policy) -> Evaluator:
+        """Returns the same evaluator with another policy."""
+        other = copy(self)
+        other.policy = policy
+        return other
 
     def evaluate(
         self, template: str | Sequence[str], examples: Sequence[Example], on_answers: OnAnswers | None = None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
     from taxtune.tuning.metrics import Metric
+    from taxtune.tuning.records import Selection
 
 __all__ = ["Experiment", "check_baseline", "label_names", "template_variables", "trivial_scores"]
 
@@ -107,6 +108,7 @@ class Experiment:
         part: What `taxonomy` is a part of; None where it is the whole.
         information: What the nodes weigh; by their share of leaves where left out.
         policy: How often an image is asked about, and how the answers make one place.
+        alternatives: Other policies, that make do with the same answers: the finalists are judged by each of them, too.
         settings: What was asked for, as nested plain values, for the record.
         fixed: The settings that a resumed run must not change, by dotted key.
         source: The file that the settings were read from.
@@ -133,6 +135,7 @@ class Experiment:
     part: Domain | None = None
     information: Information | None = None
     policy: Policy = DIRECT
+    alternatives: tuple[Policy, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
@@ -236,6 +239,11 @@ class Experiment:
             policy=self.policy,
         )
 
+    def policy_of(self, selection: Selection | None) -> Policy:
+        """Returns the policy that a winner was chosen with."""
+        chosen = {} if selection is None else selection.policy
+        return next((one for one in self.alternatives if dict(one.identity()) == chosen), self.policy)
+
     def check_models(self) -> None:
         """Checks that the model, the proposer and the measures can be asked, before that costs.
 
@@ -245,6 +253,11 @@ class Experiment:
         """
         if self.policy.calls > 1:
             self._check_policy()
+        if any(other.calls > self.policy.calls for other in self.alternatives):
+            raise TaxtuneError(
+                "The first policy must take at least as many answers as any other, which make do with its answers.",
+                remedy="Put the largest number of samples first.",
+            )
         for each in (self.vlm, self.proposer, *self.metrics.values()):
             # What is somebody's own need not be able to check itself.
             for text in getattr(each, "check", tuple)() or ():
@@ -290,6 +303,7 @@ class Experiment:
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
             **{f"policy.{key}": value for key, value in self.policy.identity().items()},
+            **{f"policy.{i}": str(dict(one.identity())) for i, one in enumerate(self.alternatives, 2)},
             **{f"judge.{key}": value for metric in judged.values() for key, value in metric.identity().items()},
             **{
                 f"metrics.{name}.{key}": value

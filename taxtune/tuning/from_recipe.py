@@ -76,7 +76,7 @@ class Parts:
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
         own_mapper: A mapper in place of the recipe's.
-        own_policy: A policy in place of the recipe's.
+        own_policies: Policies in place of the recipe's.
         own_proposer: A proposer in place of the recipe's.
         own_taxonomy: A whole label tree in place of the recipe's.
         own_examples: Labelled images in place of the recipe's.
@@ -87,7 +87,7 @@ class Parts:
     folder: Path
     vlm: Model | None = None
     own_mapper: Mapper | None = None
-    own_policy: Policy | None = None
+    own_policies: tuple[Policy, ...] = ()
     own_proposer: Proposer | None = None
     own_taxonomy: Taxonomy | None = None
     own_examples: Source | None = None
@@ -128,6 +128,7 @@ class Parts:
             use_images=recipe.mapper.use_images,
             part=self.part,
             policy=self.policy,
+            alternatives=self._policies[1:],
             # By the leaves it follows from the tree, and need not be part of a run's identity.
             information=None if recipe.taxonomy.frequencies is None else self.information,
             settings={
@@ -151,7 +152,7 @@ class Parts:
             "data": self.own_examples,
             "vlm": self.vlm,
             "mapper": self.own_mapper,
-            "policy": self.own_policy,
+            "policy": self.own_policies or None,
             "proposer": self.own_proposer,
         }
         return [group for group, each in given.items() if each is not None]
@@ -389,10 +390,16 @@ class Parts:
     @cached_property
     def policy(self) -> Policy:
         """How often an image is asked about, and how the answers make one place."""
-        if self.own_policy is not None:
-            return self.own_policy
+        return self._policies[0]
+
+    @cached_property
+    def _policies(self) -> tuple[Policy, ...]:
+        if self.own_policies:
+            return self.own_policies
         s = self.recipe.policy
-        return Vote(s.samples, s.share) if isinstance(s, VotePolicySettings) else DIRECT
+        if not isinstance(s, VotePolicySettings):
+            return (DIRECT,)
+        return tuple(Vote(samples, share) for samples in s.samples for share in s.share)
 
     def _temperature(self) -> float | None:
         policy = self.recipe.policy

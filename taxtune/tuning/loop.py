@@ -126,7 +126,7 @@ class Tuner:
         self.history.write()
 
         records = self.history.records()
-        selection = choose(records, experiment.objective)
+        selection = choose([*records, *self._at_alternatives(evaluator, records)], experiment.objective)
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
@@ -139,6 +139,7 @@ class Tuner:
                 evaluator,
                 {"baseline": records[0].template, "winner": winner.template},
                 partial(self.callbacks.tell, "on_heldout"),
+                policies={"winner": experiment.policy_of(selection)},
             )
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -183,6 +184,20 @@ class Tuner:
                 self.history.grow(replace(grown, usage=record.usage + usage))
                 self.callbacks.tell("on_race", grown)
 
+    def _at_alternatives(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
+        """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""
+        complete = [record for record in records if record.state == "complete" and record.template is not None]
+        most = max((len(record.rows) for record in complete), default=0)
+        found = []
+        for policy in self.experiment.alternatives:
+            for record in (record for record in complete if len(record.rows) == most):
+                assert record.template is not None
+                evaluation = evaluator.at(policy).evaluate(record.template, self.experiment.splits.tuning[:most])
+                if evaluation.scores is not None:
+                    other = replace(record, rows=evaluation.rows, policy=dict(policy.identity()))
+                    found.append(self._valued(other, evaluation.scores))
+        return found
+
     # -- one iteration -------------------------------------------------------------------------------------------------
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
@@ -222,6 +237,7 @@ class Tuner:
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
             judged=evaluation.judged,
+            policy=dict(self.experiment.policy.identity()),
             usage=replace(
                 evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,

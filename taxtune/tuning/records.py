@@ -277,6 +277,7 @@ class IterationRecord:
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
         out_of_reach: Whether it failed because the proposer's model did not answer.
+        policy: The policy that its answers were placed by; empty where none were.
     """
 
     iteration: int
@@ -292,6 +293,7 @@ class IterationRecord:
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
     out_of_reach: bool = False
+    policy: dict[str, Any] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -317,6 +319,7 @@ class Finalist:
         bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
             confidence, or, where it has none, the mean.
         reached: Whether it reaches every constraint.
+        policy: The policy that its answers were placed by.
     """
 
     iteration: int
@@ -324,6 +327,7 @@ class Finalist:
     low: float
     bounds: dict[str, float] = field(default_factory=dict, hash=False)
     reached: bool = True
+    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,13 +338,16 @@ class Selection:
         winner: Its iteration.
         reached: Whether it reaches every constraint; where it does not, no template does, and it comes nearest.
         images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of their iterations.
+        finalists: The templates that were asked about most images, in the order of their iterations; where a run has
+            several policies, each template once a policy.
+        policy: The policy that the winner's answers are placed by.
     """
 
     winner: int
     reached: bool
     images: int
     finalists: tuple[Finalist, ...] = ()
+    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

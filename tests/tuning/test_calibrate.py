@@ -14,7 +14,8 @@ from taxtune.policies import Vote
 from taxtune.policies.base import Places
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.calibration_run import CalibrationRun
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.records import TemplateScores, TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -48,6 +49,37 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0
     assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
+
+
+def by_hr(scores: TemplateScores) -> float:
+    return scores.hr
+
+
+def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path) -> None:
+    def run(name: str, share: str) -> tuple[TuneResult, int]:
+        vlm = Wavering()
+        overrides = (*SMALL, *VOTE[:2], f"policy.share={share}", "data.tuning=8")
+        parts = make_parts(tmp_path / "in", tmp_path / name, vlm, overrides)
+        return Tuner(parts.experiment([by_hr]), parts.folder).run(), vlm.asked
+
+    (one, asked), (several, asked_for_several) = run("one", "0.75"), run("several", "[0.75, 0.5]")
+    assert asked == asked_for_several
+    assert one.baseline.scores == several.baseline.scores  # templates are compared at the first share
+    assert one.selection is not None
+    assert one.selection.policy["share"] == 0.75
+    # At a half, a murky image gets a shade that half the answers name, which is the right one now and then.
+    assert several.selection is not None
+    assert several.selection.policy == {"kind": "vote", "samples": 4, "share": 0.5}
+    assert len(several.selection.finalists) == 2 * len(one.selection.finalists)
+    assert several.heldout[1].scores.hr > one.heldout[1].scores.hr
+    loaded = taxtune.load_run(several.folder)
+    assert isinstance(loaded, TuneResult)
+    assert loaded.selection == several.selection
+
+
+def test_other_policies_make_do_with_the_same_answers(tmp_path: Path) -> None:
+    with pytest.raises(TaxtuneError, match="largest number of samples first"):
+        toy_run(tmp_path, None, (*SMALL, "policy.kind=vote", "policy.samples=[2, 4]"))
 
 
 def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
