@@ -1,4 +1,4 @@
-# make demo   a whole tuning job on the embedded field guide: tuned for hP against tuned for accuracy
+# make demo   a whole tuning job on the embedded field guide: tuned for hR at hP 0.98 against tuned for accuracy
 # make test   the tests
 # Both create .venv first if it is missing or older than pyproject.toml.
 
@@ -17,7 +17,7 @@ LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=test
 
 help:
 	@echo "make install      install taxtune in $(VENV)"
-	@echo "make demo         tune the embedded field guide for hP and for accuracy, and compare"
+	@echo "make demo         tune the embedded field guide for hR at hP 0.98 and for accuracy, and compare"
 	@echo "make test         run the tests (make test ARGS='-k mapper' for some)"
 	@echo "make test-heavy   run the crash, soak and whole-process tests that make test leaves out"
 	@echo "make test-all     run all tests"
@@ -55,7 +55,7 @@ $(LOWEST)/.installed: pyproject.toml
 	@touch $@
 
 demo: install
-	$(BIN)/taxtune compare fieldguide --objective hp --objective accuracy --out runs/demo --resume
+	$(BIN)/taxtune compare fieldguide --objective hr_at_hp --objective accuracy --out runs/demo --resume
 
 test: install-dev
 	$(PYTEST) -m "not heavy" $(ARGS)

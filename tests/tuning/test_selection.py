@@ -1,0 +1,268 @@
+"""The race for more images and the choice of the winner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.tuning.objective import Constraint, Objective, make_objective
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.selection import _aims, choose, next_step, pick, rounds, values
+
+
+def record(iteration, hp, hr, **measures):
+    """An iteration with these values of hP and hR, one an image; NaN where the call failed."""
+    hp, hr = np.asarray(hp, float), np.asarray(hr, float)
+    rows = tuple(
+        ExampleRow(str(i), "x.png", 1, "a/b", failure="no answer")
+        if np.isnan(p)
+        else ExampleRow(
+            *(str(i), "x.png", 1, "a/b", "b", 1, "a/b"),
+            hp=float(p),
+            hr=float(r),
+            measures={name: float(each[i]) for name, each in measures.items()},
+        )
+        for i, (p, r) in enumerate(zip(hp, hr, strict=True))
+    )
+    means = {name: float(np.mean(each)) for name, each in measures.items()}
+    p, r = float(np.nanmean(hp)), float(np.nanmean(hr))
+    exact = float(np.nanmean((hp == 1) & (hr == 1)))
+    scores = TemplateScores(p, r, harmonic_mean(p, r), exact, 2.0, len(rows), measures=means)
+    return IterationRecord(iteration, "complete", f"template {iteration}", scores=scores, value=0.0, rows=rows)
+
+
+def world(seed, templates, images):
+    """Templates of different boldness on images of different hardness, on a tree of four levels: hP and hR."""
+    rng = np.random.default_rng(seed)
+    hardness = rng.beta(1, 2, images)
+    boldness = np.sort(rng.beta(1, 2, templates))
+    # How deep an answer goes, and how deep it is right.
+    said = np.clip(np.ceil(4 * (boldness[:, None] + 1 - hardness) + rng.normal(0, 0.4, (templates, images))), 1, 4)
+    right = np.clip(np.ceil(4 * (1.2 - hardness) + rng.normal(0, 0.5, (templates, images))), 1, 4)
+    shared = np.minimum(said, right)
+    order = rng.permutation(templates)
+    return (shared / said)[order], (shared / 4)[order]
+
+
+def raced(hp, hr, objective, stages):
+    """Runs a race; returns the records and the calls that it took."""
+    records = [record(i, hp[i, : stages[0].images], hr[i, : stages[0].images]) for i in range(stages[0].templates)]
+    calls = stages[0].images * stages[0].templates
+    while (step := next_step(records, objective, stages)) is not None:
+        iteration, images = step
+        calls += images - len(records[iteration].rows)
+        records[iteration] = record(iteration, hp[iteration, :images], hr[iteration, :images])
+    return records, calls
+
+
+# -- the rounds -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 60), st.integers(0, 600), st.integers(2, 200), st.none() | st.integers(10, 5000))
+def test_rounds_go_from_the_block_to_all_images_within_the_calls(block, more, templates, calls):
+    stages = rounds(block, block + more, templates, calls)
+    images = [stage.images for stage in stages]
+    assert images[0] == block
+    assert images == sorted(set(images))
+    assert images[-1] <= block + more
+    widths = [stage.templates for stage in stages]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] <= templates
+    if calls is None:
+        assert (images[-1], widths[0]) == (block + more, templates)
+    else:
+        spent = sum(
+            (stage.images - before) * stage.templates for stage, before in zip(stages, [0, *images], strict=False)
+        )
+        assert spent <= max(calls, 2 * block), "two templates on the block are the least that can be compared"
+
+
+def test_without_a_block_every_template_is_asked_about_all():
+    assert [(stage.images, stage.templates) for stage in rounds(20, 20, 31)] == [(20, 31)]
+
+
+def test_a_race_asks_what_its_rounds_say_and_ends():
+    hp, hr = world(0, 30, 200)
+    stages = rounds(20, 200, 30)
+    records, calls = raced(hp, hr, make_objective("hr_at_hp"), stages)
+    assert sorted({len(each.rows) for each in records}) == [stage.images for stage in stages]
+    assert sum(len(each.rows) == 200 for each in records) == stages[-1].templates
+    before = [0, *(stage.images for stage in stages)]
+    assert calls == sum((s.images - n) * s.templates for s, n in zip(stages, before, strict=False))
+
+
+def test_a_race_that_is_interrupted_goes_on_as_it_would_have():
+    hp, hr = world(1, 20, 120)
+    objective, stages = make_objective("hr_at_hp"), rounds(10, 120, 20)
+    whole, _ = raced(hp, hr, objective, stages)
+    # Whatever is stored in the middle of it, the steps that are left lead to the same.
+    records = [record(i, hp[i, :10], hr[i, :10]) for i in range(20)]
+    for _ in range(3):
+        iteration, images = next_step(records, objective, stages)
+        records[iteration] = record(iteration, hp[iteration, :images], hr[iteration, :images])
+    again = list(records)
+    while (step := next_step(again, objective, stages)) is not None:
+        again[step[0]] = record(step[0], hp[step[0], : step[1]], hr[step[0], : step[1]])
+    assert [len(each.rows) for each in again] == [len(each.rows) for each in whole]
+    assert choose(again, objective) == choose(whole, objective)
+
+
+def test_an_iteration_that_failed_is_in_no_round():
+    hp, hr = world(2, 6, 50)
+    records = [record(i, hp[i, :10], hr[i, :10]) for i in range(6)]
+    records[3] = IterationRecord(3, "void", "template 3", reason="no answers", rows=records[3].rows)
+    stages = rounds(10, 50, 6)
+    while (step := next_step(records, make_objective("hp"), stages)) is not None:
+        assert step[0] != 3
+        records[step[0]] = record(step[0], hp[step[0], : step[1]], hr[step[0], : step[1]])
+
+
+@pytest.mark.parametrize("kind", ["hp", "hr_at_hp", "hf", "accuracy"])
+def test_what_is_better_on_every_image_goes_on(kind):
+    hp, hr = world(7, 12, 40)
+    hp[5], hr[5] = 1.0, 1.0
+    records = [record(i, hp[i], hr[i]) for i in range(12)]
+    objective = make_objective(kind)
+    chosen = pick(records, objective, 40, 3)
+    assert 5 in [each.iteration for each in chosen]
+    assert len(chosen) == 3
+    assert chosen == pick(records, objective, 40, 3), "the same draws"
+    assert chosen == pick([record(i, hp[i], hr[i]) for i in range(12)], objective, 40, 3)
+
+
+# -- the winner -------------------------------------------------------------------------------------------------------
+
+
+def test_of_templates_that_reach_the_target_the_one_that_says_most_wins():
+    n = 400
+    losses = np.zeros(n)
+    losses[:4] = 0.25
+    records = [record(i, 1 - losses, np.full(n, hr)) for i, hr in enumerate((0.6, 0.8, 0.7))]
+    bold = np.ones(n)
+    bold[:60] = 0.75
+    records.append(record(3, bold, np.full(n, 0.95)))
+    found = choose(records, make_objective("hr_at_hp"))
+    assert (found.winner, found.reached, found.images) == (1, True, n)
+    assert [each.reached for each in found.finalists] == [True, True, True, False]
+    assert 0.98 <= found.finalists[1].bounds["hp"] < 1 - losses.mean()
+
+
+def test_few_images_prove_nothing_and_the_result_says_so():
+    spotless = [record(i, np.ones(20), np.full(20, hr)) for i, hr in enumerate((0.9, 0.5, 0.7))]
+    found = choose(spotless, make_objective("hr_at_hp"))
+    assert not found.reached
+    assert all(each.bounds["hp"] < 0.98 for each in found.finalists)
+
+
+def test_what_is_right_only_by_luck_is_not_believed():
+    """Bolder templates are less often right here, and one of the boldest has a spotless record on its few images."""
+    rng = np.random.default_rng(3)
+    records = []
+    for i, boldness in enumerate(np.linspace(0, 1, 12)):
+        wrong = rng.random(20) < 0.5 * boldness
+        if i == 10:
+            wrong[:] = False
+        records.append(record(i, np.where(wrong, 0.5, 1.0), np.where(wrong, 0.5, 0.5 + boldness / 2)))
+    by_means = max(records, key=lambda each: (each.scores.hp, each.scores.hr))
+    assert by_means.iteration == 10, "the plain rule, ties by hR, takes the lucky one"
+    assert choose(records, make_objective("hp")).winner < 6
+
+
+def test_the_first_test_that_fails_ends_the_tests():
+    n = 300
+    fine, poor = np.ones(n), np.ones(n)
+    poor[:30] = 0.5
+    records = [record(0, poor, np.full(n, 0.5)), record(1, fine, np.full(n, 0.8))]
+    found = choose(records, make_objective("hr_at_hp"))
+    assert not found.reached, "a template that says more is not let through where one that says less failed"
+    assert found.winner == 1, "it comes nearest all the same"
+
+
+def test_a_floor_without_a_confidence_is_met_by_the_mean():
+    records = [record(0, np.full(20, 0.8), np.full(20, 0.9)), record(1, np.ones(20), np.full(20, 0.7))]
+    assert choose(records, make_objective("hp")).winner == 0, "0.7 is less than 80 % of 0.9"
+    records.append(record(2, np.full(20, 0.9), np.full(20, 0.73)))
+    found = choose(records, make_objective("hp"))
+    assert (found.winner, found.reached) == (2, True)
+
+
+def test_only_templates_that_saw_most_images_can_win():
+    hp, hr = world(4, 5, 60)
+    records = [record(i, hp[i, :20], hr[i, :20]) for i in range(5)]
+    records[2] = record(2, hp[2], hr[2])
+    assert choose(records, make_objective("hf")).winner == 2
+    assert choose([], make_objective("hf")) is None
+
+
+def test_failed_calls_are_left_out():
+    hp, hr = np.ones((3, 50)), np.full((3, 50), 0.6)
+    hp[1, :10] = np.nan
+    records = [record(i, hp[i], hr[i]) for i in range(3)]
+    assert np.isnan(values(records[1], "hp")[:10]).all()
+    found = choose(records, make_objective("accuracy"))
+    assert all(np.isfinite((each.estimate, each.low)).all() for each in found.finalists)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["hp", "hr_at_hp", "hf", "f_beta", "accuracy", "pareto"]))
+def test_the_winner_is_a_finalist_and_its_bound_is_below_its_estimate(seed, kind):
+    hp, hr = world(seed, 8, 30)
+    found = choose([record(i, hp[i], hr[i]) for i in range(8)], make_objective(kind))
+    winner = next(each for each in found.finalists if each.iteration == found.winner)
+    assert winner.low <= winner.estimate
+    assert winner.reached == found.reached
+    assert found.reached or not any(each.reached for each in found.finalists)
+
+
+# -- what an image adds -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["hf", "f_beta", "pareto"])
+def test_influences_agree_with_the_jackknife(kind):
+    hp, hr = world(5, 1, 80)
+    objective, n = make_objective(kind), 80
+    whole = record(0, hp[0], hr[0])
+    influence = _aims(whole, objective)
+    assert influence.mean() == pytest.approx(objective.aimed(whole.scores))
+    kept = [record(0, np.delete(hp[0], i), np.delete(hr[0], i)) for i in range(n)]
+    pseudo = [n * influence.mean() - (n - 1) * objective.aimed(each.scores) for each in kept]
+    assert influence == pytest.approx(np.array(pseudo), abs=0.02)
+
+
+def test_a_plain_mean_is_made_of_the_images_own_values():
+    hp, hr = world(6, 1, 25)
+    one = record(0, hp[0], hr[0], words=np.arange(25))
+    assert _aims(one, make_objective("hp")) == pytest.approx(hp[0])
+    assert _aims(one, make_objective("words", metrics=("words",))) == pytest.approx(np.arange(25.0), abs=1e-9)
+    fewest = Objective("fewest", lambda scores: scores.measures["words"], "minimize")
+    assert _aims(one, fewest) == pytest.approx(-np.arange(25.0), abs=1e-9)
+
+
+# -- over many runs ---------------------------------------------------------------------------------------------------
+
+
+def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
+    """On worlds that nothing was fitted to: the share of runs whose winner truly reaches what was promised."""
+    target, confidence, runs = 0.95, 0.9, 60
+    objective = Objective(
+        "hr_at_hp", lambda scores: scores.hr, constraints=(Constraint("hp", target, confidence),), shown=("hr", "hp")
+    )
+    stages = rounds(10, 150, 20)
+    kept, promised, lucky = 0, 0, 0
+    for seed in range(runs):
+        hp, hr = world(seed, 20, 1150)
+        truth = hp[:, 150:].mean(axis=1)
+        records, _ = raced(hp[:, :150], hr[:, :150], objective, stages)
+        found = choose(records, objective)
+        promised += found.reached
+        kept += found.reached and truth[found.winner] >= target - 0.005
+        blocks = hp[:, :20].mean(axis=1), hr[:, :20].mean(axis=1)
+        plain = max(range(20), key=lambda i: (min(blocks[0][i], target), blocks[1][i]))
+        lucky += truth[plain] >= target - 0.005
+    assert promised > runs / 4
+    # Two standard errors of a share of 0.9 below it.
+    assert kept / promised >= confidence - 2 * np.sqrt(confidence * (1 - confidence) / promised)
+    assert kept / promised > lucky / runs
