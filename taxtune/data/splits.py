@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -100,12 +101,12 @@ def remaining(
     gone = {example.sha256 for example in used}
     order = iter(sorted(examples, key=lambda e: (_rank(seed, "remaining", e.id), e.id)))
     found: list[Example] = []
-    while len(found) < most and (batch := [example for example, _ in zip(order, range(most), strict=False)]):
+    while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
         unread = [example.image for example in batch if not example.sha256]
         hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
         hashed = [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
         found, _ = distinct([*found, *(example for example in hashed if example.sha256 not in gone)])
-    return tuple(found[:most])
+    return tuple(found)
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> Iterator[Example]:

@@ -198,6 +198,7 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "iteration": record.iteration,
         "template": record.template,
         "parameters": record.parameters,
+        "policy": wording.placed_by(run),
         "missed": not record.feasible,
     }
 

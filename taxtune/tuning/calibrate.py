@@ -134,17 +134,7 @@ def calibrate(
     """
     if not examples:
         raise DataError("There are no images to calibrate on.", remedy="Give some with --data.")
-    asking = Evaluator(
-        evaluator.taxonomy,
-        evaluator.vlm,
-        evaluator.mapper,
-        store=evaluator.store,
-        variables=evaluator.variables,
-        use_images=evaluator.use_images,
-        information=evaluator.information,
-        policy=Vote(samples, 1.0),
-    )
-    evaluation = asking.evaluate(templates, examples, on_answers)
+    evaluation = evaluator.at(Vote(samples)).evaluate(templates, examples, on_answers)
     rows = [row for row in evaluation.rows if row.node is not None]
     missing = len(examples) - len(rows)
     if missing > max_missing * len(examples):

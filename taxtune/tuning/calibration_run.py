@@ -89,7 +89,7 @@ class CalibrationRun:
         """The policy that asks; its share is chosen later."""
         own = self._settings.policy
         voted = own.samples[0] if isinstance(own, VotePolicySettings) else _SAMPLES
-        return Vote(self.samples or (voted if self.templates == 1 else self.templates), 1.0)
+        return Vote(self.samples or (voted if self.templates == 1 else self.templates))
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

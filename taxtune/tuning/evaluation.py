@@ -15,7 +15,7 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
-from taxtune.policies import DIRECT, Policy
+from taxtune.policies import DIRECT, Direct, Policy
 from taxtune.progress import Task, following
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
@@ -273,7 +273,7 @@ class Evaluator:
         off = np.zeros(nodes.shape, dtype=bool)
         for place, found in zip(texts, placements, strict=True):
             nodes[place], off[place] = found.node, found.off_tree
-        if self.policy is DIRECT:
+        if isinstance(self.policy, Direct):
             return {
                 answered[row]: _Settled(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence)
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)

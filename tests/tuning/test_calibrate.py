@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import taxtune
 from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
+from taxtune.report.tables import print_result
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.calibration_run import CalibrationRun
 from taxtune.tuning.loop import Tuner
@@ -70,6 +73,10 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
     # At a half, a murky image gets a shade that half the answers name, which is the right one now and then.
     assert several.selection is not None
     assert several.selection.policy == {"kind": "vote", "samples": 4, "share": 0.5}
+    console = Console(file=StringIO(), width=200)
+    print_result(console, several, iterations=False)
+    assert "Placed by vote (samples 4, share 0.5)." in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Placed by vote (samples 4, share 0.5)." in (Path(several.folder) / "report.html").read_text()
     assert len(several.selection.finalists) == 2 * len(one.selection.finalists)
     assert several.heldout[1].scores.hr > one.heldout[1].scores.hr
     loaded = taxtune.load_run(several.folder)
@@ -185,7 +192,7 @@ def test_an_interrupted_calibration_goes_on(run: Path) -> None:
 def test_several_templates_are_asked_once_each(run: Path) -> None:
     vlm = Wavering()
     work = CalibrationRun(run, risk=0.3, templates=3, heldout=True, vlm=vlm)
-    assert work.vote == Vote(3, 1.0)
+    assert work.vote.samples == 3
     assert len(set(work.sources)) == 3
     assert work.sources[0] == work.result.best.template
     found = work.run()
