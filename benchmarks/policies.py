@@ -73,10 +73,10 @@ def _voted(tree: Taxonomy, target: IntArray, votes: Sequence[IntArray]) -> Ways:
     return Ways(scored[:, :, 0], scored[:, :, 1], m)
 
 
-def best(hp: FloatArray, hr: FloatArray) -> tuple[int, int]:
+def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, int]:
     """Returns the template and option with the highest mean hR among those whose mean hP reaches the target."""
     means, recall = hp.mean(axis=2), hr.mean(axis=2)
-    worth = np.where(means >= TARGET, recall, means - 2)
+    worth = np.where(means >= target, recall, means - 2)
     found = np.unravel_index(int(worth.argmax()), worth.shape)
     return int(found[0]), int(found[1])
 
@@ -148,8 +148,22 @@ def ceilings(prompts: Ways, fronts: dict[int, Ways], both: Ways) -> Table:
     return Table("ceilings", f"The highest hR at an hP of {TARGET}, on all images", heads, tuple(rows))
 
 
-def _ceiling(ways: Ways) -> tuple[float, float]:
-    t, option = best(ways.hp, ways.hr)
+def temperatures(tree: Taxonomy) -> Table:
+    """Returns the highest hR at two values of hP by temperature, for the baseline on the images of the package."""
+    rows = []
+    for file in LANDSCAPES.glob("votes-shipped*.npz"):
+        with np.load(file) as votes:
+            recorded, target = votes["nodes"].astype(np.int64).T, votes["targets"].astype(np.int64)
+            found = [_voted(tree, target, [recorded[:, :m]]) for m in (8, 16)]
+            reached = [_ceiling(ways, hp)[1] for ways in found for hp in (TARGET, 0.99)]
+            rows.append((float(votes["temperature"]), *reached))
+    heads = ("temperature", *(f"{m} answers, hP {hp:.2f}" for m in (8, 16) for hp in (TARGET, 0.99)))
+    title = "The highest hR of the baseline at an hP, by temperature (400 images of the package)"
+    return Table("temperatures", title, heads, tuple(sorted(rows)), digits={"temperature": 1})
+
+
+def _ceiling(ways: Ways, target: float = TARGET) -> tuple[float, float]:
+    t, option = best(ways.hp, ways.hr, target)
     return float(ways.hp[t, option].mean()), float(ways.hr[t, option].mean())
 
 
@@ -188,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     tree, _, prompts, both, fronts = read_recorded(given.samples)
     print(ceilings(prompts, fronts, both).markdown())
+    print(temperatures(tree).markdown())
     print(simulate(given.draws, prompts, fronts, both, tree).markdown())
     if given.out is not None:
         draw_fronts(prompts, fronts, both, given.out / "policies")

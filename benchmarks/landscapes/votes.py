@@ -3,7 +3,7 @@
 Run `python benchmarks/landscapes/votes.py --first 16 --out benchmarks/landscapes/votes.npz`; it takes some minutes. The
 images are those of the landscape (`record.py`), drawn anew, and the templates are its baseline and others of its
 templates, chosen at random. `--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz` asks
-the baseline about the images of the package.
+the baseline about the images of the package; `--temperature 0.5` and others went into files that are named after them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def record(
     Returns:
         The arrays by name: `nodes`, shape (answers in all, images), the node of each answer, the root for one off the
         tree; `template` (its number in the landscape) and `sample`, which say what each row is an answer to;
-        `targets`, `degraded`; `templates`, the sources in the order of their numbers.
+        `targets`, `degraded`; `templates`, the sources in the order of their numbers; `temperature`.
     """
     recipe = load_recipe("fieldguide")
     variables = template_variables(recipe.prompt)
@@ -93,6 +93,7 @@ def record(
         "targets": np.array([tree.resolve(row["label"]) for row in rows], dtype=np.uint8),
         "degraded": np.array([row["degraded"] == "yes" for row in rows]),
         "templates": np.array(sources),
+        "temperature": np.array(temperature),
     }
 
 
