@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taxtune.api import calibrate, compare, evaluate, load_run, place, score, tune
+    from taxtune.api import calibrate, compare, evaluate, load_run, place, repeat, score, tune
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
@@ -71,6 +71,7 @@ _HOME = {
     "make_model": "taxtune.models",
     "measure": "taxtune.metrics",
     "place": "taxtune.api",
+    "repeat": "taxtune.api",
     "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",
     "score": "taxtune.api",
@@ -116,6 +117,7 @@ __all__ = [
     "place",
     "rank_scores",
     "read_taxonomy",
+    "repeat",
     "score",
     "tune",
 ]

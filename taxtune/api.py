@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from taxtune.models import Model
     from taxtune.policies import Policy
     from taxtune.recipe import Recipe
+    from taxtune.recipe_settings import SeedSettings
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
     from taxtune.tuning.records import ComparisonResult, ExampleRow, TemplateScores, TuneResult
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = [
     "ExperimentArguments",
@@ -46,6 +48,7 @@ __all__ = [
     "load_run",
     "make_experiments",
     "place",
+    "repeat",
     "score",
     "tune",
 ]
@@ -69,7 +72,7 @@ class ExperimentArguments(TypedDict, total=False):
     ranks: Sequence[str] | None
     tuning: int | None
     heldout: int | None
-    seed: int | None
+    seed: int | Mapping[str, int] | None
     max_missing: float | None
 
 
@@ -105,7 +108,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
-    seed: int | None = None,
+    seed: int | Mapping[str, int] | None = None,
     max_missing: float | None = None,
     max_off_tree: float | None = None,
     name: str | None = None,
@@ -172,7 +175,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
         )
     name = name or "tune"
-    iterations, seed = 30 if iterations is None else iterations, seed or 0
+    iterations, seeds = 30 if iterations is None else iterations, _seeds(seed)
     max_missing = 0.1 if max_missing is None else max_missing
     max_off_tree = 0.5 if max_off_tree is None else max_off_tree
     made_proposer, model = make_proposer(proposer or "fragments"), make_model(vlm)
@@ -181,7 +184,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     tuning = _TUNING if tuning is None else tuning
     if heldout is None:
         heldout = min(_HELDOUT, max(len(found) - tuning, 1))
-    splits = split(found, tuning=tuning, heldout=heldout, seed=seed)
+    splits = split(found, tuning=tuning, heldout=heldout, seed=seeds.split)
     top = tree.common_ancestor({example.target for example in found})
     said = {
         "baseline": baseline,
@@ -200,7 +203,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     config = mapper.config if isinstance(mapper, Mapper) else mapper or MapperConfig()
     settings = {
         "name": name,
-        "seed": seed,
+        "seed": seeds.model_dump(),
         "taxonomy": {"path": str(tree.source) if tree.source else "given in Python"},
         "data": {
             "kind": "python",
@@ -228,13 +231,13 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         domain=top,
         metrics=own,
         iterations=iterations,
-        seed=seed,
+        seeds=seeds,
         max_missing=max_missing,
         max_off_tree=max_off_tree,
         off_tree=config.off_tree,
         settings=settings,
         fixed={f"prompt.{key}": value for key, value in prompt.model_dump(mode="json").items()}
-        | {"name": name, "seed": seed},
+        | {"name": name, "seed": seeds.fixed},
     )
     return [_with_objective(made, goal, Path(folder)) for goal in goals]
 
@@ -281,7 +284,7 @@ def tune(
     tuning: int | None = None,
     heldout: int | None = None,
     iterations: int | None = None,
-    seed: int | None = None,
+    seed: int | Mapping[str, int] | None = None,
     max_missing: float | None = None,
     max_off_tree: float | None = None,
     name: str | None = None,
@@ -327,7 +330,8 @@ def tune(
         tuning: Images that every template is asked about; 20 where left out.
         heldout: Images that baseline and winner are asked about at the end; up to 200 of the others where left out.
         iterations: Templates to try after the baseline; 30 where left out.
-        seed: Seeds the splits, the proposer and the bootstrap; 0 where left out.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap; 0 where left out. Or one seed for
+            each, as {"split": 0, "proposer": 1, "model": 2}.
         max_missing: Largest share of images without an answer before an iteration is void, in [0, 1); 0.1 where left
             out.
         max_off_tree: Largest share of the baseline's answers that may be off the tree, in [0, 1]; 0.5 where left out.
@@ -438,6 +442,53 @@ def compare(
         experiments = make_experiments(objectives, **what, name=name, folder=folder)
         told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
         return compare_objectives(experiments, folder, callbacks=told, resume=resume, storage=storage)
+
+
+def repeat(
+    repeats: int = 5,
+    *,
+    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
+    name: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Any] = (),
+    mlflow: bool | str | None = None,
+    experiment: str | None = None,
+    storage: str | None = None,
+    progress: bool | None = None,
+    **what: Unpack[TuningArguments],
+) -> RepeatsResult:
+    """Tunes several times with other seeds of proposer and model on the same images: how much is luck of the search.
+
+    Args:
+        repeats: How many runs, at least 2. The first has the seeds given, each further one those plus one.
+        objective: As in `tune`.
+        name: As in `tune`.
+        out: The folder, with a sub-folder a run; "runs/repeat" where left out.
+        resume: Go on with the runs in the folder, of which there may now be more.
+        callbacks: As in `tune`.
+        mlflow: As in `tune`.
+        experiment: As in `tune`.
+        storage: As in `tune`.
+        progress: As in `tune`.
+        **what: The other arguments of `tune`.
+
+    Returns:
+        The result: `winners` and `differences` with their spread, `runs`, `to_frame()`, `report("r.html")`.
+
+    Raises:
+        TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
+    """
+    from taxtune.tuning.repeats import check_repeats, repeat_tuning
+
+    check_repeats(repeats)
+    loaded, folder, name, storage = _opened(what.get("recipe"), out, name, "repeat", storage)
+    what["recipe"] = loaded
+    with _shown(progress) as shown:
+        (made,) = make_experiments(() if objective is None else [objective], **what, name=name, folder=folder)
+        told = [*shown, *_tracking(mlflow, experiment, folder, loaded), *callbacks]
+        return repeat_tuning(made, folder, repeats, callbacks=told, resume=resume, storage=storage)
 
 
 def evaluate(
@@ -622,11 +673,12 @@ def score(
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
 
 
-def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
-    """Reads a run or a comparison back from its folder.
+def load_run(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResult:
+    """Reads a run, a comparison or a repeated run back from its folder.
 
     Args:
-        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that are done.
+        folder: What `tune`, `compare` or `repeat` was told as `out`. A run that is not finished has the iterations that
+            are done.
 
     Raises:
         DataError: If there is no run in the folder, or its files cannot be read.
@@ -642,6 +694,21 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     if isinstance(given, Taxonomy):
         return given
     return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def _seeds(given: int | Mapping[str, int] | None) -> SeedSettings:
+    from pydantic import ValidationError
+
+    from taxtune.recipe_settings import SeedSettings
+
+    try:
+        return SeedSettings.model_validate(given or 0)
+    except ValidationError:
+        raise DataError(
+            "A seed must be a whole number, at least 0, or one for each of split, proposer and model.",
+            value=given,
+            remedy='For example: seed={"split": 0, "proposer": 1, "model": 2}',
+        ) from None
 
 
 def _recipe(given: Recipe | str | Path) -> Recipe:

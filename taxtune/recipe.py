@@ -21,6 +21,7 @@ from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
+    AgentProposerSettings,
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
@@ -39,6 +40,8 @@ from taxtune.recipe_settings import (
     PolicySettings,
     PromptSettings,
     ProposerSettings,
+    RandomProposerSettings,
+    SeedSettings,
     Settings,
     TaxonomySettings,
     TrackingSettings,
@@ -48,6 +51,7 @@ from taxtune.recipe_settings import (
 from taxtune.resources import recipes_dir
 
 __all__ = [
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -63,7 +67,9 @@ __all__ = [
     "MapperSettings",
     "ObjectiveSettings",
     "PromptSettings",
+    "RandomProposerSettings",
     "Recipe",
+    "SeedSettings",
     "TaxonomySettings",
     "TrackingSettings",
     "VotePolicySettings",
@@ -78,7 +84,7 @@ class Recipe(Settings):
     Attributes:
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
-        seed: Seeds the splits, the proposer and the bootstrap.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap: one number, or one for each.
         iterations: Templates to try after the baseline, at most.
         budget: What the run may spend.
         max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
@@ -93,7 +99,7 @@ class Recipe(Settings):
 
     name: str
     description: str = ""
-    seed: StrictInt = Field(0, ge=0)
+    seed: SeedSettings = SeedSettings()
     taxonomy: TaxonomySettings
     data: DataSettings
     prompt: PromptSettings = PromptSettings()

@@ -1,17 +1,27 @@
-"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, tracking."""
+"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, ..."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
 
 __all__ = [
     "BASELINE",
+    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
@@ -30,6 +40,8 @@ __all__ = [
     "PolicySettings",
     "PromptSettings",
     "ProposerSettings",
+    "RandomProposerSettings",
+    "SeedSettings",
     "Settings",
     "TaxonomySettings",
     "TrackingSettings",
@@ -56,6 +68,47 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
     )
+
+
+class SeedSettings(Settings):
+    """Seeds of what is drawn at random; in a recipe one number stands for all three.
+
+    Attributes:
+        split: Seeds the draw of the tuning and the held-out images, and the bootstrap.
+        proposer: Seeds the proposer.
+        model: Seeds the VLM's sampling; without effect at temperature 0.
+    """
+
+    split: StrictInt = Field(0, ge=0)
+    proposer: StrictInt = Field(0, ge=0)
+    model: StrictInt = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_all(cls, value: Any) -> Any:
+        if isinstance(value, dict | SeedSettings):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError("must be a whole number, or {split: 0, proposer: 1, model: 2}")
+        if value < 0:
+            raise ValueError("must be at least 0")
+        return dict.fromkeys(("split", "proposer", "model"), value)
+
+    @model_serializer
+    def _as_written(self) -> int | dict[str, int]:
+        if self.split == self.proposer == self.model:
+            return self.split
+        return {"split": self.split, "proposer": self.proposer, "model": self.model}
+
+    @property
+    def fixed(self) -> int | dict[str, int]:
+        """Those that a resumed run must not change: the model's counts where it samples, and is in its identity."""
+        split, proposer = self.split, self.proposer
+        return split if split == proposer else {"split": split, "proposer": proposer}
+
+    def repeated(self, k: int) -> SeedSettings:
+        """Returns the seeds of the k-th repeat, from 0: other proposals and samples on the same images."""
+        return SeedSettings(split=self.split, proposer=self.proposer + k, model=self.model + k)
 
 
 class TaxonomySettings(Settings):
@@ -402,9 +455,16 @@ PolicySettings = Annotated[DirectPolicySettings | VotePolicySettings, Field(disc
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of what they do or, as a control, at random; needs no key."""
+    """Templates composed from fragments, led by a model of what they do; needs no key."""
 
-    kind: Literal["fragments", "random"] = "fragments"
+    kind: Literal["fragments"] = "fragments"
+    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
+
+
+class RandomProposerSettings(Settings):
+    """Templates composed from fragments at random: what another proposer has to beat; needs no key."""
+
+    kind: Literal["random"] = "random"
     fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
 
 
@@ -433,7 +493,40 @@ class LLMProposerSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
 
 
-ProposerSettings = Annotated[FragmentsProposerSettings | LLMProposerSettings, Field(discriminator="kind")]
+class AgentProposerSettings(Settings):
+    """A chat model with tools: it looks at failures, tries drafts and compares them before it submits a template.
+
+    Attributes:
+        model: The name that litellm knows it by: openai/gpt-4o; it must be able to call tools.
+        api_base: Address of an OpenAI-compatible server; the provider's own by default.
+        temperature: Sampling temperature; null leaves it to the provider.
+        max_turns: Most replies of the model in an iteration.
+        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
+        max_history_tokens: Most tokens of past templates in the first message; the best and the latest are kept.
+        max_total_tokens: Most tokens of an iteration's conversation, read and written.
+        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
+        timeout: Seconds that one attempt may take.
+        max_retries: Further attempts after a failed one.
+    """
+
+    kind: Literal["agent"] = "agent"
+    model: str = "openai/gpt-4o"
+    api_base: str | None = None
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    temperature: Number | None = Field(1.0, ge=0)
+    max_turns: StrictInt = Field(12, ge=2, le=100)
+    trial_images: StrictInt = Field(60, ge=0)
+    max_history_tokens: StrictInt = Field(4000, ge=200, le=200_000)
+    max_total_tokens: StrictInt = Field(150_000, ge=5000)
+    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
+    timeout: Number = Field(120.0, gt=0, le=3600)
+    max_retries: StrictInt = Field(5, ge=0)
+
+
+ProposerSettings = Annotated[
+    FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
+    Field(discriminator="kind"),
+]
 
 
 class BudgetSettings(Settings):

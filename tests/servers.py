@@ -29,6 +29,7 @@ __all__ = [
     "OpenAIServer",
     "Reply",
     "Request",
+    "calls",
     "closed_api_base",
     "content_filter",
     "dropped",
@@ -87,13 +88,16 @@ def text(
     refusal: str | None = None,
     reasoning: str | None = None,
     model: str = "gpt-4o-2024-08-06",
+    tool_calls: Sequence[Mapping[str, Any]] = (),
 ) -> Reply:
     """A well-formed chat completion."""
-    message = {"role": "assistant", "content": content}
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if reasoning is not None:
         message["reasoning_content"] = reasoning
     if refusal is not None:
         message["refusal"] = refusal
+    if tool_calls:
+        message["tool_calls"] = list(tool_calls)
     payload = {
         "id": "chatcmpl-test",
         "object": "chat.completion",
@@ -107,6 +111,22 @@ def text(
         },
     }
     return Reply(body=json.dumps(payload).encode())
+
+
+def calls(*wanted: tuple[str, Any], content: str | None = None, finish_reason: str = "tool_calls") -> Reply:
+    """A completion that calls tools: each a name and arguments, as an object or as the text that stands for one."""
+    made = [
+        {
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+            },
+        }
+        for number, (name, arguments) in enumerate(wanted)
+    ]
+    return text(content, tool_calls=made, finish_reason=finish_reason)
 
 
 def status(code: int, message: str | None = None, *, retry_after: float | None = None) -> Reply:

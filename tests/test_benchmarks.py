@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
+
+from fieldguide.draw import make_dataset
+from taxtune.errors import DataError
+from tests.tuning.toy import make_parts, tuned
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -26,3 +35,85 @@ def test_a_benchmark_runs_without_data(
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert said in capsys.readouterr().out
+
+
+@pytest.fixture
+def optimizers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("optimizers")
+
+
+def test_the_recorded_landscape_holds_every_composition_and_three_difficulties(
+    optimizers: ModuleType, tmp_path: Path
+) -> None:
+    landscape = optimizers.read_landscape()
+    assert landscape.hp.shape == (1 + landscape.fragments.compositions, 1280)
+    assert 0 < landscape.hp.min() < landscape.hp.max() == 1
+    for share in optimizers.SHARES:
+        part = landscape.with_degraded(share)
+        assert part.hp.shape[1] >= 800
+        assert part.degraded.mean() == pytest.approx(share, abs=1e-3)
+    # A wording that has changed since is noticed.
+    text = (BENCHMARKS / "landscapes" / "fragments.yaml").read_text(encoding="utf-8")
+    (tmp_path / "fragments.yaml").write_text(text.replace("Do not guess.", "Never guess."), encoding="utf-8")
+    with pytest.raises(DataError, match="every composition"):
+        optimizers.read_landscape(fragments=tmp_path / "fragments.yaml")
+
+
+def test_the_recorded_answers_are_the_models(optimizers: ModuleType, tmp_path: Path) -> None:
+    record = importlib.import_module("landscapes.record")
+    images = make_dataset(tmp_path / "images", n=4, seed=record.SEED, degraded=record.DEGRADED)
+    again = record.record(images, record.read_fragments(record.FRAGMENTS), templates=3, check=4)
+    with np.load(BENCHMARKS / "landscapes" / "fieldguide.npz") as recorded:
+        for name in ("templates", "parameters"):
+            assert (again[name] == recorded[name][:4]).all()
+        for name in ("nodes", "off_tree"):
+            assert (again[name] == recorded[name][:4, :4]).all()
+        for name in ("targets", "degraded"):
+            assert (again[name] == recorded[name][:4]).all()
+
+
+def _run(optimizers: ModuleType, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    optimizers.main([*arguments, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_method_searches_within_its_budget_and_alike_each_time(
+    optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "400", "--tuning", "60")
+    given += ("--methods", *optimizers.METHODS)
+    found = _run(optimizers, capsys, *given, "--out", str(tmp_path))
+    assert {row["method"] for row in found["means"]} == set(optimizers.METHODS)
+    for row in found["means"]:
+        assert 0 < row["calls"] <= row["budget"]
+        assert 0 <= row["kept"] <= 1
+    assert found == _run(optimizers, capsys, *given)
+    assert found == _run(optimizers, capsys, *given, "--out", str(tmp_path), "--again")
+    assert {path.name for path in tmp_path.iterdir()} >= {"study.json", "reach.md", "gain.csv", "optimizers-hp.png"}
+
+
+def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers: ModuleType) -> None:
+    """Where every image says the same, every method that can afford all templates finds the best one."""
+    recorded = optimizers.read_landscape()
+    hp = np.repeat(np.linspace(0.9, 1, 40)[:, None], 60, axis=1)
+    few = {"templates": recorded.templates[:40], "parameters": recorded.parameters[:40], "fragments": None}
+    even = replace(recorded, name="even", hp=hp, hr=np.full_like(hp, 0.9), **few)
+    runs = optimizers.replay([even], [optimizers.Aim("hp")], list(optimizers.METHODS), [2_400], seeds=1, tuning=30)
+    assert runs.set_index("method").gain.to_dict() == pytest.approx(dict.fromkeys(optimizers.METHODS, 1.0))
+    assert runs.optimism_hp.abs().max() < 1e-9
+
+
+def test_a_run_is_a_landscape_of_its_own(
+    optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    result = tuned(make_parts(tmp_path / "in", run), run)
+    landscape = optimizers.landscape_of_run(run)
+    assert landscape.templates == tuple(record.template for record in result.iterations)
+    assert landscape.hp.mean(axis=1) == pytest.approx([record.scores.hp for record in result.iterations])
+    assert landscape.trivial_hr == pytest.approx(result.trivial_hr)
+    found = _run(
+        optimizers, capsys, "--from", str(run), "--seeds", "2", "--budgets", "20", "--methods", "paper", "random"
+    )
+    assert {row["calls"] for row in found["means"]} == {20}

@@ -40,10 +40,13 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param("README.md", marks=pytest.mark.heavy),
         pytest.param("docs/tutorial/python.md", marks=pytest.mark.heavy),
         "docs/how-to/own-function.md",
+        "docs/how-to/gepa-and-dspy.md",
     ],
 )
 def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
-    names: dict[str, Any] = {"my_model": see}
+    if "gepa" in page:
+        pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
+    names: dict[str, Any] = {"my_model": see, "my_language_model": lambda prompt: "Only if you are sure, be specific."}
     exec("import taxtune", names)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     assert blocks

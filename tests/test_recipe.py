@@ -57,6 +57,14 @@ def test_defaults_are_those_of_the_paper(tmp_path):
         ("name: mine", "name: mine\nprompt: 5", 2, "prompt: must be a group of keys (got 5)"),
         ("name: mine", "name: 2024", 1, "name: must be text; put it in quotes (got 2024)"),
         ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' is repeated here; it is already in line 2"),
+        ("name: mine", "name: mine\nseed: -1", 2, "seed: must be at least 0 (got -1)"),
+        (
+            "name: mine",
+            "name: mine\nseed: one",
+            2,
+            "seed: must be a whole number, or {split: 0, proposer: 1, model: 2}",
+        ),
+        ("name: mine", "name: mine\nseed: {split: 1, propser: 2}", 2, "'seed.propser'; did you mean 'proposer'?"),
         ("name: mine", "name: ../mine", 1, "name"),
         ("name: mine", "name: mine\nmapper: {use_images: true}", None, "mapper.use_images needs"),
     ],
@@ -67,6 +75,23 @@ def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, sa
         load_recipe(path)
     assert said in str(error.value)
     assert f"{path}:{row}:" in str(error.value) if row else str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("seed", "split", "proposer", "model", "written"),
+    [
+        ("7", 7, 7, 7, 7),
+        ("{split: 7, proposer: 7, model: 7}", 7, 7, 7, 7),
+        ("{proposer: 2}", 0, 2, 0, {"split": 0, "proposer": 2, "model": 0}),
+    ],
+)
+def test_one_seed_stands_for_all_or_each_has_its_own(tmp_path, seed, split, proposer, model, written):
+    recipe = load_recipe(write(tmp_path, GOOD), [f"seed={seed}"])
+    assert (recipe.seed.split, recipe.seed.proposer, recipe.seed.model) == (split, proposer, model)
+    assert recipe.settings()["seed"] == written
+    assert recipe.changed({"iterations": 3}).seed == recipe.seed
+    again = recipe.seed.repeated(2)
+    assert (again.split, again.proposer, again.model) == (split, proposer + 2, model + 2)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +156,7 @@ def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file
 def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
     path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, timeout: 9}\n")
     assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
+    assert load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments == "x"
     assert load_recipe(path, ["proposer.kind=llm"]).proposer.timeout == 9
     with pytest.raises(RecipeError, match=r"unknown key 'proposer\.model'"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -25,8 +26,7 @@ taxonomy:
 data:
   kind: {kind} # {kind_says}
   path: {data}
-  tuning: 20 # images for comparing templates
-  heldout: 200 # images for the final comparison of baseline and winner
+{splits}
 
 prompt:
   question: {question}
@@ -41,7 +41,9 @@ mapper:
   similarity: lexical # offline; or sentence:MODEL, clip:MODEL
 
 objective:
-  kind: hp # hp: right before specific; hf: both; ihp, ihf: in bits; accuracy: the exact label
+  kind: hr_at_hp # as specific as it can be while right; or hp, hf, f_beta, pareto, accuracy, ...
+  hp_target: 0.98 # "right": of what is said, this share is true, in the mean over images
+  confidence: 0.9 # how certain that must be; {confidence}
 
 proposer:
   kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
@@ -50,6 +52,7 @@ iterations: 30
 max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
 """
 
+_BLOCK = 20
 _MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
@@ -94,6 +97,10 @@ def init(
     ranks = sorted(depths, key=lambda rank: sum(depths[rank]) / len(depths[rank]))[:32]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"
     kind = "folder" if data.is_dir() else "manifest"
+    images = _count(data, kind)
+    # Half of the images at most for the final comparison, which is the one to quote.
+    heldout = 200 if images is None else max(1, min(200, images // 2))
+    tuning = 20 if images is None else max(1, min(200, images - heldout))
     shown = shlex.quote(str(file))
     text = _RECIPE.format(
         file=" ".join(shown.split()),
@@ -102,6 +109,8 @@ def init(
         kind=kind,
         kind_says="one sub-folder for each label" if kind == "folder" else "a file with the columns image and label",
         data=_quoted(data, file),
+        splits=_splits(tuning, heldout, images),
+        confidence=_confidence(tuning),
         question=json.dumps(f"What {domain} is this?", ensure_ascii=False),
         domain=json.dumps(domain, ensure_ascii=False),
         ranks=json.dumps(ranks, ensure_ascii=False),
@@ -110,6 +119,42 @@ def init(
     )
     write_text(file, text)
     typer.echo(f"Wrote {file}. Next: taxtune tune {shown} --dry-run", err=True)
+
+
+def _count(data: Path, kind: str) -> int | None:
+    """Returns the number of labelled images; None where the data cannot be read, which the dry run explains."""
+    from taxtune.data.folder import read_folder
+    from taxtune.data.rows import read_rows
+    from taxtune.errors import DataError
+
+    try:
+        return len(read_folder(data) if kind == "folder" else read_rows(data))
+    except DataError:
+        return None
+
+
+def _splits(tuning: int, heldout: int, images: int | None) -> str:
+    """Returns the sizes of the splits with what they mean."""
+    from taxtune.tuning.outlook import ASSUMED_SHARE, ASSUMED_STEP, smallest_difference
+
+    known = "" if images is None else f", of {images:,}"
+    spread = math.sqrt(ASSUMED_SHARE) * ASSUMED_STEP
+    seen = smallest_difference(tuning, spread)
+    least = "too few to compare any" if seen is None else f"differences in hP below {seen:.2f} do not show"
+    lines = [f"  tuning: {tuning} # images for comparing templates{known}; {least}"]
+    if tuning >= 4 * _BLOCK:
+        lines.append(f"  block: {_BLOCK} # every template is asked about so many, promising ones about more, up to all")
+    lines.append(f"  heldout: {heldout} # images for the final comparison of baseline and winner")
+    return "\n".join(lines)
+
+
+def _confidence(tuning: int) -> str:
+    from taxtune.tuning.objective import Aims
+    from taxtune.tuning.outlook import images_needed
+
+    needed = images_needed(Aims().hp_target, Aims().confidence)
+    few = "" if tuning >= needed else ", more than there are"
+    return f"that takes at least {needed} tuning images without an error{few}"
 
 
 def _quoted(path: Path, recipe: Path) -> str:

@@ -17,10 +17,14 @@ from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
+from taxtune.report.account import account_lines
+from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
+from taxtune.tuning.repeats import RepeatsResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,9 +151,9 @@ def _holds_work(folder: Path) -> bool:
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(parts: Parts, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(parts: Parts, objectives: Sequence[str], *, repeats: int = 1, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
-    plan = make_plan(parts, objectives, resume=resume)
+    plan = make_plan(parts, objectives, repeats=repeats, resume=resume)
     if as_json:
         _print_json(plan.as_dict())
     else:
@@ -158,10 +162,12 @@ def show_plan(parts: Parts, objectives: Sequence[str], *, resume: bool, as_json:
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
+def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_json: bool) -> None:
     """Prints the scores, the winners and where to look."""
     if as_json:
         _print_json(result.as_dict())
+    elif isinstance(result, RepeatsResult):
+        print_repeats(_console(), result)
     else:
         # The iterations were shown as they came; the report holds them all.
         print_result(_console(), result, iterations=False)
@@ -206,17 +212,19 @@ def _print_plan(plan: Plan) -> None:
     line("objective", ", ".join(plan.objectives))
     line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
+    if plan.repeats > 1:
+        line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
     line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
-    if plan.trivial_hp is not None and plan.trivial_hr is not None:
-        line(
-            "trivial answer", f"hP {plan.trivial_hp:.3f}, hR {plan.trivial_hr:.3f}: always answering the domain's root"
-        )
+    if len(plan.stages) > 1:
+        line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
+    if plan.outlook is not None:
+        for name, text in outlook_lines(plan.outlook):
+            line(name, text)
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
-    line("VLM calls", f"at most {plan.vlm_calls:,}")
     if plan.judge is not None:
         line("judge", plan.judge)
-        line("judge calls", f"at most {plan.judge_calls:,}")
-    line("LLM calls", "none" if plan.llm_calls == 0 else f"{plan.llm_calls:,}, at most {plan.llm_calls_at_most:,}")
+    for name, text in account_lines(plan.forecast, forecast=True):
+        line(name, text)
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
     for text in plan.notes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from taxtune.cli.running import SplitKind
     from taxtune.tuning.records import ComparisonResult, TuneResult
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["compare", "evaluate", "tune"]
 
@@ -50,6 +51,15 @@ def tune(
     settings: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            min=2,
+            help="Run it N times with other seeds of proposer and model on the same images, and show the spread.",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -58,25 +68,28 @@ def tune(
 
     parts = open_recipe(recipe, settings or [], out)
     if dry_run:
-        show_plan(parts, (), resume=resume, as_json=as_json)
+        show_plan(parts, (), repeats=repeats or 1, resume=resume, as_json=as_json)
         return
 
-    def work() -> TuneResult:
+    def work() -> TuneResult | RepeatsResult:
         from taxtune.tuning.loop import Tuner
+        from taxtune.tuning.repeats import repeat_tuning
 
         if not resume:
-            parts.check_unused()  # before images are read, which may take minutes
+            parts.check_unused(repeats=repeats)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
-            return Tuner(
-                parts.experiment(),
-                parts.folder,
-                callbacks=callbacks_of(parts, progress),
-                resume=resume,
-                storage=parts.storage,
-                command="taxtune tune recipe.yaml",
-            ).run()
+            experiment = parts.experiment()
+            told: dict[str, Any] = {
+                "callbacks": callbacks_of(parts, progress),
+                "resume": resume,
+                "storage": parts.storage,
+                "command": "taxtune tune recipe.yaml",
+            }
+            if repeats is not None:
+                return repeat_tuning(experiment, parts.folder, repeats, **told)
+            return Tuner(experiment, parts.folder, **told).run()
 
-    go_on = _how_to_go_on("tune", recipe, settings, out)
+    go_on = _how_to_go_on("tune", recipe, settings, out, [] if repeats is None else [f"--repeats {repeats}"])
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 

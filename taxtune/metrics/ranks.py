@@ -24,7 +24,15 @@ from taxtune.metrics.hierarchical import check_nodes, flags
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["OFF_TREE_RANK", "RankIntervals", "RankScores", "bootstrap_ranks", "rank_of", "rank_scores"]
+__all__ = [
+    "OFF_TREE_RANK",
+    "RankIntervals",
+    "RankScores",
+    "bootstrap_ranks",
+    "nodes_at_ranks",
+    "rank_of",
+    "rank_scores",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -77,6 +85,28 @@ class RankIntervals:
 def rank_of(taxonomy: Taxonomy, node: int) -> str:
     """Returns the rank of a node; "level d", d edges below the root, where it has none."""
     return taxonomy.ranks[node] or f"level {int(taxonomy.depth[node])}"
+
+
+def nodes_at_ranks(taxonomy: Taxonomy, nodes: ArrayLike) -> list[tuple[str, IntArray]]:
+    """Returns, for each rank on the way to some nodes, the broadest first, what is above each of them at that rank.
+
+    Where a path has no node of a rank it is the nearest broader one, in the end the root; where it has several, the
+    lowest.
+
+    Args:
+        taxonomy: The tree.
+        nodes: Node numbers, shape (n,), n ≥ 1.
+
+    Returns:
+        The ranks, each with nodes of shape (n,).
+    """
+    path = taxonomy.lineage[np.asarray(nodes, dtype=np.int64)]
+    ranks, columns = _ordered_ranks(taxonomy, path[:, 1:])
+    place = np.where(path >= 0, np.append(columns, len(ranks))[path], len(ranks))
+    place[:, 0] = -1  # the root is broader than every rank
+    levels = np.arange(path.shape[1])
+    lowest = [np.where(place <= i, levels, -1).max(axis=1) for i in range(len(ranks))]
+    return [(rank, path[np.arange(len(path)), level]) for rank, level in zip(ranks, lowest, strict=True)]
 
 
 def rank_scores(

@@ -23,6 +23,7 @@ from taxtune.models.api_errors import (
     needed_keys,
     retry_after,
     without_credentials,
+    without_secrets,
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.faults import Fault, count_fault
@@ -31,11 +32,26 @@ from taxtune.models.thread_map import Effort, thread_map
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "data_url"]
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall", "data_url"]
 
 # Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
 _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a chat model asks for.
+
+    Attributes:
+        id: What the result is sent back under.
+        name: The tool; it need not be one that was offered.
+        arguments: The arguments as the model wrote them: JSON, unless it made a mistake.
+    """
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,7 @@ class Completion:
         text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
         refusal: The provider's own mark of a refusal, or None.
         finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
+        tool_calls: The tools that it wants called, in order.
         prompt_tokens: Tokens read, over all attempts that were answered.
         completion_tokens: Tokens written, over all attempts.
         cost_usd: Cost in US dollars, over all attempts; None where litellm knows no price for the model.
@@ -54,6 +71,7 @@ class Completion:
     text: str
     refusal: str | None = None
     finish_reason: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
@@ -111,6 +129,7 @@ class ApiModel:
         decoding = {
             "max_tokens": settings.max_tokens,
             "temperature": None if settings.temperature is None else float(settings.temperature),
+            **self._seed(),
         }
         if settings.task == "text-generation":
             system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
@@ -125,6 +144,16 @@ class ApiModel:
             "max_image_side": settings.max_image_side,
             "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
         }
+
+    def _seed(self, sample: int = 0) -> dict[str, int]:
+        """What a provider is sent so that it samples the same again.
+
+        Nothing for the first answer at seed 0 or of greedy decoding; a further answer always has a seed of its own.
+        """
+        seed = self.settings.seed if self.settings.temperature != 0 else 0
+        # Any two pairs of a seed and a sample are to have seeds of their own; a sample is one of a hundred or so.
+        seed = (seed * 1009 + sample) % 2**31 if sample else seed
+        return {"seed": seed} if seed else {}
 
     def check(self) -> list[str]:
         """Checks, without calling the model, that it can be called.
@@ -175,11 +204,11 @@ class ApiModel:
     def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
         started = time.perf_counter()
         try:
-            messages = self._messages(request)
+            messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        seed = {"seed": request.sample} if request.sample else {}
-        completion, problem, attempts = self._complete(litellm, key, {"messages": messages, **seed}, effort)
+        arguments = {"messages": messages, **self._seed(request.sample)}
+        completion, problem, attempts = self._complete(litellm, key, arguments, effort)
         if problem is None:
             effort.succeeded()
             return Answer(
@@ -196,7 +225,12 @@ class ApiModel:
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
-    def _messages(self, request: Request) -> list[dict[str, Any]]:
+    def messages(self, request: Request) -> list[dict[str, Any]]:
+        """Returns the conversation that a request is sent as.
+
+        Raises:
+            ImageError: If its image cannot be read.
+        """
         prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:
@@ -209,11 +243,18 @@ class ApiModel:
 
     # -- a conversation ------------------------------------------------------------------------------------------------
 
-    def converse(self, messages: Sequence[Mapping[str, Any]], *, seed: int) -> Completion:
+    def converse(
+        self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> Completion:
         """Returns what the model says next in a conversation.
 
         What a content filter stops is a completion with the finish reason "content_filter", whichever way the provider
         says so; a refusal, and what is cut off, are completions too.
+
+        Args:
+            messages: The conversation so far, in OpenAI's form.
+            seed: Seed of the sampling, for providers that take one.
+            tools: The tools that it may call, in OpenAI's form: see `Completion.tool_calls`.
 
         Raises:
             MessageTooLongError: If the model cannot read that much.
@@ -222,8 +263,13 @@ class ApiModel:
         """
         litellm = load_litellm()
         key = self._key(litellm)
-        arguments = {"messages": list(messages), "seed": seed % 2**31}
+        arguments: dict[str, Any] = {"messages": list(messages), "seed": seed % 2**31}
+        if tools:
+            # litellm would look for tools of MCP servers among them, for which it needs a package that it does not
+            # install itself.
+            arguments |= {"tools": list(tools), "_skip_mcp_handler": True}
         completion, problem, attempts = self._complete(litellm, key, arguments)
+        completion = _without_secrets(completion, (key, self.settings.api_key))
         if problem is None or problem.fault in (Fault.REFUSAL, Fault.CUT_OFF):
             return completion
         if problem.fault is Fault.CONTENT_FILTER:
@@ -330,7 +376,7 @@ class ApiModel:
             raise UnusableReplyError(CallError(Fault.REFUSAL, f"refused: {completion.refusal}"))
         if completion.finish_reason == "content_filter":
             raise UnusableReplyError(CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter"))
-        if completion.text.strip():
+        if completion.text.strip() or completion.tool_calls:
             return
         if completion.finish_reason == "length":
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
@@ -392,9 +438,30 @@ def _completion(litellm: ModuleType, model: str, response: Any) -> Completion:
         text=well_formed(text),
         refusal=str(refusal) if refusal else None,
         finish_reason=choices[0].finish_reason,
+        tool_calls=tuple(
+            ToolCall(
+                id=str(call.id or f"call-{number}"),
+                name=well_formed(str(call.function.name or "")),
+                arguments=well_formed(str(call.function.arguments or "")),
+            )
+            for number, call in enumerate(getattr(message, "tool_calls", None) or ())
+        ),
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
         completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=cost,
+    )
+
+
+def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> Completion:
+    """Returns a completion in which no secret stands that the server echoes, since it goes into records."""
+    return replace(
+        completion,
+        text=without_secrets(completion.text, secrets),
+        refusal=None if completion.refusal is None else without_secrets(completion.refusal, secrets),
+        tool_calls=tuple(
+            replace(call, name=without_secrets(call.name, secrets), arguments=without_secrets(call.arguments, secrets))
+            for call in completion.tool_calls
+        ),
     )
 
 

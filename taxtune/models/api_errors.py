@@ -28,6 +28,7 @@ __all__ = [
     "needed_keys",
     "retry_after",
     "without_credentials",
+    "without_secrets",
 ]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -183,6 +184,14 @@ def without_credentials(address: str | None) -> str | None:
     return re.sub(r"//[^/@]*@", "//", address).split("?", 1)[0].rstrip("/")
 
 
+def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
+    """Returns a text with each secret, and each provider's key in the environment, replaced by "[key]"."""
+    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
+        if secret and len(secret) >= 4 and secret != "none":
+            text = text.replace(secret, "[key]")
+    return text
+
+
 def needed_keys(litellm: ModuleType, model: str) -> list[str]:
     """Returns the names of the environment variables that hold the key of a model's provider."""
     environment = litellm.validate_environment(model)
@@ -212,9 +221,7 @@ def _without_class_names(text: str) -> str:
 def _said(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:
     """Returns what a server said in one line, without secrets and images."""
     text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
-    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
-        if secret and len(secret) >= 4 and secret != "none":
-            text = text.replace(secret, "[key]")
+    text = without_secrets(text, secrets)
     if any(sign in text.lower() for sign in _PAGE_SIGNS):
         text = "with a web page"
     return text if len(text) <= limit else text[: limit - 1] + "…"

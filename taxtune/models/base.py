@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ __all__ = [
     "Request",
     "RetryPolicy",
     "Task",
+    "reseeded",
     "well_formed",
 ]
 
@@ -115,6 +117,19 @@ class Model(Protocol):
         ...
 
 
+def reseeded(model: Model, seed: int) -> Model:
+    """Returns a model that samples with another seed; the same one where it draws nothing at random.
+
+    It shares with the first whatever that has loaded.
+    """
+    settings = getattr(model, "settings", None)
+    if not isinstance(settings, ModelSettings) or settings.temperature == 0 or settings.seed == seed:
+        return model
+    other = copy(model)
+    other.settings = replace(settings, seed=seed)  # type: ignore[attr-defined]
+    return other
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When a call that failed is tried again.
@@ -172,7 +187,7 @@ class ModelSettings:
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
-        seed: Seed of the sampling on this machine; without effect at temperature 0.
+        seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
 
     Raises:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune import atomic
 from taxtune.report.wording import Result
@@ -37,6 +37,7 @@ __all__ = [
     "write_figure",
 ]
 
+T = TypeVar("T")
 INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
 COLOURS = {
     "hp": "#0072b2",
@@ -110,7 +111,7 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     ]
 
 
-def inline_svg(draw: Callable[[Result], Figure], result: Result, prefix: str, drawn: Path | None = None) -> str:
+def inline_svg(draw: Callable[[T], Figure], result: T, prefix: str, drawn: Path | None = None) -> str:
     """Returns a result as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
 
     Args:

@@ -12,13 +12,14 @@ from taxtune.report import wording
 from taxtune.report.audited import audit_sentences
 from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
 from taxtune.report.gallery import changed_most
+from taxtune.report.outlook import certainty_in_words, optimism_rows, outlook_lines
 from taxtune.report.wording import Result
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["page", "render_report", "write_report"]
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
@@ -53,33 +54,35 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
     from markupsafe import Markup
 
     runs = wording.result_runs(result)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
-            headline=wording.headline(result),
-            heldout=_heldout(result),
-            score_parts=_score_parts(result),
-            ranks=_ranks(result),
-            target_bits=next((held.scores.target_bits for held in result.heldout), None),
-            off_tree_as=next((held.off_tree_as for held in result.heldout), "child"),
-            measures=_measures(result),
-            restricted=next((held.full for held in result.heldout if held.full is not None), None),
-            differences=_differences(result),
-            missing=_missing(result),
-            # Our own drawing, in which every text has become a path.
-            plane=Markup(figure6_svg(result, plane)),
-            history=Markup(history_svg(result, history)),
-            winners=[winner for run in runs if (winner := _winner(run)) is not None],
-            baseline=next((held.template for held in result.heldout if held.name == "baseline"), None),
-            galleries=_galleries(result),
-            runs=[_run(run) for run in runs],
-            audits=audit_sentences(result),
-            failed_calls=wording.failed_calls(result),
-            provenance=result.provenance,
-        )
+    return page(
+        "report.html.j2",
+        title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
+        headline=wording.headline(result),
+        heldout=_heldout(result),
+        score_parts=_score_parts(result),
+        ranks=_ranks(result),
+        target_bits=next((held.scores.target_bits for held in result.heldout), None),
+        off_tree_as=next((held.off_tree_as for held in result.heldout), "child"),
+        measures=_measures(result),
+        restricted=next((held.full for held in result.heldout if held.full is not None), None),
+        differences=_differences(result),
+        missing=_missing(result),
+        # Our own drawing, in which every text has become a path.
+        plane=Markup(figure6_svg(result, plane)),
+        history=Markup(history_svg(result, history)),
+        winners=[winner for run in runs if (winner := _winner(run)) is not None],
+        baseline=next((held.template for held in result.heldout if held.name == "baseline"), None),
+        galleries=_galleries(result),
+        runs=[_run(run) for run in runs],
+        audits=audit_sentences(result),
+        failed_calls=wording.failed_calls(result),
+        provenance=result.provenance,
     )
+
+
+def page(template: str, **values: Any) -> str:
+    """Returns one of the pages in `templates/` as HTML; every value that is not marked as safe is escaped."""
+    return _environment().get_template(template).render(**values)
 
 
 def _environment() -> Environment:
@@ -199,6 +202,8 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "template": record.template,
         "parameters": record.parameters,
         "policy": wording.placed_by(run),
+        "certainty": certainty_in_words(run),
+        "optimism": optimism_rows(run),
         "missed": not record.feasible,
     }
 
@@ -238,7 +243,7 @@ def _run(run: TuneResult) -> dict[str, Any]:
     return {
         "objective": wording.metric_name(run.objective),
         "bounds": {wording.metric_name(key): bound for key, bound in run.bounds.items()},
-        "trivial": (run.trivial_hp, run.trivial_hr),
+        "outlook": [] if run.outlook is None else outlook_lines(run.outlook),
         "pareto": frozenset(run.pareto),
         "winner": run.winner,
         "failed": sum(record.state != "complete" for record in run.iterations),
@@ -256,6 +261,7 @@ def _record(record: IterationRecord, metrics: Mapping[str, str]) -> dict[str, An
         "reason": record.reason,
         "template": record.template,
         "rejected": record.rejected,
+        "trace": record.trace,
         "missing": record.missing,
         "seconds": record.usage.seconds,
         "cells": [wording.number(wording.score_of(scores, key), key) for key in metrics],

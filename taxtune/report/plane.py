@@ -175,14 +175,17 @@ def _legend(axes: Axes, result: Result) -> None:
     small = [label for label in entries if label.startswith("tuning for") or label == _START]
     reference = [label for label in entries if label.startswith(("always", "smallest"))]
     large = [label for label in entries if label not in small and label not in reference]
-    tuning = next((s.n for record in result_runs(result)[0].iterations if (s := record.scores) is not None), 0)
+    asked = [s.n for run in result_runs(result) for record in run.iterations if (s := record.scores) is not None]
+    # In a race some templates are asked about more images than others.
+    few, many = min(asked, default=0), max(asked, default=0)
+    tuning = f", {few} to {many} images" if few < many else f", {many} images" if many else ""
     heading = Line2D([], [], ls="none")
     order: list[tuple[Any, str]] = []
     if large:
         order += [(heading, f"Held-out split, {result.heldout[0].scores.n} images")]
         order += [(entries[label], label) for label in large]
         order += [(heading, "")]
-    order += [(heading, f"Tuning split, {tuning} images" if tuning else "Tuning split")]
+    order += [(heading, f"Tuning split{tuning}")]
     order += [(entries[label], label) for label in (*small, *reference)]
     legend = axes.legend(
         [handle for handle, _ in order],

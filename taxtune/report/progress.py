@@ -15,6 +15,7 @@ from taxtune.progress import Display, Task, track
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from taxtune.tuning.outlook import Outlook
     from taxtune.tuning.records import IterationRecord
 
 __all__ = ["Terminal", "TuningProgress"]
@@ -97,11 +98,13 @@ class TuningProgress:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._objective, self._held = "hp", "hr"
+        self._objective, self._aim, self._held = "hp", "hp", "hr"
         self._total = self._first = self._seen = 0
         self._best: IterationRecord | None = None
         self._begin = time.monotonic()
         self._heldout_said: set[str] = set()
+        self._looked: set[str] = set()
+        self._outlook: Outlook | None = None
         self._open = ExitStack()
         self._task: Task | None = None
 
@@ -109,13 +112,18 @@ class TuningProgress:
         """Begins the display of a run."""
         experiment = tuner.experiment
         self._objective = experiment.objective.name
+        self._aim = next((aim.measure for aim in experiment.outlook.aims if aim.measure), self._objective)
         self._held = next((each.measure for each in experiment.objective.constraints), "hr")
         self._total, self._first, self._seen = experiment.iterations + 1, len(done), len(done)
         self._best, self._begin = None, time.monotonic()
         self._heldout_said.clear()
         self._open.close()
+        from taxtune.report.outlook import outlook_lines
         from taxtune.report.wording import metric_name
 
+        self._outlook = experiment.outlook if not done else None
+        for name, text in () if self._outlook is None else outlook_lines(self._outlook):
+            self._look(f"{name}: {text}" if name else f"  {text}")
         what = f"tuning for {metric_name(self._objective)}"
         self._task = self._open.enter_context(track(what, self._total, done=len(done)))
 
@@ -123,6 +131,10 @@ class TuningProgress:
         """Shows a finished iteration and the best so far."""
         self._seen, self._best = self._seen + 1, best
         self._terminal.line(self._summary(record))
+        if record.iteration == 0 and self._outlook is not None:
+            from taxtune.report.outlook import resolution_in_words
+
+            self._look(resolution_in_words(self._outlook.seen(record)))
         if self._task is not None:
             self._task.advance(remark=self._left())
 
@@ -136,6 +148,12 @@ class TuningProgress:
         """Ends the display of a run."""
         self._open.close()
 
+    def _look(self, text: str) -> None:
+        # Runs that are compared or repeated have most of it in common.
+        if text not in self._looked:
+            self._terminal.line(text)
+        self._looked.add(text)
+
     def _summary(self, record: IterationRecord) -> str:
         from taxtune.report.wording import SHARES, metric_name, number, score_of, visible
 
@@ -143,17 +161,18 @@ class TuningProgress:
         if record.scores is None:
             body = f"{record.state}: {visible(record.reason or 'no reason given')}"
         else:
-            shown = dict.fromkeys(("hp", "hr", self._objective, *SHARES))
+            shown = dict.fromkeys(("hp", "hr", self._aim, *SHARES))
             values = [(key, score_of(record.scores, key)) for key in shown]
             body = "  ".join(f"{metric_name(key)} {number(value)}" for key, value in values if value is not None)
             if not record.feasible:
                 body += f"  ({metric_name(self._held)} too low)"
         parts = [head, body]
         if self._best is not None and self._best.scores is not None:
-            best = score_of(self._best.scores, self._objective)
+            best = score_of(self._best.scores, self._aim)
+            name = metric_name(self._objective if best is None else self._aim)
             value = number(self._best.value if best is None else best)
             floor = "" if self._best.feasible else f", {metric_name(self._held)} too low"
-            parts.append(f"best {metric_name(self._objective)} {value} (iteration {self._best.iteration}{floor})")
+            parts.append(f"best {name} {value} (iteration {self._best.iteration}{floor})")
         parts += [text for text in (_stored(record.usage.from_store), _missing(record), self._left()) if text]
         return "  |  ".join(parts)
 

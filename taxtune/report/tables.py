@@ -6,7 +6,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
+from taxtune.report.outlook import certainty_in_words, optimism_in_words
 from taxtune.report.wording import (
     INFORMATION,
     METRICS,
@@ -156,8 +158,16 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
                 console.print(visible(policy), markup=False, highlight=False)
             console.print()
     console.print(headline(result), highlight=False)
+    for run in runs:
+        of = "" if len(runs) == 1 else f", {template_name(run.objective)}"
+        notes = [(f"certainty{of}", text) for text in certainty_in_words(run)]
+        notes += [(f"optimism{of}", optimism_in_words(run))] if run.optimism else []
+        for name, text in notes:
+            console.print(f"[bold]{_escaped(name)}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
     for sentence in audit_sentences(result):
         console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
+    for name, text in account_lines(result.account):
+        console.print(f"[bold]{name}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
     print_failed_calls(console, result)
     for what, where in result.where.items():
         console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
@@ -56,8 +57,10 @@ OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP", "f_beta": "Fβ
 _NAMES = {**METRICS, **INFORMATION, **SHARES, **OBJECTIVES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
+    "hr": "hierarchical recall (hR)",
     "hf": "hierarchical F (hF)",
     "ihp": "information-weighted hierarchical precision (ihP)",
+    "ihr": "information-weighted hierarchical recall (ihR)",
     "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
     "hr_at_hp": "hierarchical recall (hR) at a held hierarchical precision (hP)",
@@ -123,7 +126,11 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
-    return name if name in ("baseline", "winner", "template") else f"{metric_name(name)}-tuned"
+    return (
+        name
+        if name in ("baseline", "winner", "template") or name.startswith("iteration ")
+        else f"{metric_name(name)}-tuned"
+    )
 
 
 def pair_name(pair: str) -> str:
@@ -276,18 +283,36 @@ def _headline(result: Result, objective: str, name: str) -> str:
     if "baseline" not in scores or name not in scores:
         return "There is no held-out comparison with the baseline."
     images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
-    found = paired(result, name, "baseline", objective)
+    run = next((run for run in result_runs(result) if run.objective == objective), None)
+    aims = () if run is None or run.outlook is None else run.outlook.aims
+    # What is maximised, where that is a score under another name: hR of "hr_at_hp".
+    aim = next((each.measure for each in aims if each.measure is not None), objective)
+    found = paired(result, name, "baseline", aim)
     if found is None:  # a function of all scores, of which single images have no share
         return f"{images} see the scores below; the objective {objective!r} is computed from them and has no interval."
-    before, after = (scores[key].get(objective) for key in ("baseline", name))
-    what = meaning(objective)
-    if objective in _ROOTED and result.heldout[0].full is not None:
+    before, after = (scores[key].get(aim) for key in ("baseline", name))
+    what = meaning(aim)
+    if aim in _ROOTED and result.heldout[0].full is not None:
         what += f" on {visible(result.heldout[0].full.domain)}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
+    targets = [] if run is None else [each for each in run.constraints if each.confidence > 0.5]
+    held = "".join(f" {_kept(result, name, each)}" for each in targets)
     if not found.significant:
-        return f"{images} there is no clear difference in {what} between baseline and tuned template ({change})."
+        return f"{images} there is no clear difference in {what} between baseline and tuned template ({change}).{held}"
     verb = "raised" if found.difference > 0 else "lowered"
-    return f"{images} the template tuned for {metric_name(objective)} {verb} {what} {change}."
+    return f"{images} the template tuned for {metric_name(objective)} {verb} {what} {change}.{held}"
+
+
+def _kept(result: Result, name: str, constraint: Constraint) -> str:
+    """Returns what became of a score that was to be held."""
+    held = next(each for each in result.heldout if each.name == name)
+    key = constraint.measure
+    ends = held.intervals.get(key)
+    within = "" if ends is None else f" (95 % interval {interval(ends, key)})"
+    return (
+        f"Its {metric_name(key)} is {number(held.scores.get(key), key)}{within}; "
+        f"at least {number(constraint.least, key)} was asked for."
+    )
 
 
 def _against(result: Result, objective: str, other: str) -> str:

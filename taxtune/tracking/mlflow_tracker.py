@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -280,6 +281,8 @@ class MLflowTracker:
         if record.rejected:
             refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
             client.log_dict(run, {"rejected": refused}, "rejected.json")
+        if record.trace:
+            client.log_dict(run, {"trace": [asdict(turn) for turn in record.trace]}, "trace.json")
         if record.rows:
             client.log_table(run, values.example_table(record.rows), "examples.json")
         own = set() if record.scores is None else {values.metric_key(key) for key in record.scores.measures}

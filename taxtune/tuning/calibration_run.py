@@ -177,7 +177,7 @@ class CalibrationRun:
         else:
             pool = parts.examples
         used = splits.tuning if self.heldout else (*splits.tuning, *splits.heldout)
-        found = remaining(pool, used, most=self.images, seed=parts.recipe.seed)
+        found = remaining(pool, used, most=self.images, seed=parts.recipe.seed.split)
         if not found:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is left to calibrate on.",

@@ -35,6 +35,9 @@ class Callback:
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """An iteration is finished; `best` is the best one so far."""
 
+    def on_race(self, record: IterationRecord) -> None:
+        """A template was asked about more of the tuning images."""
+
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """So many of the held-out images are answered for the template called `name`."""
 

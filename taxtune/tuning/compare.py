@@ -11,6 +11,7 @@ from typing import Any
 from taxtune.data import Example
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore
+from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
@@ -105,7 +106,7 @@ def compare_objectives(
         differences=differences,
         folder=str(folder),
         where=places(folder) | told.where(),
-        provenance=describe(first, [record for run in runs for record in run.iterations], command),
+        provenance=describe(first, sum_accounts([run.account for run in runs]), command),
     )
     write_result(result)
     told.tell("on_comparison", result, identity)
@@ -149,5 +150,5 @@ def evaluate_templates(
         differences=differences,
         folder=str(folder),
         where={"answers": str(answers)},
-        provenance=describe(experiment, (), None),
+        provenance=describe(experiment, account_of((), heldout), None),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +20,18 @@ from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, TaxtuneError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
+from taxtune.models.base import reseeded
 from taxtune.policies import DIRECT, Policy
 from taxtune.progress import note
-from taxtune.recipe_settings import BudgetSettings, PromptSettings
+from taxtune.recipe_settings import BudgetSettings, PromptSettings, SeedSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.objective import Objective
+from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.selection import Round, rounds
+from taxtune.tuning.selection import FINALISTS, SEMIFINALISTS, Round, rounds
 from taxtune.tuning.template import check_template
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class Experiment:
         iterations: Templates to try after the baseline, at most.
         block: Tuning images that every template is asked about; None for all.
         budget: What the run may spend.
-        seed: Seeds the proposer and the bootstrap.
+        seeds: Seeds the proposer and, with the split's, the bootstrap; the model has its own already.
         max_missing: Largest share of images without an answer, or without a value of what the objective needs, before
             an iteration is void.
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree.
@@ -127,7 +129,7 @@ class Experiment:
     iterations: int = 30
     block: int | None = None
     budget: BudgetSettings = field(default_factory=BudgetSettings)
-    seed: int = 0
+    seeds: SeedSettings = field(default_factory=SeedSettings)
     max_missing: float = 0.1
     max_off_tree: float = 0.5
     off_tree: str = "child"
@@ -140,14 +142,27 @@ class Experiment:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
 
+    def repeated(self, k: int, name: str) -> Experiment:
+        """Returns the k-th repeat, from 0, under another name: the same images, other seeds of proposer and model."""
+        seeds = self.seeds.repeated(k)
+        return replace(
+            self,
+            name=name,
+            vlm=reseeded(self.vlm, seeds.model),
+            seeds=seeds,
+            settings={**self.settings, "seed": seeds.model_dump()},
+            fixed={**self.fixed, "seed": seeds.fixed},
+        )
+
     @cached_property
     def stages(self) -> tuple[Round, ...]:
         """The rounds of the race: how many templates are asked about how many of the tuning images."""
         tuning = len(self.splits.tuning)
         block = tuning if self.block is None else min(self.block, tuning)
+        finalists = SEMIFINALISTS if self.objective.front else FINALISTS
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
-        return rounds(block, tuning, self.iterations + 1, images)
+        return rounds(block, tuning, self.iterations + 1, images, finalists=finalists)
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -163,6 +178,12 @@ class Experiment:
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
         return trivial_scores(self.taxonomy, self.domain, self.splits)
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """What the tuning images can show, before anything is asked."""
+        targets = [example.target for example in self.splits.tuning]
+        return make_outlook(self.taxonomy, self.domain, targets, self.weights, [self.objective])
 
     @cached_property
     def variables(self) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError
+from taxtune.report.account import account_lines
 from taxtune.report.wording import redact
+from taxtune.tuning.account import Account
 from taxtune.tuning.objective import Constraint
-from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult, upgraded
+from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult, upgraded
 
 if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["describe", "places", "read_result", "write_result"]
 
+# What `result.json` has for its readers and a result computes of its records.
+_COMPUTED = ("account", "faults")
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
 
@@ -48,11 +53,11 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
     write_report(result, folder)
 
 
-def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
-    """Reads a run or a comparison back from its folder.
+def read_result(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResult:
+    """Reads a run, a comparison or a repeated run back from its folder.
 
     Args:
-        folder: The folder of a tuning run, finished or not, or of a comparison.
+        folder: The folder of a tuning run, finished or not, of a comparison or of a repeated run.
 
     Returns:
         The result. A run that is not finished has the iterations that are done and no held-out results.
@@ -65,7 +70,8 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     if not file.exists():
         return _unfinished(folder)
     try:
-        return _result(_json(file), folder)
+        data = _json(file)
+        return _repeats(data, folder) if "repeats" in data else _result(data, folder)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"The file is not a result of a tuning run: {str(error).splitlines()[0]}.",
@@ -87,7 +93,7 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
     from pydantic import TypeAdapter
 
     pairs, full = data.pop("differences"), data.pop("full_differences", {})
-    data = {**upgraded(data), "folder": str(folder)}
+    data = {key: value for key, value in upgraded(data).items() if key not in _COMPUTED} | {"folder": str(folder)}
     if (file := folder / "provenance.json").exists():
         data["provenance"] = _json(file)
     if "runs" in data:
@@ -99,6 +105,22 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
         return replace(TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()}), runs=tuple(runs))  # type: ignore[arg-type]
     data["differences"] = [{"name": "winner", "other": "baseline", "metrics": pairs, "full": full}] if pairs else []
     return TypeAdapter(TuneResult).validate_python(data)
+
+
+def _repeats(data: dict[str, Any], folder: Path) -> RepeatsResult:
+    from taxtune.tuning.repeats import RepeatsResult, repeat_folder
+
+    rows = data["repeats"]
+    folders = [repeat_folder(folder, k) for k in range(len(rows))]
+    runs = [_result(_json(place / "result.json"), place) for place in folders]
+    return RepeatsResult(
+        name=data["name"],
+        objective=data["objective"],
+        runs=tuple(run for run in runs if isinstance(run, TuneResult)),
+        seeds=tuple({key: int(row[f"seed_{key}"]) for key in ("split", "proposer", "model")} for row in rows),
+        folder=str(folder),
+        where=data["where"],
+    )
 
 
 def _unfinished(folder: Path) -> TuneResult:
@@ -137,12 +159,12 @@ def _json(file: Path) -> dict[str, Any]:
     return data
 
 
-def describe(experiment: Experiment, records: Sequence[IterationRecord], command: str | None) -> Provenance:
+def describe(experiment: Experiment, account: Account, command: str | None) -> Provenance:
     """Returns what an experiment ran.
 
     Args:
         experiment: What was tuned.
-        records: The iterations, for what they consumed.
+        account: What was asked.
         command: The command that runs it again.
     """
     import yaml
@@ -150,7 +172,6 @@ def describe(experiment: Experiment, records: Sequence[IterationRecord], command
     splits = experiment.splits
     data = experiment.settings.get("data", {})
     tree = experiment.settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
-    usage = [record.usage for record in records]
     facts: dict[str, dict[str, str]] = {
         "Model": _texts(experiment.vlm.identity),
         "Mapper": _texts(experiment.mapper.identity()),
@@ -162,19 +183,10 @@ def describe(experiment: Experiment, records: Sequence[IterationRecord], command
                 "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes"
                 + ("" if experiment.part is None else f", restricted to {experiment.part.label}"),
                 "domain": experiment.taxonomy.labels[experiment.domain],
-                "seed": experiment.seed,
+                "seed": experiment.seeds.model_dump(),
             }
         ),
-        "Effort": _texts(
-            {
-                "answers asked": f"{sum(use.asked for use in usage):,} on the tuning split",
-                "from the answer store": f"{sum(use.from_store for use in usage):,}",
-                "tokens": f"{sum(u.vlm_prompt_tokens + u.vlm_completion_tokens for u in usage):,} model, "
-                f"{sum(u.proposer_prompt_tokens + u.proposer_completion_tokens for u in usage):,} proposer",
-                "cost": _cost([c for u in usage for c in (u.vlm_cost_usd, u.proposer_cost_usd) if c is not None]),
-                "time": f"{sum(use.seconds for use in usage):,.0f} s in iterations",
-            }
-        ),
+        "Effort": dict(account_lines(account)),
         "Software": {"Python": platform.python_version(), **_versions()},
     }
     text = yaml.safe_dump(dict(experiment.settings), sort_keys=False, allow_unicode=True)
@@ -185,10 +197,6 @@ def describe(experiment: Experiment, records: Sequence[IterationRecord], command
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
-
-
-def _cost(known: list[float]) -> str:
-    return f"{sum(known):.4f} US dollars, where prices are known" if known else "price unknown"
 
 
 def _versions() -> dict[str, str]:

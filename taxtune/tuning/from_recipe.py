@@ -18,11 +18,13 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
+    AgentProposerSettings,
     FieldGuideData,
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
     ManifestData,
+    RandomProposerSettings,
     Recipe,
     VotePolicySettings,
 )
@@ -32,6 +34,7 @@ from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.selection import Round, rounds
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -55,6 +58,7 @@ _FREE = (
     "proposer.max_retries",
     "proposer.max_tokens",
     "proposer.timeout",
+    "seed",  # the part that counts is added
     "storage",
     "tracking.",
     "vlm.batch_size",
@@ -121,7 +125,7 @@ class Parts:
             iterations=recipe.iterations,
             block=recipe.data.block,
             budget=recipe.budget,
-            seed=recipe.seed,
+            seeds=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,
             off_tree=self.mapper.config.off_tree,
@@ -141,7 +145,8 @@ class Parts:
                 key: value
                 for key, value in recipe.flat().items()
                 if not key.startswith(_FREE) and key.split(".")[0] not in replaced
-            },
+            }
+            | {"seed": recipe.seed.fixed},
             source=recipe.source,
         )
 
@@ -166,15 +171,19 @@ class Parts:
         """
         return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
 
-    def check_unused(self, objectives: Sequence[str] = ()) -> None:
-        """Checks that there is no such run yet, or none of a comparison of objectives.
+    def check_unused(self, objectives: Sequence[str] = (), repeats: int | None = None) -> None:
+        """Checks that there is no such run yet, or none of a comparison of objectives, or none of so many repeats.
 
         Raises:
             ResumeError: If there is.
         """
-        runs = [(self.folder / name, name) for name in objectives] or [(self.folder, self.recipe.objective.kind)]
-        for folder, name in runs:
-            check_unused(folder, study_name(self.recipe.name, name, self.storage), self.storage)
+        from taxtune.tuning.repeats import repeat_folder, repeat_name
+
+        name, kind = self.recipe.name, self.recipe.objective.kind
+        runs = [(self.folder / objective, name, objective) for objective in objectives]
+        runs += [(repeat_folder(self.folder, k), repeat_name(name, k), kind) for k in range(repeats or 0)]
+        for folder, called, objective in runs or [(self.folder, name, kind)]:
+            check_unused(folder, study_name(called, objective, self.storage), self.storage)
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -248,8 +257,16 @@ class Parts:
             self.examples,
             tuning=data.tuning,
             heldout=data.heldout,
-            seed=self.recipe.seed,
+            seed=self.recipe.seed.split,
         )
+
+    @property
+    def stages(self) -> tuple[Round, ...]:
+        """The rounds of the race, as the recipe has them; no image is read."""
+        recipe, tuning = self.recipe, self.recipe.data.tuning
+        calls = recipe.budget.vlm_calls
+        images = None if calls is None else calls // self.policy.calls
+        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, images)
 
     @cached_property
     def domain(self) -> int:
@@ -370,7 +387,8 @@ class Parts:
                 device=s.device,
                 batch_size=s.batch_size,
                 max_tokens=s.max_new_tokens,
-                temperature=self._temperature(),
+                temperature=self.temperature,
+                seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
             return make_model(f"local:{model}", settings)
@@ -381,7 +399,9 @@ class Parts:
                 api_key=self._key(s.api_key_env, "vlm.api_key_env"),
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
-                temperature=self._temperature(),
+                temperature=self.temperature,
+                # A package's model that draws nothing at random need not take a seed.
+                seed=0 if self.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),
@@ -401,7 +421,9 @@ class Parts:
             return (DIRECT,)
         return tuple(Vote(samples, share) for samples in s.samples for share in s.share)
 
-    def _temperature(self) -> float | None:
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of the model: the policy's where it has one, else the model's own."""
         policy = self.recipe.policy
         own = policy.temperature if isinstance(policy, VotePolicySettings) else None
         return self.recipe.vlm.temperature if own is None else own
@@ -450,16 +472,20 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ProposerError: If its prompts or fragments cannot be read.
         """
+        from taxtune.tuning.proposers.agent import AgentProposer
         from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
         from taxtune.tuning.proposers.llm import LLMProposer
 
         if self.own_proposer is not None:
             return self.own_proposer
         s = self.recipe.proposer
-        if isinstance(s, FragmentsProposerSettings):
+        if isinstance(s, FragmentsProposerSettings | RandomProposerSettings):
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
+        if isinstance(s, AgentProposerSettings):
+            given = s.model_dump(exclude={"kind", "model", "api_key_env"})
+            return AgentProposer(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)
         return LLMProposer(
             s.model,
             api_base=s.api_base,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,10 @@ def compare_templates(
             if on_heldout is not None:
                 on_heldout(name, done, len(examples))
 
+        start = time.monotonic()
         asking = evaluator.at((policies or {}).get(name, evaluator.policy))
-        evaluations[name] = asking.evaluate(template, examples, on_answers)
+        found = asking.evaluate(template, examples, on_answers)
+        evaluations[name] = replace(found, usage=replace(found.usage, seconds=time.monotonic() - start))
 
     usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]
     answered = np.array(usable).all(axis=0)
@@ -90,7 +93,7 @@ def compare_templates(
         name: _Placed.of([e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", metrics=names)
         for name, e in evaluations.items()
     }
-    tree, seed, part, information = experiment.taxonomy, experiment.seed, experiment.part, evaluator.information
+    tree, seed, part, information = experiment.taxonomy, experiment.seeds.split, experiment.part, evaluator.information
     results = tuple(
         HeldoutResult(
             name=name,

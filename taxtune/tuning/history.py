@@ -305,10 +305,6 @@ class History:
         proposals = (trial.user_attrs["proposal"] for trial in trials if "proposal" in trial.user_attrs)
         return tuple(_PROPOSAL.validate_python(proposal).template for proposal in proposals)
 
-    def pareto(self) -> tuple[int, ...]:
-        """Returns the iterations that no other beats in both hP and hR, ascending."""
-        return tuple(sorted(trial.number for trial in self._study.best_trials))
-
     def alone(self, what: str) -> AbstractContextManager[None]:
         """Holds off other processes of this run that want to do the same, until the block ends."""
         return self._leases.held(what)

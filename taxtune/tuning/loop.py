@@ -12,15 +12,29 @@ from typing import Any
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
+from taxtune.progress import note
+from taxtune.report.outlook import nothing_left
+from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
+from taxtune.tuning.optimism import find_optimism
+from taxtune.tuning.outlook import ceiling_reached
 from taxtune.tuning.proposers import Proposal, ProposalFailed
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores, TuneResult, Usage, sum_judged
-from taxtune.tuning.selection import choose, next_step
+from taxtune.tuning.records import (
+    ExampleRow,
+    HeldoutResult,
+    IterationRecord,
+    TemplateScores,
+    TuneResult,
+    Usage,
+    sum_judged,
+)
+from taxtune.tuning.selection import choose, front, next_step
+from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
 
@@ -121,26 +135,38 @@ class Tuner:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
             exhausted |= ends
             self.history.finish(record)
+            self._look_ahead(record)
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
         self._race(evaluator)
         self.history.write()
 
         records = self.history.records()
-        selection = choose([*records, *self._at_alternatives(evaluator, records)], experiment.objective)
+        candidates = [*records, *self._at_alternatives(evaluator, records)]
+        selection = choose(candidates, experiment.objective)
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
         winner = next(record for record in records if record.iteration == selection.winner)
+        # The winner as its policy places it, which need not be that of the search.
+        placed = next(c for c in candidates if (c.iteration, c.policy) == (selection.winner, selection.policy))
         assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
+            templates = {"baseline": records[0].template, "winner": winner.template}
+            if experiment.objective.front:
+                on_front = [record for record in records if record.iteration in front(records)]
+                templates |= {
+                    f"iteration {each.iteration}": each.template or "" for each in on_front if each is not winner
+                }
             heldout, differences = compare_templates(
                 experiment,
                 evaluator,
-                {"baseline": records[0].template, "winner": winner.template},
+                templates,
                 partial(self.callbacks.tell, "on_heldout"),
                 policies={"winner": experiment.policy_of(selection)},
             )
+            heldout = self._accounted(heldout)
+        measures = list(dict.fromkeys([*(each.measure for each in experiment.outlook.resolutions), "hp", "hr"]))
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.name,
@@ -148,25 +174,53 @@ class Tuner:
             constraints=experiment.objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
+            outlook=experiment.outlook.seen(*(record for record in records if record.scores is not None)),
+            optimism=find_optimism(
+                candidates, placed, heldout[1], experiment.objective, measures, seed=experiment.seeds.split
+            ),
             winner=winner.iteration,
             iterations=tuple(records),
-            pareto=self.history.pareto(),
+            pareto=front(records),
             heldout=heldout,
             differences=differences,
             folder=str(self.folder),
             where=places(self.folder) | self.callbacks.where(),
-            provenance=describe(experiment, records, self.command),
+            provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
         return result
 
+    def _look_ahead(self, record: IterationRecord) -> None:
+        """Says so where the baseline leaves nothing to win; where it is asked about more images, that may change."""
+        objective, images = self.experiment.objective, self.experiment.stages[-1].images
+        if record.iteration > 0 or record.scores is None or len(record.rows) < images:
+            return
+        if ceiling_reached(objective, record.scores):
+            note(nothing_left(objective.name, record.scores.n))
+
+    def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
+        """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
+        known = self.history.note("heldout usage") or {}
+        kept: list[HeldoutResult] = []
+        for held in heldout:
+            if held.usage.asked or held.template not in known:
+                known[held.template] = asdict(held.usage)
+            # A baseline that won was asked once.
+            again = any(earlier.template == held.template for earlier in kept)
+            kept.append(held if again else replace(held, usage=Usage(**known[held.template])))
+        self.history.set_note("heldout usage", known)
+        return tuple(kept)
+
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        records, stages = self.history.records(), self.experiment.stages
+        records, stage = self.history.records(), self.experiment.stages[0]
         spent = sum((record.usage for record in records), Usage())
-        return self.history.claim(stages[0].templates - 1, new=new and not spent.exceeds(self.experiment.budget))
+        new &= not spent.exceeds(self.experiment.budget)
+        if self.experiment.budget.vlm_calls is not None:  # drafts take the place of templates
+            new &= (len(records) + 1) * stage.images + spent.tried <= stage.templates * stage.images
+        return self.history.claim(stage.templates - 1, new=new)
 
     def _race(self, evaluator: Evaluator) -> None:
         """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
@@ -203,13 +257,15 @@ class Tuner:
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing left to propose."""
         start = time.monotonic()
+        trials = self._trials(evaluator)
         try:
             with count_faults() as faults:
-                proposal = claim.proposal or self._propose(claim)
+                proposal = claim.proposal or self._propose(claim, trials)
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
-            usage = Usage(
+            usage = replace(
+                trials.usage(),
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
@@ -223,6 +279,8 @@ class Tuner:
                 reason=failure.reason,
                 rejected=failure.rejected,
                 usage=usage,
+                judged=trials.judged,
+                trace=failure.trace,
                 out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
@@ -236,10 +294,11 @@ class Tuner:
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
-            judged=evaluation.judged,
+            judged=sum_judged([*filter(None, (proposal.judged, evaluation.judged))]),
+            trace=tuple(proposal.trace),
             policy=dict(self.experiment.policy.identity()),
             usage=replace(
-                evaluation.usage,
+                proposal.trials + evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
@@ -327,18 +386,34 @@ class Tuner:
                 "needs no model.",
             ) from None
 
-    def _propose(self, claim: Claim) -> Proposal:
+    def _trials(self, evaluator: Evaluator) -> Trials:
+        """Returns what asks about an iteration's drafts, on what a budget of calls leaves to the search."""
+        experiment, records = self.experiment, self.history.records()
+        stage, most = experiment.stages[0], None
+        if experiment.budget.vlm_calls is not None:
+            most = stage.images * (stage.templates - len(records) - 1) - sum(each.usage.tried for each in records)
+        return Trials(
+            evaluator,
+            experiment.splits.tuning[: stage.images],
+            most=most,
+            max_missing=experiment.max_missing,
+            on_answers=partial(self.callbacks.tell, "on_answers"),
+        )
+
+    def _propose(self, claim: Claim, trials: Trials) -> Proposal:
         if claim.iteration == 0:
             proposal = Proposal(self.experiment.prompt.baseline)
         else:
             earlier = self.history.templates()
             proposal = self.experiment.proposer.propose(
                 self.history.records(),
-                self.experiment.goal(),
+                replace(self.experiment.goal(), ask=None if trials.left == 0 else trials),
                 iteration=claim.iteration,
-                seed=self.experiment.seed,
+                seed=self.experiment.seeds.proposer,
                 check=lambda template: self.experiment.check(template, earlier),
             )
+            judged = sum_judged([*filter(None, (proposal.judged, trials.judged))])
+            proposal = replace(proposal, trials=proposal.trials + trials.usage(proposal.template), judged=judged)
         self.history.propose(claim, proposal)
         return proposal
 

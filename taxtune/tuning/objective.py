@@ -80,6 +80,7 @@ class Objective:
         needs: Names of the measures or metrics that must be taken of the answers, in addition to those of the run.
         shown: The scores that a proposer is shown of each past template, the main one first.
         beside: The scores that it is shown in brackets.
+        front: Two scores, larger is better, of which every trade-off is wanted and not one template; empty otherwise.
         told: What a proposer is told that counts: Jinja text with the variable `goal`. None tells what follows from
             `shown`, `direction` and `constraints`.
     """
@@ -91,6 +92,7 @@ class Objective:
     needs: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
     told: str | None = None
 
     def identity(self) -> dict[str, Any]:
@@ -212,7 +214,7 @@ def _f_beta(aims: Aims) -> Objective:
 
 def _pareto(aims: Aims) -> Objective:
     """The front of hP and hR; its knee is the template that dominates the largest area alone."""
-    return Objective("pareto", lambda scores: scores.hp * scores.hr, shown=("hp", "hr"))
+    return Objective("pareto", lambda scores: scores.hp * scores.hr, shown=("hp", "hr"), front=("hp", "hr"))
 
 
 #: The built-in objectives, each from what it is made of.

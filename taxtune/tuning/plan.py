@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
-from taxtune.recipe import LLMProposerSettings
+from taxtune.recipe import AgentProposerSettings, ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
 from taxtune.tracking.store import check_store
-from taxtune.tuning.experiment import check_baseline, label_names, trivial_scores
+from taxtune.tuning.account import Account, Asked, measured_rates, price
+from taxtune.tuning.experiment import check_baseline, label_names, template_variables
 from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.history import read_records
 from taxtune.tuning.metrics import MeasureMetric
 from taxtune.tuning.objective import asks_a_model
+from taxtune.tuning.outlook import Outlook, make_outlook
+from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.selection import Round
+from taxtune.tuning.template import render
 
 __all__ = ["Plan", "make_plan"]
+
+# About so many tokens: what a proposer is told besides the past templates, a template, a reason with a rating.
+_INSTRUCTIONS, _TEMPLATE, _RATING = 2000, 300, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +43,14 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
-        trivial_hp: hP of always answering the domain's root on the tuning split.
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+        stages: The rounds of the race: how many templates are asked about how many of the tuning images.
+        outlook: What the tuning images can show; None where they cannot be had.
         vlm: What is known of the model, by name.
-        judge: The language model that rates the answers, with what a call takes; None where none is asked.
+        judge: The language model that rates the answers; None where none is asked.
+        forecast: What is asked at most, and what that costs as far as it is known. Answers in the store and repeated
+            questions make it fewer.
         max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
-        judge_calls: Answers that it is asked about at most; replies on disk and repeated answers make it fewer.
-        vlm_calls: Questions the VLM is asked at most; answers in the store and repeated questions make it fewer.
-        llm_calls: Calls of the proposer's model if every first reply is acceptable.
-        llm_calls_at_most: Calls of the proposer's model if every iteration needs three replies.
+        repeats: How many runs an objective, with other seeds.
     """
 
     name: str
@@ -51,27 +61,26 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    trivial_hp: float | None
-    trivial_hr: float | None
+    stages: tuple[Round, ...]
+    outlook: Outlook | None
     vlm: dict[str, Any]
-    vlm_calls: int
-    llm_calls: int
-    llm_calls_at_most: int
+    forecast: Account
     judge: str | None = None
-    judge_calls: int = 0
     max_off_tree: float = 0.5
+    repeats: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the plan as plain values."""
-        return asdict(self)
+        return asdict(self) | {"forecast": self.forecast.as_dict()}
 
 
-def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = False) -> Plan:
+def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1, resume: bool = False) -> Plan:
     """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything.
 
     Args:
         parts: The recipe and the folder of the run.
         objectives: The objectives of a comparison; empty for a tuning run.
+        repeats: How many runs, with other seeds.
         resume: Whether the run may go on with one that is in the folder.
     """
     recipe = parts.recipe
@@ -92,11 +101,8 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
     examples = attempt(lambda: parts.examples) if taxonomy is not None else None
     splits = attempt(lambda: parts.splits) if examples is not None else None
-    trivial = (
-        attempt(lambda: trivial_scores(parts.taxonomy, parts.domain, parts.splits)) if splits is not None else None
-    )
+    outlook = attempt(lambda: _outlook(parts, objectives)) if splits is not None else None
     if splits is not None:
-        attempt(lambda: parts.information)
         attempt(lambda: _check_baseline(parts))
     if taxonomy is not None:
         attempt(lambda: parts.mapper)
@@ -106,23 +112,23 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
     if proposer is not None:
         attempt(proposer.check)
     rated = [name for name in objectives if asks_a_model(name)]
-    judge = None
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
     judges = [metric for name in rated if (metric := attempt(partial(parts.metric, name))) is not None]
     for metric in judges:
         notes += tuple(attempt(metric.check) or ())
-    attempt(lambda: _check_output(parts, compared, resume=resume))
+    attempt(lambda: _check_output(parts, compared, repeats, resume=resume))
     tracking = recipe.tracking
     if tracking.mlflow:
         attempt(lambda: check_store(parts.folder, tracking.uri))
 
-    tuning, heldout = recipe.data.tuning, recipe.data.heldout
-    proposals = recipe.iterations * len(objectives)
-    # The runs that are tuned for a rating, and every template on the held-out images.
-    judge_calls = len(rated) * (tuning * (1 + recipe.iterations) + heldout * (1 + len(objectives)))
-    if splits is not None and judges:
-        judge = attempt(lambda: _judge_price(parts, judges[0], judge_calls))
-    asks_llm = isinstance(recipe.proposer, LLMProposerSettings)
+    forecast = _forecast(
+        parts,
+        len(objectives),
+        repeats,
+        rated=len(rated),
+        metric=judges[0] if judges else None,
+        ready=splits is not None,
+    )
     return Plan(
         name=recipe.name,
         objectives=objectives,
@@ -130,19 +136,22 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, resume: bool = Fa
         notes=notes,
         nodes=None if taxonomy is None else len(taxonomy),
         images=None if examples is None else len(examples),
-        tuning_images=tuning,
-        heldout_images=heldout,
-        trivial_hp=None if trivial is None else trivial[0],
-        trivial_hr=None if trivial is None else trivial[1],
+        tuning_images=recipe.data.tuning,
+        heldout_images=recipe.data.heldout,
+        stages=parts.stages,
+        outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        # The baseline is asked once for all objectives.
-        vlm_calls=(tuning * (1 + proposals) + heldout * (1 + len(objectives))) * parts.policy.calls,
-        judge=judge,
-        judge_calls=judge_calls,
-        llm_calls=proposals if asks_llm else 0,
-        llm_calls_at_most=3 * proposals if asks_llm else 0,
+        forecast=forecast,
+        judge=None if recipe.judge is None or not rated else recipe.judge.model,
         max_off_tree=recipe.max_off_tree,
+        repeats=repeats,
     )
+
+
+def _outlook(parts: Parts, objectives: Sequence[str]) -> Outlook:
+    targets = [example.target for example in parts.splits.tuning]
+    goals = [parts.objective(name) for name in objectives]
+    return make_outlook(parts.taxonomy, parts.domain, targets, parts.information, goals)
 
 
 def _check_baseline(parts: Parts) -> None:
@@ -150,30 +159,107 @@ def _check_baseline(parts: Parts) -> None:
     check_baseline(parts.recipe.prompt, names, parts.recipe.source)
 
 
-def _check_output(parts: Parts, objectives: Sequence[str], *, resume: bool) -> None:
+def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resume: bool) -> None:
     check_folder(parts.folder)
     if not resume:
-        parts.check_unused(objectives)
+        parts.check_unused(objectives, repeats if repeats > 1 else None)
 
 
-def _judge_price(parts: Parts, metric: MeasureMetric, calls: int) -> str:
-    """Returns the judge's name with what a call and all of them come to; no price where litellm knows none."""
+def _forecast(
+    parts: Parts, objectives: int, repeats: int, *, rated: int, metric: MeasureMetric | None, ready: bool
+) -> Account:
+    """Returns what is asked at most, and what that costs as far as it is known.
+
+    Args:
+        parts: The recipe and the folder.
+        objectives: How many objectives, a run each.
+        repeats: How many runs an objective.
+        rated: How many of the objectives a judge rates.
+        metric: The first measure that asks the judge.
+        ready: Whether there are images, to reckon with.
+    """
+    recipe = parts.recipe
+    heldout = recipe.data.heldout
+    runs, stages = objectives * repeats, parts.stages
+    proposals = (stages[0].templates - 1) * runs
+    # The baseline is asked once for all runs, unless each repeat has samples of its own.
+    baselines = 1 if parts.temperature == 0 else repeats
+    more = [stage.images - before for stage, before in zip(stages, [0, *(s.images for s in stages)], strict=False)]
+    race = sum(stage.templates * images for stage, images in zip(stages, more, strict=True))
+    if isinstance(recipe.proposer, AgentProposerSettings) and recipe.budget.vlm_calls is None:
+        race += recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
+    images = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
+    calls = images * parts.policy.calls
+    rates = measured_rates(_earlier(parts.folder))
+    model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
+    if rates is not None:
+        usd = model.usd if rates.usd is None else round(calls * rates.usd, 4)
+        model = replace(model, tokens=round(calls * rates.tokens), usd=usd)
+    elif ready and isinstance(recipe.vlm, ApiVLMSettings):
+        model = _priced(recipe.vlm.model, calls, _question_tokens(parts), recipe.vlm.max_tokens)
+    proposer = None
+    if isinstance(recipe.proposer, LLMProposerSettings):
+        tokens = recipe.proposer.max_history_tokens + _INSTRUCTIONS
+        proposer = replace(_priced(recipe.proposer.model, proposals, tokens, _TEMPLATE), at_most=3 * proposals)
+    elif isinstance(recipe.proposer, AgentProposerSettings):
+        s = recipe.proposer
+        turns, tokens = proposals * s.max_turns, proposals * s.max_total_tokens
+        proposer = Asked(turns, tokens=tokens, usd=price(s.model, tokens, turns * _TEMPLATE))
+    judge = None
+    if rated and recipe.judge is not None:
+        # The runs that are tuned for a rating, and every template on the held-out images.
+        ratings = repeats * rated * (race + heldout * (1 + objectives))
+        tokens_each = _rating_tokens(parts, metric) if ready and metric is not None else None
+        judge = _priced(recipe.judge.model, ratings, tokens_each, _RATING)
+    return Account(
+        model,
+        proposer=proposer,
+        judge=judge,
+        seconds=None if rates is None else calls * rates.seconds,
+        basis=None if rates is None else f"the {rates.answers:,} answers that this folder has iterations of",
+    )
+
+
+def _earlier(folder: Path) -> list[IterationRecord]:
+    """Returns the iterations that were done in a run's folder, or in those of the runs below it."""
+    found: list[IterationRecord] = []
+    for file in sorted((*folder.glob("history.jsonl"), *folder.glob("*/history.jsonl"))):
+        with suppress(TaxtuneError):  # of another version: then nothing is known
+            found += read_records(file.parent)
+    return found
+
+
+def _priced(model: str, calls: int, prompt: int | None, completion: int) -> Asked:
+    """Returns calls of so many tokens each with their price; a model on this machine costs nothing."""
+    if prompt is None:
+        return Asked(calls)
+    tokens = calls * (prompt + completion)
+    if model.partition(":")[0] == "local":
+        return Asked(calls, tokens=tokens, usd=0.0)
+    return Asked(calls, tokens=tokens, usd=price(model, calls * prompt, calls * completion))
+
+
+def _question_tokens(parts: Parts) -> int | None:
+    """Returns the tokens of the baseline about the first tuning image, as litellm counts them."""
+    from taxtune.models import Request
+    from taxtune.models.api import ApiModel
     from taxtune.models.api_errors import load_litellm
 
-    settings = parts.recipe.judge
-    assert settings is not None
-    example = parts.splits.tuning[0]
-    render = getattr(metric.measure, "prompt", None)
-    if render is None:
-        return settings.model
-    question = parts.recipe.prompt.question
-    # Four characters a token is near enough for English, and so are sixty tokens for a reason and a rating.
-    tokens = len(render(question, metric.references(example.target), "an answer of some words")) // 4
-    told = f"{settings.model}, about {tokens:,} tokens per call"
-    if settings.model.partition(":")[0] == "local":
-        return told
+    model, image = parts.model, parts.splits.tuning[0]
+    if not isinstance(model, ApiModel):
+        return None
     try:
-        sent, written = load_litellm().cost_per_token(settings.model, prompt_tokens=tokens, completion_tokens=60)
-    except Exception:  # a model that litellm knows no price of
-        return told
-    return f"{told}, about ${calls * (sent + written):.2f} for all calls" if sent + written > 0 else told
+        prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
+        messages = model.messages(Request(prompt, image.image, image.sha256))
+        return int(load_litellm().token_counter(model=model.model, messages=messages))
+    except Exception:  # a tokenizer that cannot be had, or an image that it cannot count
+        return None
+
+
+def _rating_tokens(parts: Parts, metric: MeasureMetric) -> int | None:
+    """Returns the tokens that a judge reads to rate an answer; four characters a token is near enough for English."""
+    ask = getattr(metric.measure, "prompt", None)
+    if ask is None:
+        return None
+    references = metric.references(parts.splits.tuning[0].target)
+    return len(ask(parts.recipe.prompt.question, references, "an answer of some words")) // 4

@@ -12,7 +12,9 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import Outlook
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,10 +30,12 @@ __all__ = [
     "HeldoutResult",
     "IterationRecord",
     "Judged",
+    "Optimism",
     "Provenance",
     "Selection",
     "TemplateScores",
     "TuneResult",
+    "Turn",
     "Usage",
     "sum_faults",
     "sum_judged",
@@ -221,6 +225,7 @@ class Usage:
         asked: Answers that the VLM gave in this iteration.
         from_store: Answers that came from the answer store.
         seconds: Wall-clock seconds of the iteration.
+        tried: Images that drafts were tried on, besides those of the template that became of one.
         vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
         proposer_faults: The same of the proposer's model.
     """
@@ -234,6 +239,7 @@ class Usage:
     asked: int = 0
     from_store: int = 0
     seconds: float = 0.0
+    tried: int = 0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
 
@@ -260,6 +266,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+
+    Attributes:
+        tool: The tool; None where the model wrote text.
+        arguments: The arguments as the model wrote them, or its text; long ones are cut.
+        result: What it was told; long results are cut.
+        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
+        completion_tokens: Tokens that it wrote, likewise.
+    """
+
+    tool: str | None
+    arguments: str
+    result: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class IterationRecord:
     """One template, asked and scored.
 
@@ -276,6 +301,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
+        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
     """
@@ -292,6 +318,7 @@ class IterationRecord:
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     judged: Judged | None = None
+    trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
 
@@ -306,6 +333,24 @@ class IterationRecord:
         if not rows:
             del data["rows"]
         return data
+
+
+@dataclass(frozen=True, slots=True)
+class Optimism:
+    """How much better the winner looks on the tuning images than on others.
+
+    Attributes:
+        measure: The score.
+        tuning: Its mean on the tuning images that the winner was asked about.
+        heldout: Its mean on the held-out images.
+        expected: How much the first exceeds the second on average for this choice among these templates, by simulation
+            (see `taxtune.tuning.optimism`); None where nothing could be simulated.
+    """
+
+    measure: str
+    tuning: float
+    heldout: float
+    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,6 +569,8 @@ class TuneResult(_Result):
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
         selection: How the winner was chosen; None in records of versions that did not say.
+        outlook: What the tuning images can show; None of a run that is not finished.
+        optimism: How much better the winner looks on the tuning images than on others, for each score that counts.
     """
 
     name: str
@@ -540,6 +587,8 @@ class TuneResult(_Result):
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     selection: Selection | None = None
+    outlook: Outlook | None = None
+    optimism: tuple[Optimism, ...] = ()
 
     def __repr__(self) -> str:
         return self._described(
@@ -552,6 +601,11 @@ class TuneResult(_Result):
         return _faults([*self.iterations, *self.heldout])
 
     @property
+    def account(self) -> Account:
+        """What was asked of whom, and what that cost."""
+        return account_of(self.iterations, self.heldout)
+
+    @property
     def best(self) -> IterationRecord:
         """The winning iteration, with its template, scores and rows on the tuning split."""
         return next(record for record in self.iterations if record.iteration == self.winner)
@@ -560,6 +614,16 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def area(self) -> float:
+        """The area below the front on the held-out images: the share of the hP-hR plane that some template reaches."""
+        points = sorted(((held.scores.hr, held.scores.hp) for held in self.heldout), reverse=True)
+        area, highest = 0.0, 0.0
+        for (hr, hp), (lower, _) in zip(points, [*points[1:], (0.0, 0.0)], strict=True):
+            highest = max(highest, hp)
+            area += highest * (hr - lower)
+        return area
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -618,6 +682,7 @@ class TuneResult(_Result):
         found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
         data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
         data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 
@@ -653,6 +718,11 @@ class ComparisonResult(_Result):
         iterations = [record for run in self.runs for record in run.iterations]
         return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
 
+    @property
+    def account(self) -> Account:
+        """What was asked of whom in all runs, and what that cost; given templates have none but the held-out images."""
+        return sum_accounts([run.account for run in self.runs]) if self.runs else account_of((), self.heldout)
+
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""
         return self.heldout_frame()
@@ -676,6 +746,7 @@ class ComparisonResult(_Result):
         data["full_differences"] = {
             d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
         }
+        data["account"] = self.account.as_dict()
         data["faults"] = self.faults
         return data
 

@@ -26,7 +26,7 @@ from taxtune.metrics.bounds import poisson_bound
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
 
-__all__ = ["Round", "choose", "next_step", "pick", "rounds", "values"]
+__all__ = ["Round", "choose", "front", "next_step", "pick", "rounds", "values"]
 
 FloatArray = NDArray[np.float64]
 
@@ -35,6 +35,7 @@ SEMIFINALISTS, FINALISTS = 8, 3
 _SHARES = (0.25, 0.2)
 _DRAWS = 400
 _EM_STEPS = 10
+_GRID = 64
 # A template's own variance counts as much as the common one from so many images on.
 _PRIOR_IMAGES = 20
 _TINY = 1e-7
@@ -55,7 +56,9 @@ class Round:
     templates: int
 
 
-def rounds(block: int, tuning: int, templates: int, calls: int | None = None) -> tuple[Round, ...]:
+def rounds(
+    block: int, tuning: int, templates: int, calls: int | None = None, *, finalists: int = FINALISTS
+) -> tuple[Round, ...]:
     """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
 
     Args:
@@ -63,6 +66,7 @@ def rounds(block: int, tuning: int, templates: int, calls: int | None = None) ->
         tuning: Size of the tuning split, at least `block`.
         templates: Templates of the search, the baseline included.
         calls: Most questions to the VLM in all; None where the numbers above decide.
+        finalists: Templates of the final where no number of calls decides.
 
     Returns:
         One stage where the block is all there is, else up to three.
@@ -73,7 +77,7 @@ def rounds(block: int, tuning: int, templates: int, calls: int | None = None) ->
         if block < middle:
             stages.append(Round(middle, min(SEMIFINALISTS, templates)))
         if middle < tuning:
-            stages.append(Round(tuning, min(FINALISTS, stages[-1].templates)))
+            stages.append(Round(tuning, min(finalists, stages[-1].templates)))
         return tuple(stages)
     if block == tuning:
         return (Round(block, max(2, min(templates, calls // block))),)
@@ -105,7 +109,12 @@ def next_step(
     """
     inside = _complete(records)
     for before, stage in itertools.pairwise(stages):
-        inside = pick(inside, objective, before.images, stage.templates, baseline=_baseline(records), seed=seed)
+        # What has been asked since must not change who goes on, or more would go on than the stage has room for.
+        known = [_first(record, before.images) for record in inside]
+        baseline = _baseline([_first(record, before.images) for record in _complete(records[:1])])
+        picked = pick(known, objective, before.images, stage.templates, baseline=baseline, seed=seed)
+        went_on = {record.iteration for record in picked}
+        inside = [record for record in inside if record.iteration in went_on]
         for record in inside:
             if len(record.rows) < stage.images and record.state == "complete":
                 return record.iteration, stage.images
@@ -144,21 +153,26 @@ def pick(
     for column, each in enumerate(objective.constraints, 1):
         missed = missed + np.maximum(each.bound(baseline) - drawn[..., column], 0)
     # A draw in which a template misses a constraint makes it worth less than the least of them.
-    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)
+    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)[:, np.newaxis]
+    if objective.front:
+        # What a set is worth is the area below its front: the mean, over what the second score is to reach, of the
+        # highest first score that reaches it.
+        first, second = drawn[:, np.newaxis, :, -2], drawn[:, np.newaxis, :, -1]
+        worth = np.where(second >= np.linspace(0, 1, _GRID)[:, np.newaxis], first, 0.0)
     chosen: list[int] = []
-    best = np.full(len(worth), -np.inf)
+    best = np.full((*worth.shape[:-1], 1), -np.inf)
     for _ in range(templates):
-        gains = np.maximum(best[:, np.newaxis], worth).mean(axis=0)
+        gains = np.maximum(best, worth).mean(axis=(0, 1))
         gains[chosen] = -np.inf
         chosen.append(int(gains.argmax()))
-        best = np.maximum(best, worth[:, chosen[-1]])
+        best = np.maximum(best, worth[..., chosen[-1:]])
     return [records[i] for i in sorted(chosen)]
 
 
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
     """Returns the winner and how sure it is; None where no iteration could be scored.
 
-    Of the templates that were asked about most images (within a tenth, for calls that failed), the winner is the one
+    Of the templates that were asked about most images, the winner is the one
     with the highest lower bound of the aim among those that reach every constraint. A constraint with a confidence is
     reached where its one-sided bound does. Templates are tested in the order of how much they say, the most careful
     first, and the first that fails ends the tests, so that however many there are the chance of letting any through
@@ -169,11 +183,10 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
         records: Every iteration, with the rows that there are.
         objective: What is tuned for.
     """
-    complete = _complete(records)
-    if not complete:
+    finalists = _finalists(records)
+    if not finalists:
         return None
-    images = max(len(record.rows) for record in complete)
-    finalists = [record for record in complete if len(record.rows) == images]
+    images = len(finalists[0].rows)
     baseline = _baseline(records)
     posterior = _posterior(finalists, objective, images)
     spread = np.sqrt(posterior.covariance[:, 0, 0])
@@ -217,6 +230,24 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
         ),
         policy=finalists[winner].policy,
     )
+
+
+def front(records: Sequence[IterationRecord]) -> tuple[int, ...]:
+    """Returns the iterations that no other beats in both hP and hR, ascending, of those that saw most images."""
+    points = [
+        (each.iteration, each.scores.hp, each.scores.hr) for each in _finalists(records) if each.scores is not None
+    ]
+
+    def beaten(hp: float, hr: float) -> bool:
+        return any(p >= hp and r >= hr and (p > hp or r > hr) for _, p, r in points)
+
+    return tuple(iteration for iteration, hp, hr in points if not beaten(hp, hr))
+
+
+def _finalists(records: Sequence[IterationRecord]) -> list[IterationRecord]:
+    complete = _complete(records)
+    images = max((len(record.rows) for record in complete), default=0)
+    return [record for record in complete if len(record.rows) == images]
 
 
 # -- what the images say ----------------------------------------------------------------------------------------------
@@ -321,7 +352,8 @@ class _Posterior:
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
     columns = [[_aims(record, objective)[:images] for record in records]]
-    columns += [[values(record, each.measure)[:images] for record in records] for each in objective.constraints]
+    measures = (*(each.measure for each in objective.constraints), *objective.front)
+    columns += [[values(record, measure)[:images] for record in records] for measure in measures]
     observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
@@ -392,6 +424,24 @@ def _quantile(confidence: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(confidence))
+
+
+def _first(record: IterationRecord, images: int) -> IterationRecord:
+    """Returns a record as it was when only its first images had been asked about."""
+    if len(record.rows) <= images or record.scores is None:
+        return record
+    from taxtune.metrics.hierarchical import harmonic_mean
+
+    first, scores = replace(record, rows=record.rows[:images]), record.scores
+    keys = [key for key in scores.keys() if key in _INDEPENDENT or key in scores.measures]  # noqa: SIM118 - no mapping
+    means = {key: values(first, key) for key in keys}
+    known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
+    measures = {key: known.pop(key, scores.measures[key]) for key in scores.measures}
+    cut = replace(scores, n=images, measures=measures, **known)  # type: ignore[arg-type]
+    cut = replace(cut, hf=harmonic_mean(cut.hp, cut.hr))
+    if cut.ihp is not None and cut.ihr is not None:
+        cut = replace(cut, ihf=harmonic_mean(cut.ihp, cut.ihr))
+    return replace(first, scores=cut)
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -571,6 +572,45 @@ def test_a_disk_that_fills_up_keeps_what_is_done_and_the_run_goes_on(taxtune: Ru
         records = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
     assert [record["iteration"] for record in records] == list(range(6))
     assert records[: len(kept)] == kept
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("moment", [21, 33], ids=["semifinal", "final"])
+def test_a_disk_that_fills_up_in_a_race(taxtune: Run, inputs: Path, tmp_path: Path, mount: Mount, moment: int) -> None:
+    folder = mount("size=20m")
+    calls = 0
+
+    def fill(request: dict[str, Any]) -> servers.Reply:
+        nonlocal calls
+        calls += 1
+        if calls == moment:
+            with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
+                while filler.write(bytes(1 << 12)):
+                    pass
+        return answer(request)
+
+    def history(out: Path) -> list[dict[str, Any]]:
+        records = [json.loads(line) for line in (out / "history.jsonl").open()]
+        for record in records:
+            del record["usage"]
+            for row in record["rows"]:
+                del row["from_store"]
+        return records
+
+    def race(server: OpenAIServer, out: Path) -> list[object]:
+        given = (f"vlm.api_base={server.api_base}", "data.block=3", "vlm.concurrency=1")
+        return ["tune", inputs / "recipe.yaml", *(part for s in given for part in ("--set", s)), "--out", out]
+
+    with OpenAIServer(fill) as server:
+        done = taxtune(*race(server, folder / "out"))
+        refused(done, "full", "Finished work is saved. Continue with: taxtune tune")
+        assert len(history(folder / "out")) == 6, "the search was over"
+        (folder / "filler").unlink()
+        done = taxtune(*race(server, folder / "out"), "--resume")
+        assert done.code == 0, done.err
+        assert taxtune(*race(server, tmp_path / "whole")).code == 0
+    assert history(folder / "out") == history(tmp_path / "whole")
+    assert not list(folder.rglob("*.tmp"))
 
 
 @pytest.mark.parametrize("name", ["history.db", "answers.db"])

@@ -31,6 +31,23 @@ def test_a_new_recipe_is_valid_and_can_be_planned(tmp_path):
     assert make_plan(session).problems == ()
 
 
+@pytest.mark.parametrize(
+    ("images", "tuning", "heldout", "block"),
+    [(20, 10, 10, False), (60, 30, 30, False), (300, 150, 150, True), (900, 200, 200, True)],
+)
+def test_the_splits_fit_the_data_and_say_what_they_can_show(tmp_path, images, tuning, heldout, block):
+    make_files(tmp_path)
+    rows = [f"navy0.png,navy,{i}" for i in range(images)]
+    (tmp_path / "manifest.csv").write_text("\n".join(["image,label,row", *rows]) + "\n")
+    runner.invoke(app, arguments(tmp_path))
+    recipe, text = load_recipe(tmp_path / "birds of mine.yaml"), (tmp_path / "birds of mine.yaml").read_text()
+    assert (recipe.data.tuning, recipe.data.heldout) == (tuning, heldout)
+    assert recipe.data.block == (20 if block else None)
+    assert f"of {images}; differences in hP below 0." in text
+    assert ("more than there are" in text) is (tuning < 47)
+    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence) == ("hr_at_hp", 0.98, 0.9)
+
+
 def test_a_folder_and_an_api_are_told_from_a_file_and_a_checkpoint(tmp_path):
     make_files(tmp_path)
     (tmp_path / "photos").mkdir()

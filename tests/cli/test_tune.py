@@ -153,8 +153,8 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
-    assert plan["vlm_calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
-    assert (plan["llm_calls"], plan["problems"]) == (0, [])
+    assert plan["forecast"]["model"]["calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
+    assert (plan["forecast"]["proposer"], plan["problems"]) == (None, [])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -83,6 +83,19 @@ def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
     assert answer.seconds > 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "seed"),
+    [({"temperature": 0.5, "seed": 3}, 3), ({"temperature": 0.5}, None), ({"temperature": 0.0, "seed": 3}, None)],
+)
+def test_a_seed_is_sent_where_answers_are_sampled_and_tells_stored_ones_apart(
+    asked: Request, settings: dict[str, Any], seed: int | None
+) -> None:
+    with OpenAIServer("x") as server:
+        model = vlm(server, **settings)
+        model.answer([asked])
+        assert (server.chats[0].json.get("seed"), model.identity.get("seed")) == (seed, seed)
+
+
 def test_an_unknown_price_is_unknown(asked: Request) -> None:
     with OpenAIServer(servers.text("x", model="tiny")) as server:
         (answer,) = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base)).answer([asked])
@@ -510,3 +523,22 @@ def test_replies_are_kept_and_failures_are_not(tmp_path: Path) -> None:
         said = [kept(judge(server, max_retries=0), "c")[0] for _ in range(6)]
         assert [isinstance(reply, Answer) for reply in said] == [False] * 4 + [True] * 2
         assert len(server.chats) == 5
+
+
+# -- a conversation with tools -----------------------------------------------------------------------------------------
+
+
+def test_tools_are_offered_and_calls_of_them_come_back() -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+    talk = [{"role": "user", "content": "What is there?"}]
+    with OpenAIServer(servers.calls(("look", {"at": 1}), ("peer", "{not JSON")), "Nothing.") as server:
+        model = vlm(server)
+        called = model.converse(talk, seed=0, tools=[tool])
+        plain = model.converse(talk, seed=0)
+        with_tools, without = (chat.json for chat in server.chats)
+    assert (called.text, called.finish_reason) == ("", "tool_calls")
+    assert [(call.name, call.arguments) for call in called.tool_calls] == [("look", '{"at": 1}'), ("peer", "{not JSON")]
+    assert len({call.id for call in called.tool_calls}) == 2
+    assert with_tools["tools"] == [tool]
+    assert (plain.text, plain.tool_calls) == ("Nothing.", ())
+    assert "tools" not in without

@@ -8,6 +8,7 @@ from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import Aim, Level, Outlook, Resolution
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
@@ -16,6 +17,7 @@ from taxtune.tuning.records import (
     IterationRecord,
     TemplateScores,
     TuneResult,
+    Turn,
     Usage,
 )
 
@@ -24,6 +26,20 @@ __all__ = ["BASELINE", "HOSTILE", "comparison", "heldout", "iteration", "rows", 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
 PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
+
+
+def outlook(objective: str = "hp", images: int = 20) -> Outlook:
+    held = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
+    return Outlook(
+        aims=(Aim(objective, objective, "maximize", held),),
+        images=images,
+        levels=(Level(None, {"hp": 1.0, "hr": 0.4}), Level("<order>", {"hp": 1.0, "hr": 0.6})),
+        resolutions=(
+            Resolution("hp", 0.0125, 0.155, "assumed", 0.102),
+            Resolution("hr", 0.0125, 0.155, "assumed", 0.102),
+        ),
+        needed={},
+    )
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
@@ -97,6 +113,7 @@ def iteration(
             template=None,
             reason="three replies in a row were refused: a repeat of iteration 2",
             rejected=(("{{ ''.__class__ }}", "attribute access is refused"), (BASELINE, "a repeat of iteration 0")),
+            trace=(Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120),),
             usage=Usage(proposer_prompt_tokens=900, proposer_completion_tokens=120, proposer_cost_usd=0.002, seconds=3),
         )
     source = template or (
@@ -171,6 +188,7 @@ def tune(
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
             "plot": f"{folder}/figure6.png",
         },
+        outlook=outlook(objective, images),
     )
 
 

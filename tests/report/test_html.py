@@ -16,7 +16,7 @@ from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import COLOURS
 from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report, write_report
-from taxtune.tuning.records import ComparisonResult, Difference, FullTreeScores, Provenance, TuneResult
+from taxtune.tuning.records import ComparisonResult, Difference, FullTreeScores, Provenance, TuneResult, Turn
 from tests.report import samples
 
 VOID = {"meta", "img", "br", "path", "use"}
@@ -196,6 +196,7 @@ def test_what_a_model_wrote_stays_text() -> None:
         run.iterations[1],
         template=samples.HOSTILE,
         rejected=(("</pre><img src=x onerror=alert(1)>", "<b>because</b>"),),
+        trace=(Turn("<em>look</em>", "<b>at</b>", "</pre><iframe src='//x'>"),),
         reason="<iframe src='//x'>",
         parameters={"<i>a</i>": "<u>b</u>"},
     )
@@ -214,6 +215,16 @@ def test_what_a_model_wrote_stays_text() -> None:
     assert not {"script", "iframe", "marquee", "img", "b", "i", "u", "em", "s"} & tags
     assert "<script>alert('x')</script>" in text(page)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
+
+
+def test_what_an_agent_did_is_there_to_unfold() -> None:
+    run = samples.tune(n=2)
+    trace = (Turn("try_draft", '{"images": 5}', '{"draft": "draft 1"}'), Turn(None, "Hm.", "The reply calls no tool."))
+    run = replace(run, iterations=(run.iterations[0], replace(run.iterations[1], trace=trace)))
+    told = text(render_report(run))
+    for words in ("2 steps of the proposer", "try_draft", '{"images": 5}', "draft 1", "Hm.", "calls no tool"):
+        assert words in told
+    assert "of the proposer" not in text(render_report(samples.tune(n=2)))
 
 
 def test_the_winning_template_is_there_letter_by_letter() -> None:

@@ -47,7 +47,11 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 def tuner(iterations: int, objective: str = "hp") -> Any:
     return SimpleNamespace(
-        experiment=SimpleNamespace(iterations=iterations, objective=SimpleNamespace(constraints=(), name=objective))
+        experiment=SimpleNamespace(
+            iterations=iterations,
+            objective=SimpleNamespace(constraints=(), name=objective),
+            outlook=samples.outlook(objective),
+        )
     )
 
 
@@ -72,7 +76,17 @@ def follow(terminal: Terminal, clock: Clock, *, objective: str = "hp", done: int
 def test_a_line_an_iteration_where_there_is_no_terminal(clock: Clock) -> None:
     stream = io.StringIO()
     follow(Terminal(stream=stream), clock)
-    lines = stream.getvalue().splitlines()
+    said = stream.getvalue().splitlines()
+    # What the images can show, before anything is asked and once the baseline was.
+    assert [line.split(": ")[0].strip() for line in said[:5]] == [
+        "goal",
+        "trivial answers",
+        "always the right <order>",
+        "one image",
+        "told apart",
+    ]
+    assert "as the baseline's own scores vary" in said[6]
+    lines = [said[5], *said[7:]]
     assert len(lines) == 9 + 1 + 1
     assert lines[1] == (
         "iteration 1/8  |  hP 0.874  hR 0.729  abstained 0.100  off the tree 0.050  |  best hP 0.874 (iteration 1)"

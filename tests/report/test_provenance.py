@@ -41,12 +41,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
 
 def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
     command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
-    records = [record for run in samples.comparison(2).runs for record in run.iterations]
-    found = describe(session.experiment(), records, command)
+    found = describe(session.experiment(), samples.comparison(2).account, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
     assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
     assert found.facts["Data"]["domain"] == "bird"
-    assert found.facts["Effort"]["from the answer store"] == "30"
+    assert found.facts["Effort"]["VLM calls"] == "90, 30 more from the store, 3,540 tokens, price unknown"
     assert "numpy" in found.facts["Software"]
     assert found.command == command
     assert len(found.images) == 6
@@ -56,17 +55,17 @@ def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
 
 
 def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).iterations, None)
+    found = describe(session.experiment(), samples.tune(n=1).account, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")
-    assert again.seed == 7
+    assert again.settings()["seed"] == 7
     assert again.taxonomy == session.recipe.taxonomy
     assert again.proposer == session.recipe.proposer
 
 
 def test_the_report_shows_it(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).iterations, "taxtune tune recipe.yaml")
+    found = describe(session.experiment(), samples.tune(n=1).account, "taxtune tune recipe.yaml")
     page = write_report(replace(samples.tune(n=1), provenance=found), tmp_path / "out").read_text(encoding="utf-8")
     assert "openai/some-model" in page
     assert "taxtune tune recipe.yaml" in page

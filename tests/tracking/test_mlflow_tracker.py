@@ -140,6 +140,8 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert content(uri, first.info.run_id, "template.j2") == record.template
     assert "hp" not in failed.data.metrics
     assert failed.data.tags["taxtune.reason"].startswith("three replies")
+    trace = json.loads(content(uri, failed.info.run_id, "trace.json"))["trace"]
+    assert (trace[0]["tool"], trace[0]["prompt_tokens"]) == ("submit", 900)
     rejected = json.loads(
         content(
             uri,

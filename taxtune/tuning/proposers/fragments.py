@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 _LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds
 # What a record's noise may be, as a multiple of the variance of a choice's effect.
-_NOISE = 2.0 ** np.arange(-1, 9, 0.5)
+_NOISE = 2.0 ** np.arange(-6, 9, 0.5)
 _CONSTANT = 3.0  # how many times wider the prior of the mean of all compositions is than that of an effect
 _RECORDED = 20  # refusals that go into the record
 _UNLED = 8  # compositions that are scored before the model leads
@@ -98,14 +98,13 @@ class FragmentsProposer(RandomProposer):
 
     What the objective maximises and what each of its constraints holds are modelled apart, each as a sum of effects of
     the choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the records how large the effects are
-    and how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices
-    of which little is known are tried too: the composition with the highest aim among those that meet the constraints
-    in that draw.
+    and how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices of which little is
+    known are tried too: of the compositions that meet the constraints in that draw, the one with the highest aim.
 
-    A record counts by its number of images. Records of equally many images were asked about the same ones, which may be
-    easy or hard; so their number is in the model like one more choice, and predictions are for the largest.
+    A record counts by its number of answers. Those of equally many images were asked about the same ones, which may be
+    easy or hard; so that number is in the model like one more choice, and predictions are for the largest.
 
-    Until eight compositions are scored it draws as `RandomProposer` does; led by fewer it is no better.
+    Until eight compositions are scored it draws as `RandomProposer` does.
 
     Args:
         fragments: As for `RandomProposer`.
@@ -121,7 +120,7 @@ class FragmentsProposer(RandomProposer):
         draw: random.Random,
     ) -> Iterable[dict[str, str]]:
         scored = [
-            (record.parameters, record.scores)
+            (record.parameters, record.scores, len(record.rows))
             for record in history
             if record.scores is not None and self.fragments.fits(record.parameters)
         ]
@@ -130,15 +129,15 @@ class FragmentsProposer(RandomProposer):
         candidates = list(compositions)
         if not candidates:
             return candidates
-        scores = [each for _, each in scored]
-        images = np.array([each.n for each in scores], dtype=np.float64)
+        parameters, scores, images = zip(*scored, strict=True)
         lengths = np.unique(images)
-        known = np.hstack([self._features([parameters for parameters, _ in scored]), images[:, None] == lengths])
+        known = np.hstack([self._features(parameters), np.equal.outer(images, lengths)])
         asked = np.hstack([self._features(candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))])
+        answers = np.array([each.n for each in scores], dtype=np.float64)
         rng = np.random.default_rng(draw.getrandbits(64))
 
         def drawn(values: list[float]) -> FloatArray:
-            return _drawn_values(known, np.array(values), images / images.max(), asked, rng)
+            return _drawn_values(known, np.array(values), answers / answers.max(), asked, rng)
 
         baseline = next((record.scores for record in history if record.iteration == 0), None)
         missed = np.zeros(len(candidates))
@@ -149,7 +148,7 @@ class FragmentsProposer(RandomProposer):
         return [candidates[i] for i in np.lexsort((-aimed, missed))]
 
     def _features(self, compositions: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Which choices each composition has, 0 or 1, and a constant, shape (compositions, choices of all slots + 1)."""
+        """Which choices each composition has, 0 or 1, and a constant; shape (compositions, choices in all + 1)."""
         choices = [(slot.id, choice.id) for slot in self.fragments.slots for choice in slot.choices]
         column = {choice: index for index, choice in enumerate(choices)}
         features = np.zeros((len(compositions), len(choices) + 1))

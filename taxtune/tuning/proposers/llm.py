@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from taxtune.errors import ModelError, ProposerError, TemplateError
+from taxtune.errors import TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion, NoAnswerError
-from taxtune.models.api_errors import MessageTooLongError, without_credentials
+from taxtune.models.api import ApiModel
+from taxtune.models.api_errors import without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.replies import unwrap_reply
 from taxtune.tuning.records import IterationRecord
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
@@ -22,7 +21,6 @@ DEFAULT_MODEL = "openai/gpt-4o"
 """The paper used ChatGPT."""
 
 _REPLIES = 3
-_SHOWN = 4_000  # characters of a bad reply that are sent back
 
 
 class LLMProposer(Proposer):
@@ -98,7 +96,7 @@ class LLMProposer(Proposer):
         Raises:
             ProposerError: What is missing, and what to do.
         """
-        with _explained():
+        with explained():
             self._chat.check()
 
     def propose(
@@ -112,32 +110,16 @@ class LLMProposer(Proposer):
         """
         talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
         rejected: list[tuple[str, str]] = []
-        sent = written = used_up = 0
-        costs: list[float | None] = []
-        for turn in range(_REPLIES):
-            silent: NoAnswerError | None = None
-            with _explained():
-                try:
-                    reply = self._chat.converse(talk, seed=_seed(seed, iteration, turn))
-                except NoAnswerError as error:
-                    reply, silent = error.spent, error
-            sent, written = sent + reply.prompt_tokens, written + reply.completion_tokens
-            costs.append(reply.cost_usd)
-            if silent is not None:
-                raise ProposalFailed(
-                    silent.message,
-                    rejected=tuple(rejected),
-                    prompt_tokens=sent,
-                    completion_tokens=written,
-                    cost_usd=_sum(costs),
-                    out_of_reach=True,
-                )
+        used_up = 0
+        conversation = Conversation(self._chat, seed, iteration)
+        for _ in range(_REPLIES):
+            reply = conversation.reply(talk, rejected=rejected)
             template = reply.text
             try:
-                _check_whole(reply)
+                check_whole(reply)
                 template = unwrap_reply(reply.text)
                 check(template)
-            except _UsedUpError as error:
+            except UsedUpError as error:
                 # Nothing was said that could be shorter: the same message again, with another seed.
                 rejected.append(("", str(error)))
                 used_up += 1
@@ -146,68 +128,15 @@ class LLMProposer(Proposer):
                 reason = str(error)
                 rejected.append((template, reason))
                 # Some providers refuse a message without text.
-                shown = (reply.text or reply.refusal or "").strip()[:_SHOWN] or "(an empty reply)"
+                shown = said(reply) or "(an empty reply)"
                 talk = [*talk, {"role": "assistant", "content": shown}, self._messages.again(reason)]
                 continue
-            return Proposal(
-                template,
-                prompt_tokens=sent,
-                completion_tokens=written,
-                cost_usd=_sum(costs),
-                rejected=tuple(rejected),
-            )
+            return Proposal(template, rejected=tuple(rejected), **conversation.consumed)
         reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
         raise ProposalFailed(
             f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
             rejected=tuple(rejected),
-            prompt_tokens=sent,
-            completion_tokens=written,
-            cost_usd=_sum(costs),
             # It thinks for longer than it may, and will in the next iteration.
             out_of_reach=used_up == _REPLIES,
+            **conversation.consumed,
         )
-
-
-class _UsedUpError(TemplateError):
-    """The reply was cut off while the model was still thinking."""
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Tells what keeps the model from replying as the proposer's error, with what a proposer's user can do."""
-    try:
-        yield
-    except MessageTooLongError as error:
-        raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
-    except ModelError as error:
-        remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
-        raise ProposerError(error.message, value=error.value, remedy=remedy) from None
-
-
-def _check_whole(reply: Completion) -> None:
-    """Checks that a reply is all that the model had to say.
-
-    Raises:
-        _UsedUpError: If it was cut off before it began.
-        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
-    """
-    if reply.refusal is not None:
-        raise TemplateError("The reply is a refusal, not what was asked for.")
-    if reply.finish_reason == "content_filter":
-        raise TemplateError("The provider's content filter stopped the reply.")
-    if reply.finish_reason == "length" and not without_thoughts(reply.text):
-        raise _UsedUpError(
-            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
-            remedy="Raise proposer.max_tokens.",
-        )
-    if reply.finish_reason == "length":
-        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
-
-
-def _sum(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
-
-
-def _seed(seed: int, iteration: int, turn: int) -> int:
-    return int.from_bytes(hashlib.sha256(repr((seed, iteration, turn)).encode()).digest()[:4])

@@ -93,9 +93,9 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
 
     Args:
         what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model that
-            litellm reaches, with its provider ("openai/gpt-4o"); the name that an installed package gives to one (entry
-            points `taxtune.proposers`: a class or a function of the settings); a function from the history to a
-            template; or a proposer.
+            litellm reaches, with its provider ("openai/gpt-4o"), or given tools ("agent:openai/gpt-4o",
+            `AgentProposer`); the name that an installed package gives to one (entry points `taxtune.proposers`: a class
+            or a function of the settings); a function from the history to a template; or a proposer.
         **settings: The settings of what is named.
 
     Raises:
@@ -120,11 +120,16 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     found = find_plugin(_GROUP, what)
     if found is not None:
         return _from_plugin(found, what, settings)
+    kind, _, model = what.partition(":")
+    if kind == "agent" and "/" in model:
+        from taxtune.tuning.proposers.agent import AgentProposer
+
+        return AgentProposer(model, **settings)
     if "/" in what:
         from taxtune.tuning.proposers.llm import LLMProposer
 
         return LLMProposer(what, **settings)
-    known = ["fragments", "random", "PROVIDER/MODEL", *plugin_names(_GROUP)]
+    known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *plugin_names(_GROUP)]
     raise ProposerError("Unknown proposer.", value=what, remedy=names_near(what, known))
 
 

@@ -18,7 +18,7 @@ from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "shown_scores"]
 
 _FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
@@ -34,12 +34,13 @@ class Messages:
 
     Args:
         folder: Holds the prompts; `prompts/proposer/` where left out.
+        more: Prompts that must be there besides those that every proposer with a chat model needs.
 
     Raises:
         ProposerError: A prompt is missing, cannot be read or has a syntax error.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None, more: Sequence[str] = ()) -> None:
         self.folder = prompts_dir() / "proposer" if folder is None else Path(folder)
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(self.folder),
@@ -49,8 +50,9 @@ class Messages:
             autoescape=False,
         )
         digest = hashlib.sha256()
+        needed = (*_FILES, *more)
         # Those of the objectives, and what they include, lie beside them.
-        for name in sorted({*_FILES, *(file.name for file in self.folder.glob("*.j2"))}):
+        for name in sorted({*needed, *(file.name for file in self.folder.glob("*.j2"))}):
             file = self.folder / name
             try:
                 content = file.read_text(encoding="utf-8")
@@ -59,7 +61,7 @@ class Messages:
                 raise ProposerError(
                     f"A prompt of the proposer cannot be read: {error}.",
                     file=file,
-                    remedy=f"The folder must hold {', '.join(_FILES)}.",
+                    remedy=f"The folder must hold {', '.join(needed)}.",
                 ) from None
             except jinja2.TemplateSyntaxError as error:
                 raise ProposerError(f"Syntax error: {error.message}.", file=file, row=error.lineno) from None
@@ -67,7 +69,14 @@ class Messages:
         self.digest = digest.hexdigest()[:16]
 
     def first(
-        self, history: Sequence[IterationRecord], goal: Goal, *, budget: int, count: Callable[[str], int]
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        budget: int,
+        count: Callable[[str], int],
+        system: str = "system.j2",
+        **variables: object,
     ) -> list[dict[str, str]]:
         """Returns the messages that open the conversation.
 
@@ -80,6 +89,8 @@ class Messages:
             goal: What is being tuned for.
             budget: Most tokens of the entries together.
             count: Returns the number of tokens of a text.
+            system: The prompt of the first message.
+            variables: What that prompt needs besides.
         """
         refused = self._refused(history, budget // 5, count)
         entries, left_out = self._entries(history, goal, budget - sum(count(entry) for entry in refused), count)
@@ -87,11 +98,12 @@ class Messages:
             {
                 "role": "system",
                 "content": self._render(
-                    "system.j2",
+                    system,
                     goal=goal,
                     objective=self.objective(history, goal),
                     filters=FILTERS,
                     max_source=f"{MAX_SOURCE:,}",
+                    **variables,
                 ),
             },
             {
@@ -147,6 +159,14 @@ class Messages:
             return ""
         return self._render("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
 
+    def text(self, name: str, **variables: object) -> str:
+        """Returns another prompt of the folder.
+
+        Raises:
+            ProposerError: If it cannot be rendered.
+        """
+        return self._render(name, **variables)
+
     def again(self, reason: str) -> dict[str, str]:
         """Returns the message after a reply that cannot be used."""
         return {"role": "user", "content": self._render("again.j2", reason=reason)}
@@ -177,7 +197,7 @@ class Messages:
         return self._render(
             "entry.j2",
             trial=trial,
-            scores=_shown(trial, goal),
+            scores=shown_scores(trial, goal),
             fence=_fence(trial.template or ""),
             evidence=told,
         )
@@ -211,7 +231,7 @@ def _summary(measure: str) -> str:
     return MEASURES[measure].summary if measure in MEASURES else ""
 
 
-def _shown(record: IterationRecord, goal: Goal) -> str:
+def shown_scores(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
     objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown

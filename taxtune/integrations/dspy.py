@@ -1,0 +1,173 @@
+"""taxtune's scores as a DSPy metric, and its examples as DSPy's (https://dspy.ai).
+
+from taxtune.integrations import dspy as on_tree
+
+metric = on_tree.Metric("tree.csv", "hf")
+devset = on_tree.examples("photos/", "tree.csv")
+dspy.Evaluate(devset=devset, metric=metric)(program)
+dspy.GEPA(metric=metric, reflection_lm=..., auto="light").compile(program, trainset=devset)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taxtune.data import Example, load_examples
+from taxtune.data.images import load_image
+from taxtune.data.sources import Source
+from taxtune.errors import DataError, MissingExtraError
+from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.mapping import Mapper, MapperConfig
+from taxtune.metrics.information import leaf_information
+from taxtune.models.api import data_url
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.tuning.objective import Objective, make_objective
+from taxtune.tuning.records import TemplateScores
+
+if TYPE_CHECKING:
+    import dspy
+
+__all__ = ["Metric", "examples"]
+
+
+class Metric:
+    """A metric for DSPy: how right a program's free-text answer is on a taxonomy.
+
+    Called as `metric(example, pred, trace=None)` it returns a number. Called with the name of a predictor, as
+    `dspy.GEPA` does, it returns a `dspy.Prediction` with `score` and `feedback`: how much is right, in words that name
+    no label. Safe to call from several threads.
+
+    A program that raises never reaches a metric: DSPy gives it `failure_score`, 0 by default, as if it had answered
+    wrongly. `dspy.Evaluate(..., failure_score=float("nan"))` makes a mean over missing answers show.
+
+    Args:
+        taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
+        objective: What the number is: what `taxtune.tune` takes as `objective`, but for measures of text; of one image,
+            so that a constraint on a mean becomes a weight (`taxtune.integrations.scoring.image_value`).
+        mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
+        domain: Label of what all images show; the root where left out.
+        answer: The program's output field with the answer.
+        label: The examples' field with the true label, or its path with slashes.
+
+    Raises:
+        TaxtuneError: If the tree cannot be read, or there is no such objective.
+        DataError: If the objective needs a measure.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+        objective: str | Objective | Callable[[TemplateScores], float] = "hf",
+        *,
+        mapper: Mapper | MapperConfig | None = None,
+        domain: str | None = None,
+        answer: str = "answer",
+        label: str = "label",
+    ) -> None:
+        self.taxonomy = _tree(taxonomy)
+        self.objective = make_objective(objective)
+        if self.objective.needs:
+            raise DataError(
+                "A DSPy metric cannot be an objective that needs a measure of text.",
+                value=self.objective.name,
+                remedy="Use hf, f_beta, hp, hr_at_hp, ihf, accuracy, or a function of the scores.",
+            )
+        self.mapper = mapper if isinstance(mapper, Mapper) else Mapper(self.taxonomy, config=mapper)
+        self.domain = self.taxonomy.root if domain is None else self.taxonomy.resolve(domain)
+        self.__name__ = self.objective.name  # what DSPy's tables call it
+        self._answer, self._label = answer, label
+        self._information = leaf_information(self.taxonomy)
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> float | dspy.Prediction:
+        """Returns the score of an answer, with feedback where it is about a predictor.
+
+        Raises:
+            DataError: If the prediction has no answer or the example no label; an answer without words is an answer.
+            TaxonomyError: If the label is not on the tree.
+        """
+        said = _field(pred, self._answer, "prediction", "answer")
+        target = self.taxonomy.resolve(_field(gold, self._label, "example", "label"))
+        with self._lock:
+            (placed,) = self.mapper.place([said])
+        scores = image_scores(
+            self.taxonomy,
+            self._information,
+            placed.node,
+            target,
+            abstained=placed.abstained,
+            off_tree=placed.off_tree,
+            off_tree_as=self.mapper.config.off_tree,
+        )
+        value = image_value(self.objective, scores)
+        if pred_name is None:
+            return value
+        told = feedback(
+            self.taxonomy, self.domain, placed.node, target, abstained=placed.abstained, off_tree=placed.off_tree
+        )
+        return _dspy().Prediction(score=value, feedback=told)
+
+
+def examples(
+    source: Source | Sequence[Example],
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    *,
+    folder: str | Path | None = None,
+    max_image_side: int | None = 1024,
+) -> list[dspy.Example]:
+    """Returns labelled images as DSPy's examples: `image`, the input, a `dspy.Image`; `label`, the path of the node.
+
+    Args:
+        source: What `taxtune.tune` takes as examples, or examples that taxtune has read, such as a split of an
+            experiment (`splits.tuning`).
+        taxonomy: The label tree.
+        folder: Where images that are in no file are written; needed if there are any.
+        max_image_side: Longer side in pixels to which larger images are scaled down.
+
+    Raises:
+        MissingExtraError: If DSPy is not installed.
+        TaxtuneError: If the source is malformed, an image unreadable or a label not on the tree.
+    """
+    package = _dspy()
+    tree = _tree(taxonomy)
+    if isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source):
+        found = list(source)
+    else:
+        found = load_examples(source, tree, folder=folder)
+    return [
+        package.Example(
+            image=package.Image(data_url(load_image(each.image), max_image_side)),
+            label="/".join(tree.path(each.target)),
+        ).with_inputs("image")
+        for each in found
+    ]
+
+
+def _field(holder: Any, name: str, what: str, argument: str) -> str:
+    value = holder.get(name) if hasattr(holder, "get") else getattr(holder, name, None)
+    if not isinstance(value, str):
+        raise DataError(
+            f"The {what} has no text in the field {name!r}.",
+            value=value,
+            remedy=f"Name the field: Metric(..., {argument}=...).",
+        )
+    return value
+
+
+def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
+    if isinstance(given, Taxonomy):
+        return given
+    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def _dspy() -> Any:
+    try:
+        import dspy
+    except ImportError as error:
+        raise MissingExtraError("dspy", "dspy", "A metric for DSPy") from error
+    return dspy

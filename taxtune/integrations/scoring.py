@@ -1,0 +1,102 @@
+"""What an optimiser that is not taxtune's own is told of one answer: a number and a sentence.
+
+taxtune judges a template by means over images, and holds constraints on means. Other optimisers average one number an
+image, which is a weighted sum here, and learn from a text, which here says how much was right and names no label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from taxtune.metrics.hierarchical import overlap, score
+from taxtune.metrics.information import Information, information_scores
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.objective import Objective
+from taxtune.tuning.proposers.hiding import relation
+from taxtune.tuning.records import TemplateScores
+
+__all__ = ["feedback", "image_scores", "image_value"]
+
+#: What a constraint counts beside the aim, which counts 1: one that is promised with confidence, and a mere floor.
+#: With hP and hR either makes hP count four times hR. What matters is that it counts at all: in gepa searches among 329
+#: recorded templates of the field guide (800 calls, 40 images, templates drawn at random in place of reflection) the
+#: winner kept a promised hP of .98 within .005 in 27 % of 30 runs by hR alone, and in 90 % with a weight of 1, 4 or 16.
+_PROMISED, _FLOOR = 4.0, 0.25
+
+
+def image_scores(
+    taxonomy: Taxonomy,
+    information: Information,
+    node: int,
+    target: int,
+    *,
+    abstained: bool = False,
+    off_tree: bool = False,
+    off_tree_as: str = "child",
+    measures: Mapping[str, float] | None = None,
+) -> TemplateScores:
+    """Returns the scores of one answer, as those of a template that was asked about one image.
+
+    Args:
+        taxonomy: The label tree.
+        information: What its nodes weigh.
+        node: Where the answer was placed.
+        target: What is true.
+        abstained: Whether the answer says nothing.
+        off_tree: Whether it asserts something that the tree does not have.
+        off_tree_as: How such an answer is scored: "child" (of the root, never right) or "root".
+        measures: The values of the run's own metrics and measures.
+    """
+    placed, true = np.array([node]), np.array([target])
+    as_child = np.array([off_tree and off_tree_as == "child"])
+    return TemplateScores(
+        **score(taxonomy, placed, true, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+        **information_scores(information, placed, true, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+        abstained=float(abstained),
+        off_tree=float(off_tree),
+        measures=dict(measures or {}),
+    )
+
+
+def image_value(objective: Objective, scores: TemplateScores) -> float:
+    """Returns what one answer is worth for an objective; larger is better.
+
+    Without constraints it is the objective of this answer alone. A constraint holds for a mean and says nothing of one
+    image, so what it constrains is added with a fixed weight (a Lagrangian relaxation): for `hp` and `hr_at_hp` the
+    value is (4 hP + hR) / 5. The constraint itself is held where the winner is chosen.
+
+    Args:
+        objective: What is tuned for.
+        scores: What `image_scores` returns.
+
+    Raises:
+        TaxtuneError: If the objective is not a finite number.
+    """
+    weights = [_PROMISED if each.confidence > 0.5 else _FLOOR for each in objective.constraints]
+    held = sum(weight * scores.get(each.measure) for weight, each in zip(weights, objective.constraints, strict=True))
+    return (objective.aimed(scores) + held) / (1 + sum(weights))
+
+
+def feedback(
+    taxonomy: Taxonomy, domain: int, node: int, target: int, *, abstained: bool = False, off_tree: bool = False
+) -> str:
+    """Returns how much of an answer is right, in words that name no label.
+
+    Args:
+        taxonomy: The label tree.
+        domain: The node of what all images show.
+        node: Where the answer was placed.
+        target: What is true.
+        abstained: Whether the answer says nothing.
+        off_tree: Whether it asserts something that the tree does not have.
+    """
+    if off_tree:
+        return "The answer names something that the taxonomy does not have, so nothing that it says is right."
+    said, shared, true = (int(part[0]) for part in overlap(taxonomy, [node], [target]))
+    right = f"{shared} of its {said} labels from the root down are right (hP {shared / said:.2f})"
+    given = f"{shared} of the {true} true labels are given (hR {shared / true:.2f})"
+    if abstained:
+        return f"The answer says nothing about what the image shows: {given}."
+    return f"The answer is {relation(taxonomy, domain, node, target)}: {right}, and {given}."

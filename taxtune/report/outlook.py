@@ -1,0 +1,147 @@
+"""What a tuning run can find out, in words: the same in the dry run, at the start of a run and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from taxtune.report.wording import meaning, metric_name, number, signed
+from taxtune.tuning.objective import Constraint
+from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
+from taxtune.tuning.records import TuneResult
+
+__all__ = [
+    "aim_in_words",
+    "certainty_in_words",
+    "nothing_left",
+    "optimism_in_words",
+    "optimism_rows",
+    "outlook_lines",
+    "resolution_in_words",
+]
+
+_FROM = {
+    "assumed": f"if templates differ on {100 * ASSUMED_SHARE:.0f} % of the images, as on the field guide",
+    "baseline": "if templates differ as much as the baseline's own scores vary",
+    "templates": "as the templates tried differ from the baseline",
+}
+
+
+def outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
+    """Returns what an outlook says, each with a name of at most 15 letters."""
+    lines = [("goal", aim_in_words(aim)) for aim in outlook.aims]
+    shown = list(dict.fromkeys(["hp", "hr", *(each.measure for each in outlook.resolutions)]))
+    for level in outlook.levels:
+        what = "always answering the domain's root" if level.rank is None else f"always the right {level.rank}"
+        scores = ", ".join(f"{metric_name(key)} {number(level.scores[key])}" for key in shown if key in level.scores)
+        lines.append(("trivial answers" if level.rank is None else "", f"{what}: {scores}"))
+    worth = _grouped((each.measure, number(each.one_image)) for each in outlook.resolutions)
+    lines.append(("one image", f"one level wrong instead of right, it lowers the mean by {worth}"))
+    lines.append(("told apart", resolution_in_words(outlook)))
+    for measure, needed in outlook.needed.items():
+        if needed > outlook.images:
+            lines.append(
+                (
+                    "too few images",
+                    f"the confidence demanded of {metric_name(measure)} takes at least {needed:,} images without an "
+                    f"error; there are {outlook.images:,}, so no template can be certain to reach it",
+                )
+            )
+    return lines
+
+
+def nothing_left(objective: str, images: int) -> str:
+    """Returns what there is to say of a baseline that already scores as the exact labels would."""
+    other = "" if objective == "hr_at_hp" else ", or another objective, such as hr_at_hp"
+    return (
+        f"Nothing is left to win on the tuning images: on all {images:,} the baseline is as good for "
+        f"{metric_name(objective)} as the exact labels would be. What is found now only looks better by chance. Tune "
+        f"on more or harder images (data.tuning){other}."
+    )
+
+
+def optimism_rows(run: TuneResult) -> list[tuple[str, ...]]:
+    """Returns a row a score: its name, the winner's on both splits, their difference, and what that is on average."""
+    return [
+        (
+            metric_name(each.measure),
+            number(each.tuning, each.measure),
+            number(each.heldout, each.measure),
+            signed(each.tuning - each.heldout, each.measure),
+            "–" if each.expected is None else signed(each.expected, each.measure),
+        )
+        for each in run.optimism
+    ]
+
+
+def optimism_in_words(run: TuneResult) -> str:
+    """Returns by how much the winner's tuning scores are too good, and by how much such a choice makes them."""
+    return "; ".join(
+        f"{name} {tuning} on the tuning images, {heldout} on the held-out ones: {difference}"
+        + ("" if expected == "–" else f", expected {expected}")
+        for name, tuning, heldout, difference, expected in optimism_rows(run)
+    )
+
+
+def certainty_in_words(run: TuneResult) -> list[str]:
+    """Returns whether the winner is certain to reach what is demanded with a confidence, a sentence a constraint."""
+    found = []
+    winner = (
+        None
+        if run.selection is None
+        else next((each for each in run.selection.finalists if each.iteration == run.winner), None)
+    )
+    for each in run.constraints:
+        if run.selection is None or winner is None or each.confidence == 0.5 or each.measure not in winner.bounds:
+            continue
+        name, least = metric_name(each.measure), number(each.bound(run.baseline.scores), each.measure)
+        sure = f"{number(winner.bounds[each.measure], each.measure)} with {100 * each.confidence:g} % confidence"
+        images = f"by {run.selection.images:,} tuning images"
+        if run.selection.reached:
+            found.append(f"{name} is at least {sure}, {images}: the {least} asked for is reached.")
+        else:
+            found.append(
+                f"No template is certain to have {name} at least {least}; the winner comes nearest, with at least "
+                f"{sure}, {images}."
+            )
+    return found
+
+
+def aim_in_words(aim: Aim) -> str:
+    """Returns what is tuned for: "the highest hR, with hP at least 0.980 (with 90 % confidence)"."""
+    what = meaning(aim.objective) if aim.measure is None else metric_name(aim.measure)
+    head = f"the {'highest' if aim.direction == 'maximize' else 'lowest'} {what}"
+    return ", ".join([head, *(f"with {_held(each)}" for each in aim.constraints)])
+
+
+def resolution_in_words(outlook: Outlook) -> str:
+    """Returns which differences between two templates are too small for the tuning images."""
+    images = f"{outlook.images:,} image{'' if outlook.images == 1 else 's'}"
+    parts = []
+    for source in dict.fromkeys(each.source for each in outlook.resolutions):
+        found = [each for each in outlook.resolutions if each.source == source]
+        sizes = _grouped((each.measure, f"{each.difference:.2f}") for each in found if each.difference is not None)
+        blind = _listed([metric_name(each.measure) for each in found if each.difference is None])
+        said = [f"differences below {sizes}"] if sizes else []
+        said += [f"any difference in {blind}"] if blind else []
+        parts.append(f"{_listed(said)} ({_FROM[source]})")
+    return f"with 80 % power at the 5 % level, {images} cannot show {'; nor '.join(parts)}"
+
+
+def _grouped(values: Iterable[tuple[str, str]]) -> str:
+    """Returns values with the scores that they are of: "0.10 in hP and hR, 0.30 in accuracy"."""
+    names: dict[str, list[str]] = {}
+    for measure, value in values:
+        names.setdefault(value, []).append(metric_name(measure))
+    return ", ".join(f"{value} in {_listed(found)}" for value, found in names.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _held(constraint: Constraint) -> str:
+    name = metric_name(constraint.measure)
+    if constraint.of is not None:
+        return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
+    sure = "" if constraint.confidence == 0.5 else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
+    return f"{name} at least {number(constraint.least)}{sure}"

@@ -1,0 +1,273 @@
+"""gepa.optimize as the search of a run: a toy model that sees colours, and a reflection model over HTTP."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taxtune.data import Example
+from taxtune.errors import MissingExtraError, ModelError, ProposerError, ResumeError
+from taxtune.integrations import gepa
+from taxtune.integrations.gepa_adapter import COMPONENT, REFUSED, Adapter
+from taxtune.models import Answer, Failure, Model, make_model
+from taxtune.recipe import load_recipe
+from taxtune.tuning.records import TuneResult
+from tests.servers import OpenAIServer, closed_api_base, model_refusal, model_settings, status, text
+from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
+
+pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
+
+BASELINE = "What is this?"
+FAMILY, CAREFUL, SEE = "Give only the family.", "Which colour? Be careful.", "What colour do you see?"
+
+
+def fenced(template: str) -> str:
+    return f"```\n{template}\n```"
+
+
+def reflecting(server: OpenAIServer | str, **given: Any) -> Model:
+    settings = model_settings(server, task="text-generation", api_key="sk-secret", **given)
+    return make_model("openai/gpt-4o", settings)
+
+
+def optimized(folder: Path, model: Any, vlm: Any = None, **given: Any) -> TuneResult:
+    recipe = folder / "toy" / "recipe.yaml"
+    if not recipe.exists():
+        make_files(recipe.parent)
+    given = {"max_metric_calls": 60, "out": folder / "run", **given}
+    return gepa.optimize(model, recipe=recipe, vlm=vlm or ToyVLM(), **given)
+
+
+@pytest.fixture
+def replies() -> Iterator[OpenAIServer]:
+    with OpenAIServer(fenced(FAMILY), fenced(CAREFUL), fenced(SEE), then=fenced("Name the scarlet one.")) as server:
+        yield server
+
+
+def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) -> None:
+    vlm = ToyVLM(tmp_path / "asked")
+    result = optimized(tmp_path, reflecting(replies), vlm)
+
+    assert [record.template for record in result.iterations[:4]] == [BASELINE, FAMILY, CAREFUL, SEE]
+    assert [record.parameters for record in result.iterations[1:4]] == [
+        {"parent": "0"},
+        {"parent": "0"},
+        {"parent": "2"},
+    ]
+    # The family alone is right of all images, too, but says less than 80 % of what the baseline says.
+    assert result.best.template == CAREFUL
+    assert [held.name for held in result.heldout] == ["baseline", "winner"]
+    assert CAREFUL in (tmp_path / "run" / "report.html").read_text()
+    # No image is asked about twice with one prompt, and the held-out ones only with the baseline and the winner.
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == len(set(asked)) == vlm.asked
+    heldout = {row.image for row in result.heldout[0].rows}
+    assert {line.split("|")[0] for line in asked if line.split("|")[1] in heldout} == {BASELINE, CAREFUL}
+    assert result.provenance is not None
+
+
+def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) -> None:
+    optimized(tmp_path, reflecting(replies))
+    first = replies.prompts[0]
+    assert "Jinja" in first
+    assert BASELINE in first
+    assert "[a wrong level-2 label of the right level-1 label]" in first
+    assert "hP 0.67" in first
+    told = "\n".join(prompt.split("You replied:")[0] for prompt in replies.prompts)
+    assert [name for name in (*COLOURS, *PARENT.values()) if name in told] == []
+
+
+def test_a_refused_template_goes_back_with_the_reason_and_is_never_asked(tmp_path: Path) -> None:
+    bad = [fenced("Is it scarlet?"), fenced("{{ answer }}"), text("```\nHalf a templ", finish_reason="length")]
+    vlm = ToyVLM(tmp_path / "asked")
+    with OpenAIServer(*bad, fenced(CAREFUL), then=fenced("scarlet")) as server:
+        result = optimized(tmp_path, reflecting(server), vlm)
+        prompts = server.prompts
+    assert "ground-truth label" in prompts[1]
+    assert "unknown variable 'answer'" in prompts[2]
+    assert prompts[3].count("You replied:") == 0  # after three of them gepa chooses anew
+    assert result.best.template == CAREFUL
+    assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {BASELINE, CAREFUL}
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Adapter:
+    return Adapter(make_parts(tmp_path / "toy", tmp_path / "run").experiment(), None)
+
+
+def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: Adapter) -> None:
+    batch = adapter.examples[:3]
+    found = adapter.evaluate(batch, {COMPONENT: "Is it crimson or not?"}, capture_traces=True)
+    assert found.scores == [REFUSED] * 3
+    assert found.num_metric_calls == 0
+    assert sum(found.scores) < sum(adapter.evaluate(batch, {COMPONENT: BASELINE}).scores)
+    assert adapter.experiment.vlm.asked == 3  # type: ignore[attr-defined]
+    assert all("ground-truth label" in str(row.failure) for row in found.trajectories or ())
+
+
+def test_the_adapter_serves_gepa_alone(
+    adapter: Adapter, replies: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gepa as engine
+
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # gepa's own client would look at prices on the web
+
+    found = engine.optimize(
+        adapter.seed,
+        adapter.examples,
+        adapter=adapter,
+        reflection_lm="openai/gpt-4o",
+        reflection_lm_kwargs={"api_base": replies.api_base, "api_key": "sk-test"},
+        max_metric_calls=60,
+        logger=gepa.Log(),
+    )
+    assert found.best_candidate == {COMPONENT: CAREFUL}
+    assert {each[COMPONENT] for each in found.candidates} <= {BASELINE, FAMILY, CAREFUL, SEE}
+    assert "Name the scarlet one." in adapter.seen
+    assert [name for name in (*COLOURS, *PARENT.values()) if name in replies.prompts[0]] == []
+
+
+class Faulty(ToyVLM):
+    """Fails for the last images of every batch."""
+
+    def __init__(self, answered: int, retryable: bool) -> None:
+        super().__init__()
+        self.answered, self.retryable = answered, retryable
+        self.batch_size = 100
+
+    def answer(self, questions: Any) -> list[Answer | Failure]:
+        failed = [Failure("down", retryable=self.retryable)] * (len(questions) - self.answered)
+        return [*super().answer(questions[: self.answered]), *failed]
+
+
+def values(adapter: Adapter, vlm: ToyVLM, batch: list[Example]) -> list[float]:
+    from dataclasses import replace
+
+    failing = Adapter(replace(adapter.experiment, vlm=vlm), None)
+    return list(failing.evaluate(batch, {COMPONENT: BASELINE}).scores)
+
+
+def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
+    batch = adapter.examples
+    whole = values(adapter, ToyVLM(), batch)
+    some = values(adapter, Faulty(5, retryable=True), batch)
+    assert some[:5] == whole[:5]
+    assert sum(some) / len(batch) == pytest.approx(sum(whole[:5]) / 5)
+    none = values(adapter, Faulty(0, retryable=False), batch)  # a content filter, say
+    assert all(map(math.isnan, none))
+    with pytest.raises(ModelError, match="None of 8 images has an answer; the first: down"):
+        values(adapter, Faulty(0, retryable=True), batch)
+
+
+def test_feedback_is_about_the_answers_that_there_are(adapter: Adapter) -> None:
+    candidate = {COMPONENT: BASELINE}
+    adapter.experiment.vlm.fail = "What"  # type: ignore[attr-defined]
+    failed = adapter.evaluate(adapter.examples, candidate, capture_traces=True)
+    adapter.experiment.vlm.fail = None  # type: ignore[attr-defined]
+    assert adapter.make_reflective_dataset(candidate, failed, [COMPONENT]) == {COMPONENT: []}
+    found = adapter.evaluate(adapter.examples, candidate, capture_traces=True)
+    records = adapter.make_reflective_dataset(candidate, found, [COMPONENT])[COMPONENT]
+    assert len(records) == 8
+    assert {record["Score"] for record in records} == {"1.00", "0.67"}
+
+
+def test_a_score_of_ones_own_and_settings_of_gepas(replies: OpenAIServer, tmp_path: Path) -> None:
+    batches: list[int] = []
+
+    class Seen:
+        def on_minibatch_sampled(self, event: Any) -> None:
+            batches.append(len(event["minibatch_ids"]))
+
+    result = optimized(
+        tmp_path,
+        reflecting(replies),
+        score=lambda row: -float(row.hr),
+        settings={"reflection_minibatch_size": 4, "callbacks": [Seen()]},
+    )
+    assert set(batches) == {4}
+    # Worse and worse for gepa, which keeps the family alone; the run's own objective still chooses the winner.
+    assert [record.template for record in result.iterations if record.template] == [BASELINE, FAMILY]
+    assert result.best.template == BASELINE
+
+
+def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
+    recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=160"])
+    replies = iter([FAMILY, CAREFUL, SEE])
+    vlm = ToyVLM(tmp_path / "asked")
+
+    def reflect(prompt: str) -> str:
+        return fenced(next(replies, "Name the scarlet one."))
+
+    result = gepa.optimize(reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run")
+    # A quarter of 160 calls is for the search: 4 for the seed, and 10 for each template that is kept.
+    assert 2 <= len(result.iterations) <= 6
+    assert all(len(record.rows) in (4, 8) for record in result.iterations if record.template)
+    # The winner was asked about all tuning images in the end, and every question is in the account.
+    assert result.selection is not None
+    assert (result.best.template, result.selection.images) == (CAREFUL, 8)
+    heldout = {row.image for row in result.heldout[0].rows}
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.split("|")[1] not in heldout]
+    assert sum(record.usage.asked for record in result.iterations) == len(asked) <= 160
+
+
+def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:
+    def script() -> list[str]:
+        return [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
+
+    last = fenced("Name the scarlet one.")
+    with OpenAIServer(*script(), then=last) as server:
+        whole = optimized(tmp_path / "whole", reflecting(server), ToyVLM())
+    first, second = ToyVLM(), ToyVLM()
+    with OpenAIServer(*script()[:1], then=status(500)) as server:
+        base = server.api_base
+        with pytest.raises(ProposerError, match="reflection model gave no answer"):
+            optimized(tmp_path, reflecting(server), first)
+    with OpenAIServer(*script()[1:], then=last) as server:
+        # At the same address, as far as the run is concerned.
+        model = reflecting(server)
+        identity = {**model.identity, "api_base": base}
+        moved = type("Moved", (), {"identity": identity, "answer": lambda self, requests: model.answer(requests)})()
+        with pytest.raises(ResumeError):
+            optimized(tmp_path, moved, second)
+        again = optimized(tmp_path, moved, second, resume=True)
+    assert [record.template for record in again.iterations] == [record.template for record in whole.iterations]
+    assert [record.scores for record in again.iterations] == [record.scores for record in whole.iterations]
+    assert first.asked + second.asked == len({*_asked(whole)})
+
+
+def _asked(result: TuneResult) -> list[tuple[str | None, str]]:
+    return [(each.template, row.example) for each in (*result.iterations, *result.heldout) for row in each.rows]
+
+
+def test_a_fault_of_the_moment_costs_nothing(tmp_path: Path) -> None:
+    calm = [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
+    faulty = [calm[0], *[status(500)] * 3, calm[1], model_refusal(), *[status(429, retry_after=0)] * 3, calm[2]]
+    found = []
+    for name, script in (("calm", calm), ("faulty", faulty)):
+        with OpenAIServer(*script, then=fenced("Name the scarlet one.")) as server:
+            found.append(optimized(tmp_path / name, reflecting(server)))
+    assert [record.template for record in found[0].iterations] == [record.template for record in found[1].iterations]
+
+
+def test_no_server_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ProposerError, match="reflection model"):
+        optimized(tmp_path, reflecting(closed_api_base()))
+
+
+def test_unknown_settings_are_named_before_anything_is_asked(tmp_path: Path) -> None:
+    vlm = ToyVLM()
+    for name in ("minibatch", "adapter"):
+        with pytest.raises(ProposerError, match=f"no such setting here.*{name}"):
+            optimized(tmp_path, lambda prompt: prompt, vlm, settings={name: 3})
+    assert vlm.asked == 0
+
+
+def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "gepa", None)
+    with pytest.raises(MissingExtraError, match=r"taxtune\[gepa\]"):
+        optimized(tmp_path, lambda prompt: prompt)

@@ -1,0 +1,515 @@
+"""The agent against a server that plays the chat model, over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.errors import ModelError, ProposerError, RecipeError, TemplateError
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
+from taxtune.tuning.proposers.agent import AgentProposer
+from taxtune.tuning.proposers.agent_tools import TOOLS, ToolError, Workbench
+from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.template import SAMPLE, check_template
+from tests.servers import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    OpenAIServer,
+    Reply,
+    calls,
+    content_filter,
+    dropped,
+    model_refusal,
+    status,
+    text,
+)
+from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.histories import goal as make_goal
+from tests.tuning.proposers.histories import record
+
+KEY = "sk-test-0123456789-secret"
+TRUTHS = ("goldfinch", "chaffinch", "blue jay", "snowy owl", "goldfinch", "snowy owl")
+BASELINE, CAREFUL, GOOD = "What is this an image of?", "Be careful. Which bird?", "Name the group that you are sure of."
+SAID = {
+    BASELINE: ("a chaffinch", "a goldfinch", "a blue jay", "a finch", "a snowy owl", None),
+    CAREFUL: ("a finch", "a finch", "a blue jay", "an owl", "a finch", "an owl"),
+    GOOD: ("a goldfinch", "a finch", "a blue jay", "an owl", "a goldfinch", "an owl"),
+}
+
+
+def answered(template: str, images: int = len(TRUTHS)) -> tuple[ExampleRow, ...]:
+    return tuple(rows(BIRDS, list(zip(TRUTHS, SAID.get(template, SAID[CAREFUL]), strict=True))[:images]))
+
+
+MESSAGES = Messages()
+
+
+class Asked:
+    """Asks about drafts, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.drafts: list[tuple[str, int]] = []
+
+    def __call__(self, template: str, images: int) -> tuple[ExampleRow, ...]:
+        self.drafts.append((template, images))
+        return answered(template, images)
+
+
+def goal(ask: Callable[[str, int], tuple[ExampleRow, ...]] | None, objective: str = "hp") -> Goal:
+    about = ("bird", "What is it?", ["order", "family", "species"], len(TRUTHS))
+    known = {"taxonomy": BIRDS, "domain_node": BIRDS.resolve("bird"), "ask": ask}
+    return make_goal(objective, 0.3, 1.0, 0.5, *about, **known)
+
+
+FIRST = replace(record(0, BASELINE, value=0.7, hp=0.7), rows=answered(BASELINE))
+SECOND = replace(record(1, CAREFUL, value=0.9, hp=0.9), rows=answered(CAREFUL))
+LOST = record(2, None, state="failed", reason="The model slept.", rejected=(("{{ x }}", "Unknown variable."),))
+HISTORY = (FIRST, SECOND, LOST)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
+    given = {"api_key": KEY, "max_retries": 1, "first_wait": 0.001, "longest_wait": 0.01}
+    return AgentProposer(api_base=server.api_base, **{**given, **settings})
+
+
+def check(source: str) -> None:
+    earlier = [trial.template for trial in HISTORY if trial.template]
+    check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=TRUTHS)
+
+
+def propose(
+    maker: AgentProposer, history: Sequence[IterationRecord] = HISTORY, ask: Any = None, objective: str = "hp"
+) -> Proposal:
+    return maker.propose(history, goal(ask or Asked(), objective), iteration=len(history), seed=0, check=check)
+
+
+def used(*replies: Reply | str, **how: Any) -> tuple[Proposal, list[Any], OpenAIServer]:
+    """Returns a proposal, what the model was told in answer to its calls, and the server."""
+    settings = {
+        key: how.pop(key) for key in ("max_turns", "trial_images", "max_total_tokens", "max_retries") if key in how
+    }
+    with OpenAIServer(*replies) as server:
+        proposal = propose(agent(server, **settings), **how)
+        told = [message["content"] for message in server.chats[-1].messages if message["role"] == "tool"]
+    return proposal, [json.loads(each) for each in told], server
+
+
+def submit(template: str = GOOD) -> Reply:
+    return calls(("submit", {"template": template}))
+
+
+# -- the tools ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_submission_becomes_the_proposal_with_tokens_cost_and_trace():
+    proposal, _, server = used(calls(("history", {}), content="Let me see."), submit())
+    assert proposal.template == GOOD
+    assert proposal.rejected == ()
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (2 * PROMPT_TOKENS, 2 * COMPLETION_TOKENS)
+    assert proposal.cost_usd is not None
+    assert proposal.cost_usd > 0
+    look, done = proposal.trace
+    assert (look.tool, look.arguments, look.prompt_tokens) == ("history", "{}", PROMPT_TOKENS)
+    assert "hP 0.900" in look.result
+    assert (done.tool, json.loads(done.arguments)) == ("submit", {"template": GOOD})
+    first, second = server.chats
+    assert second.messages[: len(first.messages)] == first.messages
+    called, told = second.messages[len(first.messages) :]
+    assert called["content"] == "Let me see."
+    assert called["tool_calls"][0]["id"] == told["tool_call_id"]
+
+
+def test_what_the_model_is_told_first():
+    _, _, server = used(submit(), trial_images=44, max_turns=7)
+    (request,) = server.chats
+    system, user = (message["content"] for message in request.messages)
+    for words in ("hP 1.000 and hR 0.500", "# How you work", "44 images in all", "reply 7 times", "Call submit"):
+        assert words in system
+    assert "in one fenced block, with no word" not in system
+    assert BASELINE in user
+    assert CAREFUL in user
+    offered = {tool["function"]["name"]: tool["function"] for tool in request.json["tools"]}
+    assert set(offered) == {"history", "failures", "try_draft", "compare", "submit"}
+    for tool in offered.values():
+        assert tool["description"]
+        assert all(each["description"] for each in tool["parameters"]["properties"].values())
+    assert offered["try_draft"]["parameters"]["required"] == ["template", "images"]
+
+
+@pytest.mark.parametrize("without", ["ask", "taxonomy"])
+def test_tools_that_cannot_work_are_not_offered(without: str):
+    useless = {"ask": "try_draft", "taxonomy": "failures"}[without]
+    with OpenAIServer(submit()) as server:
+        known = replace(goal(Asked()), **{without: None})
+        agent(server).propose(HISTORY, known, iteration=3, seed=0, check=lambda _: None)
+        (request,) = server.chats
+    names = {tool["function"]["name"] for tool in request.json["tools"]}
+    assert names == {"history", "failures", "try_draft", "compare", "submit"} - {useless}
+    assert ("may be tried on" in request.messages[0]["content"]) == (without != "ask")
+
+
+def test_the_history_lists_all_and_shows_some_in_full():
+    _, (listed, full), _ = used(calls(("history", {}), ("history", {"iterations": [1, 2]})), submit())
+    assert [row["iteration"] for row in listed["iterations"]] == [0, 1, 2]
+    assert listed["iterations"][1]["scores"].startswith("hP 0.900, hR 0.500")
+    assert listed["iterations"][2] == {"iteration": 2, "state": "failed", "reason": "The model slept."}
+    assert "template" not in listed["iterations"][0]
+    one, lost = full["iterations"]
+    assert one["template"] == CAREFUL
+    assert lost["refused"] == ["Unknown variable."]
+
+
+def test_a_long_history_is_cut_to_the_latest():
+    history = tuple(record(i, f"Which one? {i}", value=0.5) for i in range(60))
+    _, (listed,), _ = used(calls(("history", {})), submit(), history=history)
+    assert (len(listed["iterations"]), listed["left_out"]) == (40, 20)
+    assert listed["iterations"][-1]["iteration"] == 59
+
+
+def test_failures_are_shown_by_clade_with_numbers_for_names():
+    _, (top, inside), _ = used(
+        calls(("failures", {"template": 0}), ("failures", {"template": "iteration 0", "inside": "order 1"})), submit()
+    )
+    groups = {group["group"]: group for group in top["groups"]}
+    # The two finches are each taken for the other; one owl for a finch, of the other there is no answer.
+    assert set(groups) == {"order 1", "order 2"}
+    assert groups["order 1"]["images"] == 4
+    assert groups["order 1"]["mistakes"] == {"sibling": 2, "wrong branch": 1}
+    assert (groups["order 2"]["images"], groups["order 2"]["mistakes"]) == (1, {"wrong branch": 1})
+    assert top["images"] == 5
+    assert "Where the answers stop" in top["answers"]
+    assert inside["images"] == 4
+    assert [group["group"] for group in inside["groups"]] == ["family 1.1", "family 1.2"]
+    for shown in (json.dumps(top), json.dumps(inside)):
+        for name in ("finch", "jay", "owl", "Corvidae", "Fringillidae", "Passeriformes"):
+            assert name not in shown
+
+
+def test_an_accuracy_run_is_shown_accuracy():
+    _, (top, tried), _ = used(
+        calls(("failures", {"template": "0"}), ("try_draft", {"template": GOOD, "images": 3})),
+        submit(),
+        objective="accuracy",
+    )
+    assert set(top["groups"][0]["scores"]) == {"accuracy"}
+    assert set(tried["scores"]) == {"accuracy"}
+
+
+def test_a_draft_is_tried_and_compared_and_only_further_images_are_asked_about():
+    ask = Asked()
+    proposal, (three, again, all_six, against), _ = used(
+        calls(("try_draft", {"template": GOOD, "images": 3})),
+        calls(("try_draft", {"template": GOOD, "images": 2})),
+        calls(("try_draft", {"template": GOOD, "images": 6})),
+        calls(("compare", {"first": "draft 1", "second": "0"})),
+        calls(("submit", {"template": "draft 1"})),
+        ask=ask,
+        trial_images=10,
+    )
+    assert proposal.template == GOOD
+    assert ask.drafts == [(GOOD, 3), (GOOD, 6)]
+    assert (three["draft"], three["images"], three["trial_images_left"]) == ("draft 1", 3, 7)
+    assert (again["images"], again["trial_images_left"]) == (2, 7)
+    assert (all_six["images"], all_six["trial_images_left"]) == (6, 4)
+    assert all_six["scores"]["hP"]["mean"] == 1.0
+    assert all_six["scores"]["hP"]["standard_error"] > 0
+    paired = all_six["minus iteration 1"]
+    assert paired["images"] == 6
+    assert paired["hR"]["difference"] > 0 == paired["hP"]["difference"]
+    # The baseline has no answer about the sixth image.
+    assert against["images"] == 5
+    hp = against["hP"]
+    assert hp["low"] <= hp["difference"] <= hp["high"]
+    assert hp["difference"] > 0
+    assert 0 < hp["p"] <= 1
+
+
+def test_trial_images_are_bounded():
+    ask = Asked()
+    proposal, told, server = used(
+        calls(("try_draft", {"template": GOOD, "images": 50})),
+        calls(("try_draft", {"template": "Which {{ domain }}?", "images": 3})),
+        submit(),
+        ask=ask,
+        trial_images=4,
+    )
+    assert ask.drafts == [(GOOD, 4)]
+    assert told[0]["trial_images_left"] == 0
+    assert "No trial images are left" in told[1]["error"]
+    assert "try_draft" not in {tool["function"]["name"] for tool in server.chats[1].json["tools"]}
+    assert proposal.template == GOOD
+
+
+def test_a_budget_that_ends_is_told():
+    given = iter([2, 0])
+    _, (two, none), _ = used(
+        calls(("try_draft", {"template": GOOD, "images": 5}), ("try_draft", {"template": GOOD, "images": 6})),
+        submit(),
+        ask=lambda template, images: answered(template, next(given)),
+    )
+    assert two["images"] == 2
+    assert "budget leaves no images" in none["error"]
+
+
+def test_a_draft_that_is_refused_is_never_asked():
+    ask = Asked()
+    proposal, (refused,), _ = used(
+        calls(("try_draft", {"template": "Is it a goldfinch?", "images": 3})), submit(), ask=ask
+    )
+    assert "ground-truth label" in refused["error"]
+    assert ask.drafts == []
+    ((template, reason),) = proposal.rejected
+    assert template == "Is it a goldfinch?"
+    assert "ground-truth label" in reason
+
+
+def test_a_model_out_of_reach_ends_the_run_and_not_the_conversation():
+    def ask(template: str, images: int) -> tuple[ExampleRow, ...]:
+        raise ModelError("The model cannot be reached.", remedy="Continue with --resume.")
+
+    with pytest.raises(ModelError, match="cannot be reached"):
+        used(calls(("try_draft", {"template": GOOD, "images": 3})), ask=ask)
+
+
+@given(
+    st.sampled_from([*TOOLS, "sing"]),
+    st.text()
+    | st.dictionaries(
+        st.sampled_from(["template", "images", "inside", "first", "second", "iterations"]),
+        st.text() | st.integers() | st.lists(st.integers()) | st.from_regex(r"\A(draft|iteration)? ?\d{1,3}\Z"),
+    ).map(json.dumps),
+)
+def test_no_call_does_more_harm_than_an_error(name: str, arguments: str):
+    bench = Workbench(HISTORY, goal(Asked()), check, messages=MESSAGES, trial_images=3)
+    with contextlib.suppress(ToolError, TemplateError):
+        json.dumps(bench.call(name, arguments))
+
+
+# -- misbehaviour ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (("sing", {}), "There is no tool 'sing'"),
+        (("history", "{broken"), "Invalid JSON"),
+        (("history", "[1]"), "object"),
+        (("history", {"iterations": [9]}), "There is no iteration 9. The last is 2."),
+        (("history", {"volume": 11}), "volume: Extra inputs"),
+        (("failures", {}), "template: Field required"),
+        (("failures", {"template": "the good one"}), "is no past template"),
+        (("failures", {"template": "draft 1"}), "There is no draft 1"),
+        (("failures", {"template": "2"}), "Iteration 2 asked about no image"),
+        (("failures", {"template": "0", "inside": "order 99"}), "There is no group"),
+        (("try_draft", {"template": GOOD, "images": 0}), "images: Input should be greater"),
+        (("compare", {"first": "0", "second": "draft 3"}), "There is no draft 3"),
+        (("submit", {"template": "{{ answer }}"}), "unknown variable 'answer'"),
+        (("submit", {"template": CAREFUL}), "repeats an earlier one"),
+    ],
+)
+def test_a_bad_call_goes_back_with_the_reason(call: tuple[str, Any], reason: str):
+    proposal, (told,), server = used(calls(call), submit())
+    assert proposal.template == GOOD
+    assert reason in told["error"]
+    assert reason in proposal.trace[0].result
+    # Providers refuse a conversation with arguments that are not an object.
+    sent = server.chats[1].messages[2]["tool_calls"][0]["function"]["arguments"]
+    assert isinstance(json.loads(sent), dict)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (text("I shall look at the failures first."), "calls no tool"),
+        (text("```\n{{ answer }}\n```"), "unknown variable 'answer'"),
+        (model_refusal(), "refusal"),
+        (content_filter(), "content filter"),
+        (text("Half a templ", finish_reason="length"), "cut off"),
+        (calls(("submit", '{"template": "Half a'), finish_reason="length"), "cut off"),
+    ],
+)
+def test_a_reply_that_does_nothing_goes_back_with_the_reason(bad: Reply, reason: str):
+    proposal, _, server = used(bad, submit(), max_retries=0)
+    assert proposal.template == GOOD
+    assert proposal.trace[0].tool is None
+    said, complaint = server.chats[1].messages[2:]
+    assert said["role"] == "assistant"
+    assert said["content"]
+    assert "tool_calls" not in said
+    assert complaint["role"] == "user"
+    assert reason in complaint["content"]
+    assert "submit" in complaint["content"]
+
+
+def test_a_text_that_holds_a_template_counts_as_a_submission():
+    proposal, _, _ = used(f"This is my choice:\n```jinja2\n{GOOD}\n```")
+    assert proposal.template == GOOD
+    assert [(turn.tool, turn.result) for turn in proposal.trace] == [(None, "submitted")]
+
+
+@pytest.mark.parametrize(
+    "thoughts", ["<think>```\nWhich one?\n```</think>Let me look.", "Here is my plan:\nI will look."]
+)
+def test_a_thought_is_no_submission(thoughts: str):
+    proposal, _, _ = used(thoughts, submit())
+    assert "calls no tool" in proposal.trace[0].result
+    assert proposal.template == GOOD
+
+
+def test_a_model_that_thinks_for_too_long_is_told_apart():
+    cut = text("<think>Perhaps", finish_reason="length")
+    proposal, _, server = used(cut, cut, submit())
+    assert proposal.template == GOOD
+    assert "used up before the reply began" in proposal.trace[0].result
+    assert [chat.messages for chat in server.chats[1:]] == [server.chats[0].messages] * 2
+    with (
+        OpenAIServer(cut, cut, cut) as server,
+        pytest.raises(ProposalFailed, match=r"Raise proposer\.max_tokens") as caught,
+    ):
+        propose(agent(server))
+    assert caught.value.out_of_reach
+
+
+def test_several_calls_at_once_are_answered_each_and_nothing_follows_a_submission():
+    proposal, told, _ = used(calls(*[("history", {})] * 10), calls(("submit", {"template": GOOD}), ("sing", {})))
+    assert ["error" in each for each in told] == [False] * 8 + [True] * 2
+    assert "at most 8 calls" in told[-1]["error"]
+    assert proposal.template == GOOD
+    assert "has been submitted" in proposal.trace[-1].result
+    assert [turn.prompt_tokens for turn in proposal.trace[:10]] == [PROMPT_TOKENS] + [0] * 9
+
+
+def test_a_model_that_never_submits_fails_the_iteration_after_its_turns():
+    with OpenAIServer(then=calls(("history", {}))) as server:
+        with pytest.raises(ProposalFailed, match="no acceptable template in 4 replies") as caught:
+            propose(agent(server, max_turns=4))
+        *before, last = server.chats
+        assert len(before) == 3
+    assert "last reply" in last.messages[-1]["content"]
+    assert [tool["function"]["name"] for tool in last.json["tools"]] == ["submit"]
+    assert "last reply" not in before[-1].messages[-1]["content"]
+    failed = caught.value
+    assert (failed.prompt_tokens, failed.completion_tokens) == (4 * PROMPT_TOKENS, 4 * COMPLETION_TOKENS)
+    assert len(failed.trace) == 4
+    assert failed.cost_usd is not None
+    assert not failed.final
+
+
+def test_refused_submissions_are_the_reason():
+    with OpenAIServer(then=submit("{{ answer }}")) as server, pytest.raises(ProposalFailed) as caught:
+        propose(agent(server, max_turns=3))
+    assert "unknown variable 'answer'" in caught.value.reason
+    assert len(caught.value.rejected) == 3
+
+
+def test_three_idle_replies_in_a_row_fail_the_iteration():
+    with OpenAIServer(calls(("history", {})), *["Hm."] * 3) as server:
+        with pytest.raises(ProposalFailed, match=r"nothing useful in 3 replies in a row: .*calls no tool"):
+            propose(agent(server))
+        assert len(server.chats) == 4
+
+
+def test_tokens_that_run_short_leave_a_last_reply():
+    long = calls(("history", {}))
+    payload = json.loads(long.body)
+    payload["usage"] = {"prompt_tokens": 3000, "completion_tokens": 100, "total_tokens": 3100}
+    with OpenAIServer(replace(long, body=json.dumps(payload).encode()), submit()) as server:
+        proposal = propose(agent(server, max_total_tokens=8000, max_tokens=200))
+        assert [tool["function"]["name"] for tool in server.chats[1].json["tools"]] == ["submit"]
+    assert proposal.prompt_tokens + proposal.completion_tokens < 8000
+
+
+def test_a_model_that_stops_answering_fails_the_iteration_with_what_it_had_done():
+    with OpenAIServer(calls(("history", {})), then=status(500)) as server:
+        with pytest.raises(ProposalFailed, match=r"failed \(500\).*after 2 attempts") as caught:
+            propose(agent(server))
+        assert len(server.chats) == 3
+    assert caught.value.out_of_reach
+    assert [turn.tool for turn in caught.value.trace] == ["history"]
+    assert caught.value.prompt_tokens == PROMPT_TOKENS
+
+
+def test_a_conversation_that_becomes_too_long_fails_the_iteration():
+    too_long = status(400, "This model's maximum context length is 8192 tokens.")
+    with (
+        OpenAIServer(calls(("history", {})), too_long) as server,
+        pytest.raises(ProposalFailed, match="too long") as caught,
+    ):
+        propose(agent(server))
+    assert not caught.value.out_of_reach
+    assert caught.value.cost_usd is not None
+    assert len(caught.value.trace) == 1
+    with OpenAIServer(too_long) as server, pytest.raises(ProposerError, match="max_history_tokens") as stopped:
+        propose(agent(server))
+    assert not isinstance(stopped.value, ProposalFailed)
+
+
+def test_what_passes_is_tried_again():
+    proposal, _, server = used(status(503), calls(("history", {})), dropped(), submit())
+    assert proposal.template == GOOD
+    assert len(server.chats) == 4
+
+
+def test_a_refused_key_stops_the_run():
+    with OpenAIServer(then=status(401)) as server, pytest.raises(ProposerError, match="rejected the key"):
+        propose(agent(server))
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_trace_is_cut():
+    proposal, _, _ = used(submit("{{ x }}" + " Look." * 1000), submit("Look at the bird. " * 200))
+    assert len(proposal.template) == 3600
+    assert all(len(turn.arguments) <= 2000 and len(turn.result) <= 2000 for turn in proposal.trace)
+
+
+def test_the_key_is_in_no_record():
+    echoed = calls(("failures", {"template": f"draft {KEY}"}), content=f"My key is {KEY}.")
+    with OpenAIServer(echoed, submit(f"Which one, {KEY}?"), f"Is it {KEY}?", submit()) as server:
+        maker = agent(server)
+        proposal = propose(maker)
+    assert KEY not in f"{proposal}"
+    assert KEY not in json.dumps(maker.identity())
+    assert "[key]" in proposal.trace[0].arguments
+    assert isinstance(maker, Proposer)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_make_proposer():
+    made = make_proposer("agent:openai/gpt-4o-mini", max_turns=5)
+    assert isinstance(made, AgentProposer)
+    assert {"kind": "agent", "model": "openai/gpt-4o-mini", "max_turns": 5}.items() <= made.identity().items()
+    with pytest.raises(ProposerError, match=r"max_turns must be at least 2"):
+        make_proposer("agent:openai/gpt-4o-mini", max_turns=1)
+    with pytest.raises(ProposerError, match=r"Unknown proposer"):
+        make_proposer("agent:")
+
+
+def test_a_recipe_names_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+    given = "{kind: agent, model: openai/o4, max_turns: 4, trial_images: 9, max_tokens: 300, api_key_env: MY_KEY}"
+    parts = Parts(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
+    known = parts.proposer.identity()
+    assert {"model": "openai/o4", "max_turns": 4, "trial_images": 9}.items() <= known.items()
+    with pytest.raises(RecipeError, match=r"proposer.*max_turns.*at least 2"):
+        load_recipe("fieldguide", ["proposer={kind: agent, max_turns: 1}"])
+    assert KEY not in str(known)

@@ -1,0 +1,108 @@
+"""A whole run with the agent as its proposer: the chat model is a server, the vision-language model a toy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taxtune.tuning.account import Account
+from taxtune.tuning.plan import make_plan
+from taxtune.tuning.records import TuneResult
+from tests.servers import OpenAIServer, Reply, calls
+from tests.tuning.toy import ToyVLM, make_parts, tuned
+
+KEY = "sk-a-secret-of-the-run"
+CAREFUL, FAMILY = "Be careful. Which {{ domain }} is this?", "Give only the family."
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_KEY", KEY)
+
+
+def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False) -> TuneResult:
+    proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}', api_key_env: AGENT_KEY}}"
+    given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
+    return tuned(make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume)
+
+
+def first_iteration() -> list[Reply]:
+    return [
+        calls(("failures", {"template": "0"})),
+        calls(("try_draft", {"template": CAREFUL, "images": 4}), ("try_draft", {"template": FAMILY, "images": 2})),
+        calls(("compare", {"first": "draft 1", "second": "0"})),
+        calls(("submit", {"template": "draft 1"})),
+    ]
+
+
+def test_a_run_tunes_with_an_agent(tmp_path):
+    vlm = ToyVLM(log=tmp_path / "asked")
+    with OpenAIServer(*first_iteration(), *["I would rather not."] * 3) as server:
+        result = run(server, tmp_path, vlm)
+        assert KEY in server.chats[0].headers["authorization"]
+    baseline, careful, lost = result.iterations
+    assert (careful.template, careful.state, careful.feasible) == (CAREFUL, "complete", True)
+    assert careful.scores.hp > baseline.scores.hp
+    assert [turn.tool for turn in careful.trace] == ["failures", "try_draft", "try_draft", "compare", "submit"]
+    assert all(turn.tool is None for turn in lost.trace)
+    assert (lost.state, len(lost.trace)) == ("failed", 3)
+    assert "nothing useful" in lost.reason
+    assert result.winner == 1
+    # The draft's answers are in the store by the time that it is asked about all images.
+    assert sum(row.from_store for row in careful.rows) >= 4
+    # The other draft's two images are on the iteration's account.
+    assert (careful.usage.asked, careful.usage.tried) == (8 + 2, 2)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == len(set(asked))
+    assert sum(line.startswith("Give only the family.") for line in asked) == 2
+
+    kept = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    assert kept[1]["trace"][3]["tool"] == "compare"
+    assert json.loads(kept[1]["trace"][3]["result"])["hP"]["difference"] > 0
+    result.report()
+    for file in (tmp_path / "out").rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
+    assert "steps of the proposer" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_an_iteration_that_was_interrupted_begins_anew_and_asks_nothing_twice(tmp_path):
+    class Interrupted(ToyVLM):
+        def answer(self, questions):
+            if any("family" in question.prompt for question in questions):
+                raise KeyboardInterrupt
+            return super().answer(questions)
+
+    log = tmp_path / "asked"
+    with OpenAIServer(*first_iteration()[:2]) as server:
+        with pytest.raises(KeyboardInterrupt):
+            run(server, tmp_path, Interrupted(log=log))
+        assert sum("careful" in line for line in log.read_text().splitlines()) == 4
+        server.enqueue(*first_iteration(), *["I would rather not."] * 3)
+        result = run(server, tmp_path, ToyVLM(log=log), resume=True)
+    asked = log.read_text().splitlines()
+    assert len(asked) == len(set(asked))
+    assert [record.state for record in result.iterations] == ["complete", "complete", "failed"]
+    assert result.iterations[1].template == CAREFUL
+
+
+def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
+    draft = [calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})) for i in range(2)]
+    chosen = [calls(("submit", {"template": f"Which one? {i}"})) for i in range(2)]
+    with OpenAIServer(*(reply for pair in zip(draft, chosen, strict=True) for reply in pair)) as server:
+        result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
+    # Five templates on eight images: two drafts take the place of two of them.
+    assert [record.usage.tried for record in result.iterations] == [0, 8, 8]
+
+
+def test_a_plan_counts_drafts_and_replies_at_most(tmp_path):
+    def forecast(*more: str) -> Account:
+        given = ("proposer={kind: agent, trial_images: 5, max_turns: 4, max_total_tokens: 9000}", "iterations=2", *more)
+        return make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=given)).forecast
+
+    plain = forecast()
+    # Three templates and two iterations' drafts on the tuning images, two templates on the held-out ones.
+    assert plain.model.calls == 3 * 8 + 2 * 5 + 2 * 12
+    assert (plain.proposer.calls, plain.proposer.tokens) == (2 * 4, 2 * 9000)
+    assert forecast("budget.vlm_calls=24").model.calls == 3 * 8 + 2 * 12
