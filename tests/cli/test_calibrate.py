@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.commands import Done, run_captured
 
-SMALL = ("data.count=40", "data.tuning=6", "data.heldout=6", "iterations=1", "tracking.mlflow=false")
+SMALL = ("data.count=40", "data.tuning=6", "data.block=6", "data.heldout=6", "iterations=1", "tracking.mlflow=false")
 
 
 @pytest.fixture(scope="module")
