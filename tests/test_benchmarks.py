@@ -27,6 +27,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )
 def test_a_benchmark_runs_without_data(
@@ -81,7 +82,7 @@ def _run(optimizers: ModuleType, capsys: pytest.CaptureFixture[str], *arguments:
 def test_every_method_searches_within_its_budget_and_alike_each_time(
     optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "400", "--tuning", "60")
+    given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "200", "--tuning", "60")
     given += ("--methods", *optimizers.METHODS)
     found = _run(optimizers, capsys, *given, "--out", str(tmp_path))
     assert {row["method"] for row in found["means"]} == set(optimizers.METHODS)

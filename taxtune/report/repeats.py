@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.report import wording
+from taxtune.report.account import account_lines
 from taxtune.report.drawing import COLOURS, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, inline_svg, padded
 from taxtune.report.html import page
 from taxtune.report.isolines import draw_iso_lines
@@ -30,6 +31,12 @@ def repeats_headline(result: RepeatsResult) -> str:
         mean, ends = _cell(result.differences[key], key, sign=True)
         within = "" if ends is None else f" ({ends})"
         said.append(f"{metric_name(key)} {mean}{within}, significantly up in {up} and down in {down} of them")
+    for each in result.runs[0].constraints:
+        if each.confidence > 0.5:
+            kept = sum(
+                run.heldout[-1].scores.get(each.measure) >= each.bound(run.heldout[0].scores) for run in result.runs
+            )
+            said.append(f"at least {number(each.least)} in {metric_name(each.measure)} is kept in {kept} of them")
     return (
         f"The winners of {runs} searches with different seeds, against the baseline on the same {images} held-out "
         f"images: {'; '.join(said)}."
@@ -78,6 +85,8 @@ def print_repeats(console: Console, result: RepeatsResult) -> None:
         table.add_row(str(row["number"]), str(row["seed"]), f"#{row['winner']}", *shown, end_section=True)
     console.print(table)
     console.print(repeats_headline(result), highlight=False)
+    for what, text in account_lines(result.account):
+        console.print(f"[bold]{what}[/bold]: {escape(text)}", highlight=False, soft_wrap=True)
     for what, where in result.where.items():
         console.print(f"[bold]{escape(what)}[/bold]: {escape(where)}", highlight=False, soft_wrap=True)
 
@@ -181,5 +190,6 @@ def render_repeats(result: RepeatsResult) -> str:
         rows=repeats_rows(result),
         columns=_columns(result),
         runs=_runs(result),
+        account=account_lines(result.account),
         plane=Markup(inline_svg(draw_repeats, result, "repeats")),
     )

@@ -129,7 +129,7 @@ def template_name(name: str) -> str:
     return (
         name
         if name in ("baseline", "winner", "template") or name.startswith("iteration ")
-        else f"{metric_name(name)}-tuned"
+        else f"{metric_name(name).replace(' ', '-')}-tuned"
     )
 
 

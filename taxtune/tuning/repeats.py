@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
+from taxtune.tuning.account import Account, sum_accounts
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.loop import Tuner
@@ -91,6 +92,11 @@ class RepeatsResult:
         """The differences winner minus baseline on the held-out images, by name."""
         return self._spreads(lambda run: {key: d.difference for key, d in run.differences[0].metrics.items()})
 
+    @property
+    def account(self) -> Account:
+        """What was asked of whom in all runs, and what that cost."""
+        return sum_accounts([run.account for run in self.runs])
+
     def _spreads(self, scores: Callable[[TuneResult], dict[str, float]]) -> dict[str, Spread]:
         found = [scores(run) for run in self.runs]
         return {key: Spread.of([each[key] for each in found if key in each]) for key in found[0]}
@@ -145,6 +151,7 @@ class RepeatsResult:
             "winners": {key: asdict(value) for key, value in self.winners.items()},
             "baselines": {key: asdict(value) for key, value in self.baselines.items()},
             "differences": {key: asdict(value) for key, value in self.differences.items()},
+            "account": self.account.as_dict(),
             "folder": self.folder,
             "where": self.where,
         }

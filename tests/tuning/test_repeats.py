@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from taxtune.models import ModelSettings, Request
 from taxtune.models.api import ApiModel
 from taxtune.models.base import reseeded
 from taxtune.report.repeats import print_repeats, render_repeats, repeats_headline
+from taxtune.tuning.objective import Constraint
 from taxtune.tuning.repeats import RepeatsResult, Spread, repeat_tuning
 from tests.cli.commands import run_captured
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -67,6 +69,7 @@ def test_the_summary_is_of_the_winners(made: tuple[Path, RepeatsResult, ToyVLM])
     again = taxtune.load_run(folder / "out")
     assert isinstance(again, RepeatsResult)
     assert again.as_dict() == result.as_dict()
+    assert result.account.model.calls == sum(run.account.model.calls for run in result.runs)
 
 
 def test_people_read_it(made: tuple[Path, RepeatsResult, ToyVLM]) -> None:
@@ -80,6 +83,11 @@ def test_people_read_it(made: tuple[Path, RepeatsResult, ToyVLM]) -> None:
     page = render_repeats(result)
     assert all(f'href="repeat-{k}/report.html"' in page for k in (1, 2, 3))
     assert "<svg" in page
+    assert f"{result.account.model.calls}, " in page
+    target = Constraint("hp", 0.9, 0.9)
+    kept = sum(run.heldout[1].scores.hp >= 0.9 for run in result.runs)
+    aimed = replace(result, runs=tuple(replace(run, constraints=(target,)) for run in result.runs))
+    assert f"at least 0.900 in hP is kept in {kept} of them" in repeats_headline(aimed)
     assert "3 searches for hP" in page
 
 
