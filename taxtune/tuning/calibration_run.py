@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import remaining
-from taxtune.errors import DataError, RecipeError, TaxtuneError
+from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, images_needed, worst_loss
 from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
@@ -115,7 +115,10 @@ class CalibrationRun:
         changes: dict[str, Any] = {}
         if self.templates < self.vote.samples:  # otherwise each template is asked once, as in the run
             own = settings.policy.temperature if isinstance(settings.policy, VotePolicySettings) else _TEMPERATURE
-            changes = {"policy.kind": "vote", "policy.temperature": self.temperature or own}
+            changes = {
+                "policy.kind": "vote",
+                "policy.temperature": own if self.temperature is None else self.temperature,
+            }
         model = None if self.vlm is None else make_model(self.vlm)
         return Parts(settings.changed(changes), self.folder, vlm=model)
 
@@ -222,9 +225,15 @@ class CalibrationRun:
 
         Raises:
             DataError: If there are too few images for the promise whatever the answers are.
+            ModelError: If the model would always give the same answer.
             TaxtuneError: If the model cannot be asked, or too many images have no answer.
         """
         parts, n = self.parts, len(self.examples)
+        if self.templates < self.vote.samples and parts.model.identity.get("temperature") == 0:
+            raise ModelError(
+                "The model decodes greedily: all its answers to a prompt would be the same.",
+                remedy="Give a temperature, or as many templates as answers.",
+            )
         if n < self.needed:
             raise DataError(
                 f"{n:,} calibration images cannot show that the risk is kept: even if every answer were right, it "

@@ -62,6 +62,7 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
         (["--risk=2"], "The risk must be between 0 and 1."),
         (["--templates=5", "--samples=5"], "The run has only 2 templates."),
         (["--temperature=99"], "policy.temperature"),
+        (["--temperature=0"], "policy.temperature"),
     ],
 )
 def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> None:

@@ -202,6 +202,15 @@ def test_several_templates_are_asked_once_each(run: Path) -> None:
         _ = CalibrationRun(run, risk=0.3, templates=9, vlm=vlm).sources
 
 
+def test_a_greedy_model_is_not_asked_for_several_answers(run: Path) -> None:
+    greedy = Wavering()
+    greedy.identity = {**greedy.identity, "temperature": 0.0}
+    with pytest.raises(ModelError, match="would be the same"):
+        taxtune.calibrate(run, risk=0.3, vlm=greedy)
+    assert greedy.asked == 0
+    assert taxtune.calibrate(run, risk=0.3, templates=2, heldout=True, vlm=greedy).samples == 2
+
+
 def test_too_few_images_are_told_before_anything_is_asked(run: Path) -> None:
     vlm = Wavering()
     with pytest.raises(DataError, match=r"even if every answer were right, it would take \d+"):
