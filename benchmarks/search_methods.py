@@ -87,12 +87,15 @@ class Chosen:
         calls: Answers that it asked for.
         hp: The chosen template's mean hP on the images that the search asked it about.
         hr: Its mean hR there.
+        promised: Whether the search says that the template holds what is to be held: for the package by its bound, for
+            the others by these means.
     """
 
     template: int
     calls: int
     hp: float
     hr: float
+    promised: bool
 
 
 class Questions:
@@ -135,9 +138,11 @@ class Questions:
         """Returns the best of some templates by the plain rule, the best first, the earlier of equals first."""
         return sorted(templates, key=self.value, reverse=True)[:among]
 
-    def chosen(self, template: int) -> Chosen:
-        """Returns a template as the search's choice."""
-        return Chosen(template, self.calls, *self.means(template))
+    def chosen(self, template: int, promised: bool | None = None) -> Chosen:
+        """Returns a template as the search's choice; what it promises is that which its means say where left out."""
+        if promised is None:
+            promised = self.value(template) > 0
+        return Chosen(template, self.calls, *self.means(template), promised)
 
 
 #: From a search and several budgets to what it comes to with each.
@@ -474,7 +479,8 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
             replay.ask(proposals[step[0]], *step)
         selection = choose(replay.records, replay.objective)
         assert selection is not None  # every iteration was scored
-        found.append(replay.questions.chosen(replay.number[proposals[selection.winner].template]))
+        winner = replay.number[proposals[selection.winner].template]
+        found.append(replay.questions.chosen(winner, selection.reached))
     return found
 
 

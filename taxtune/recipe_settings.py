@@ -151,17 +151,11 @@ class _Splits(Settings):
         None,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. Default: every template is asked about all.",
+        "the finalists about all. Default, and where it is not below tuning: every template is asked about all.",
     )
     heldout: StrictInt = Field(
         200, ge=1, description="Number of images for the final comparison of baseline and winner."
     )
-
-    @model_validator(mode="after")
-    def _block_within_tuning(self) -> _Splits:
-        if self.block is not None and self.block > self.tuning:
-            raise ValueError(f"block ({self.block}) must be at most tuning ({self.tuning})")
-        return self
 
 
 class ManifestData(_Splits):

@@ -81,7 +81,7 @@ def _run(optimizers: ModuleType, capsys: pytest.CaptureFixture[str], *arguments:
 def test_every_method_searches_within_its_budget_and_alike_each_time(
     optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "400", "--tuning", "60")
+    given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "200", "--tuning", "60")
     given += ("--methods", *optimizers.METHODS)
     found = _run(optimizers, capsys, *given, "--out", str(tmp_path))
     assert {row["method"] for row in found["means"]} == set(optimizers.METHODS)

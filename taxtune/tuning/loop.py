@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -242,7 +242,7 @@ class Tuner:
         trials = self._trials(evaluator)
         try:
             with count_faults() as faults:
-                proposal = claim.proposal or self._propose(claim, trials)
+                proposal = claim.proposal or self._propose(claim, trials, faults)
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
@@ -284,7 +284,6 @@ class Tuner:
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
                 seconds=time.monotonic() - start,
-                proposer_faults=dict(faults),
             ),
         )
         record = self._judged(record, evaluation, examples)
@@ -381,7 +380,7 @@ class Tuner:
             on_answers=partial(self.callbacks.tell, "on_answers"),
         )
 
-    def _propose(self, claim: Claim, trials: Trials) -> Proposal:
+    def _propose(self, claim: Claim, trials: Trials, faults: Mapping[str, int]) -> Proposal:
         if claim.iteration == 0:
             proposal = Proposal(self.experiment.prompt.baseline)
         else:
@@ -394,7 +393,10 @@ class Tuner:
                 check=lambda template: self.experiment.check(template, earlier),
             )
             judged = sum_judged([*filter(None, (proposal.judged, trials.judged))])
-            proposal = replace(proposal, trials=proposal.trials + trials.usage(proposal.template), judged=judged)
+            failed = Usage(proposer_faults=dict(faults))
+            proposal = replace(
+                proposal, trials=proposal.trials + trials.usage(proposal.template) + failed, judged=judged
+            )
         self.history.propose(claim, proposal)
         return proposal
 

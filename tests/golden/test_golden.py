@@ -24,7 +24,7 @@ INAT21 = "inat21/inat2021-categories.csv"
 
 
 def test_compare_on_the_field_guide(golden: Golden) -> None:
-    settings = "data.count=60 data.tuning=12 data.block=null data.heldout=30 iterations=4 vlm.batch_size=16"
+    settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in settings.split())
     golden.case(
         "compare",

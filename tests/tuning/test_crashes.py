@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
+import os
 import random
 import time
+import zlib
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -15,19 +18,45 @@ import pytest
 
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
+from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_files, tuned
 
 # A process of its own that has loaded everything forks those that are killed: each starts in a moment, not in seconds.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches its prices when it is loaded
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["optuna.storages", "taxtune.report.html", __name__])
+CONTEXT.set_forkserver_preload(["litellm", "optuna.storages", "taxtune.report.html", __name__])
 KILLS = 7
+ADVICE = ("Be careful.", "Give only the family.", "Look twice.")
 
 #: What the runs are set to besides the toy recipe: overrides by name.
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
     "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
+    "front": ("iterations=7", "data.block=3", "objective.kind=pareto"),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
+    "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
 }
+
+
+def agent(body: dict[str, Any]) -> Reply:
+    """A chat model that looks at failures, tries two drafts and submits the first; a function of what it is told."""
+    messages = body["messages"]
+    first = zlib.crc32(json.dumps(messages[:2]).encode())
+    drafts = [f"Photo {first + i}: which {{{{ domain }}}} is this? {ADVICE[(first + i) % 3]}" for i in range(2)]
+    turns = [
+        calls(("failures", {"template": "0"})),
+        calls(*(("try_draft", {"template": draft, "images": 3}) for draft in drafts)),
+        calls(("compare", {"first": "draft 1", "second": "draft 2"})),
+        calls(("submit", {"template": "draft 1"})),
+    ]
+    return turns[sum(message["role"] == "assistant" for message in messages)]
+
+
+@pytest.fixture
+def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
+    """What a run is set to, by its name; an agent's chat model lives as long as the test."""
+    with OpenAIServer(agent) as server:
+        yield lambda name: tuple(override.replace("BASE", repr(server.api_base)) for override in RUNS[name])
 
 
 def work(folder: Path, out: Path, overrides: tuple[str, ...], seconds: float) -> None:
@@ -64,10 +93,13 @@ def run(*arguments: Any) -> BaseProcess:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name: str, seed: int, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
+    name: str, seed: int, tmp_path: Path, settings: Callable[[str], tuple[str, ...]]
+) -> None:
+    overrides = settings(name)
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
     make_files(folder)
-    uninterrupted = run(folder, whole, RUNS[name], 0.0)
+    uninterrupted = run(folder, whole, overrides, 0.0)
     uninterrupted.join(120)
     assert uninterrupted.exitcode == 0
     once = asked(whole)
@@ -78,7 +110,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name: str, seed
     moments = [*(chance.randrange(*ends) for ends in itertools.pairwise(parts)), len(once) - 1]
     kills = 0
     for moment in moments:
-        process = run(folder, out, RUNS[name], 0.02)
+        process = run(folder, out, overrides, 0.02)
         while len(asked(out)) <= moment and process.is_alive():
             time.sleep(0.002)
         # Somewhere between a question and what is written down of its answer.
@@ -87,7 +119,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name: str, seed
         process.kill()
         process.join()
     assert kills >= KILLS - 2, "what a killed run asks again brings the last moments nearer to the end"
-    last = run(folder, out, RUNS[name], 0.0)
+    last = run(folder, out, overrides, 0.0)
     last.join(120)
     assert last.exitcode == 0
 

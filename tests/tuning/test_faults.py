@@ -19,10 +19,12 @@ from taxtune.models import Answer
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.tables import print_result
+from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.files import read_result
 from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.records import IterationRecord, TuneResult
 from tests import servers
 from tests.servers import OpenAIServer, Reply
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -50,8 +52,11 @@ class Models:
     def __call__(self, body: dict[str, Any]) -> Reply | str:
         """Answers a request."""
         if is_proposal(body):
+            if body["messages"][-1]["role"] == "tool":
+                return servers.calls(("submit", {"template": "draft 1"}))
             self.proposed += 1
-            return f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
+            template = f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
+            return servers.calls(("try_draft", {"template": template, "images": 3})) if "tools" in body else template
         picture, text = body["messages"][-1]["content"]
         image = io.BytesIO(base64.b64decode(picture["image_url"]["url"].partition(",")[2]))
         (reply,) = ToyVLM().answer([SimpleNamespace(prompt=text["text"], image=image)])
@@ -59,11 +64,14 @@ class Models:
         return reply.text
 
 
-def session(folder: Path, out: Path, server: OpenAIServer, *overrides: str, max_retries: int = 5, **how: Any) -> Parts:
+def session(
+    folder: Path, out: Path, server: OpenAIServer, *overrides: str, kind: str = "llm", max_retries: int = 5, **how: Any
+) -> Parts:
     """The toy recipe with both models behind a server, and short waits."""
     waits = {"first_wait": 0.01, "longest_wait": 0.05, "max_retries": max_retries, "timeout": 10.0, **how}
     vlm = ApiModel("openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits))
-    proposer = LLMProposer("openai/words", api_base=server.api_base, api_key=KEY, **waits)
+    made = AgentProposer if kind == "agent" else LLMProposer
+    proposer = made("openai/words", api_base=server.api_base, api_key=KEY, **waits)
     parts = make_parts(folder, out, overrides=overrides)
     return Parts(parts.recipe, out, vlm=vlm, own_proposer=proposer)
 
@@ -82,17 +90,21 @@ def assert_no_secret(folder: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("iterations", "how"), [(30, ()), (12, ("data.block=4", "objective.kind=hr_at_hp"))])
+@pytest.mark.parametrize(
+    ("kind", "iterations", "how"),
+    [("llm", 30, ()), ("agent", 12, ("data.block=4", "objective.kind=hr_at_hp"))],
+    ids=["llm", "agent-race"],
+)
 def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
-    iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
+    kind: str, iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
 ) -> None:
-    """30 % of all calls fail, in a run that asks about every image and in a race."""
+    """30 % of all calls fail, in the paper's setting and in a race with an agent as its proposer."""
     faults = servers.every_fault(8.0, KEY)
     script, made = servers.troubled(Models(), faults, share=0.3)
     with OpenAIServer(script) as server:
         # With 8 images one that lacks an answer is more than the default of a tenth.
         given = (f"iterations={iterations}", "max_missing=0.25", *how)
-        result = tuned(session(tmp_path / "in", tmp_path / "out", server, *given, timeout=1.5))
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, *given, kind=kind, timeout=1.5))
     assert [record.iteration for record in result.iterations] == list(range(iterations + 1))
     complete = [record for record in result.iterations if record.state == "complete"]
     assert len(complete) >= iterations - 5
@@ -185,6 +197,26 @@ def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_pat
         "failed",
         *["complete"] * 2,
     ]
+
+
+def test_what_failed_before_a_proposal_is_counted_by_a_run_that_goes_on_from_it(tmp_path: Path) -> None:
+    class Interrupts(Callback):
+        proposed = False
+
+        def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
+            self.proposed = True
+
+        def on_answers(self, done: int, stored: int) -> None:
+            if self.proposed:
+                raise KeyboardInterrupt
+
+    with OpenAIServer(Failing(1)) as server:
+        parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=1", max_retries=1)
+        with pytest.raises(KeyboardInterrupt):
+            tuned(parts, callbacks=[Interrupts()])
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=1", max_retries=1), resume=True)
+        assert sum(is_proposal(request.json) for request in server.chats) == 2, "the proposal was kept"
+    assert result.faults == {"proposer": {"no_choices": 1}}
 
 
 def test_a_proposer_that_never_answered_stops_the_run_at_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -64,7 +65,10 @@ class RandomProposer(Proposer):
         """
         draw = random.Random(_number(seed, iteration))
         total = self.fragments.compositions
-        drawn = draw.sample(range(total), min(total, _LOOKED_AT))
+        if total > sys.maxsize:  # more than a range can have; among so many none comes twice
+            drawn = [draw.randrange(total) for _ in range(_LOOKED_AT)]
+        else:
+            drawn = draw.sample(range(total), min(total, _LOOKED_AT))
         tried = {frozenset(record.parameters.items()) for record in history}
         untried = (c for c in map(self.fragments.parameters, drawn) if frozenset(c.items()) not in tried)
         refused: list[tuple[str, str]] = []

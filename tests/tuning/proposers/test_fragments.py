@@ -296,6 +296,7 @@ class TestStances:
         fragments = read_fragments(write(tmp_path, "slots:\n" + "\n".join(slot % i for i in range(80))))
         assert fragments.compositions == 2 * 2**80 - 1
         assert fragments.fits(fragments.parameters(fragments.compositions - 1))
+        assert RandomProposer(fragments).propose([], GOAL, iteration=1, seed=0, check=accept).template
 
     @pytest.mark.parametrize("kind", [FragmentsProposer, RandomProposer])
     def test_no_proposal_contradicts_itself(self, tmp_path: Path, kind: type[RandomProposer]):
