@@ -23,7 +23,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from landscapes.landscape import IntArray, Landscape, landscape_of_run, read_landscape
-from search_methods import METHODS, Aim, Chosen, Task
+from search_methods import METHODS, SLOW, Aim, Chosen, Task
 
 from taxtune import atomic
 from taxtune.progress import track
@@ -157,7 +157,7 @@ def replay(
             runs: list[Run] = []
             for seed in range(seeds):
                 order = np.random.default_rng([seed, images]).permutation(images)
-                choices = METHODS[method](Task(landscape, order[:tuning], aim, seed), budgets)
+                choices = (METHODS | SLOW)[method](Task(landscape, order[:tuning], aim, seed), budgets)
                 for budget, chosen in zip(budgets, choices, strict=True):
                     worth = judge(landscape, aim, order[tuning:], chosen, best)
                     of = {"budget": budget, "seed": seed, "template": chosen.template, "calls": chosen.calls}
@@ -397,9 +397,9 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="source", type=Path, metavar="RUN", help="replay on a tuning run's answers")
-    usual = [method for method in METHODS if method != "tpe"]
-    names = f"any of {', '.join(METHODS)} (default: all but tpe, which takes longer than the others together)"
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=usual, metavar="METHOD", help=names)
+    names = f"any of {', '.join(METHODS)} (the default), {', '.join(SLOW)}"
+    known = [*METHODS, *SLOW]
+    parser.add_argument("--methods", nargs="+", choices=known, default=list(METHODS), metavar="METHOD", help=names)
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS), help="VLM calls (default %(default)s)")
     parser.add_argument("--seeds", type=int, default=50, help="number of seeds (default %(default)s)")
     parser.add_argument("--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images")
@@ -417,8 +417,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         landscapes = [landscape_of_run(given.source)]
     tuning = given.tuning or (TUNING if given.source is None else landscapes[0].hp.shape[1] // 2)
     file = None if given.out is None else given.out / "runs.csv"
-    known = pd.read_csv(file) if given.again else None
-    runs = replay(landscapes, AIMS, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=known)
+    earlier = pd.read_csv(file) if given.again else None
+    runs = replay(
+        landscapes, AIMS, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=earlier
+    )
     if file is not None:
         atomic.make_folder(given.out)
         atomic.write_text(file, runs.to_csv(index=False))

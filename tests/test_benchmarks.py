@@ -25,6 +25,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
+        ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
         ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
@@ -82,9 +83,9 @@ def test_every_method_searches_within_its_budget_and_alike_each_time(
     optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "200", "--tuning", "60")
-    given += ("--methods", *optimizers.METHODS)
+    given += ("--methods", *optimizers.METHODS, "tpe")
     found = _run(optimizers, capsys, *given, "--out", str(tmp_path))
-    assert {row["method"] for row in found["means"]} == set(optimizers.METHODS)
+    assert {row["method"] for row in found["means"]} == {*optimizers.METHODS, "tpe"}
     for row in found["means"]:
         assert 0 < row["calls"] <= row["budget"]
         assert 0 <= row["kept"] <= 1
@@ -99,8 +100,9 @@ def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers: 
     hp = np.repeat(np.linspace(0.9, 1, 40)[:, None], 60, axis=1)
     few = {"templates": recorded.templates[:40], "parameters": recorded.parameters[:40], "fragments": None}
     even = replace(recorded, name="even", hp=hp, hr=np.full_like(hp, 0.9), **few)
-    runs = optimizers.replay([even], [optimizers.Aim("hp")], list(optimizers.METHODS), [2_400], seeds=1, tuning=30)
-    assert runs.set_index("method").gain.to_dict() == pytest.approx(dict.fromkeys(optimizers.METHODS, 1.0))
+    methods = [*optimizers.METHODS, *optimizers.SLOW]
+    runs = optimizers.replay([even], [optimizers.Aim("hp")], methods, [2_400], seeds=1, tuning=30)
+    assert runs.set_index("method").gain.to_dict() == pytest.approx(dict.fromkeys(methods, 1.0))
     assert runs.optimism_hp.abs().max() < 1e-9
 
 
