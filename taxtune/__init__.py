@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taxtune.api import compare, evaluate, load_run, place, repeat, score, tune
+    from taxtune.api import calibrate, compare, evaluate, load_run, place, repeat, score, tune
     from taxtune.errors import TaxtuneError
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from taxtune.metrics.registry import make_measure
     from taxtune.models import FunctionModel, Model, ModelSettings, make_model
+    from taxtune.policies import Policy, Vote
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
     from taxtune.tuning.callbacks import Callback
@@ -49,6 +50,7 @@ _HOME = {
     "Constraint": "taxtune.tuning.objective",
     "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",
+    "Policy": "taxtune.policies",
     "Proposal": "taxtune.tuning.proposers",
     "Proposer": "taxtune.tuning.proposers",
     "RankScores": "taxtune.metrics",
@@ -56,6 +58,8 @@ _HOME = {
     "Taxonomy": "taxtune.taxonomy",
     "TaxtuneError": "taxtune.errors",
     "TuneResult": "taxtune.tuning.records",
+    "Vote": "taxtune.policies",
+    "calibrate": "taxtune.api",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
     "evidence": "taxtune.tuning.proposers.evidence",
@@ -89,6 +93,7 @@ __all__ = [
     "Node",
     "Objective",
     "Placement",
+    "Policy",
     "Proposal",
     "Proposer",
     "RankScores",
@@ -96,7 +101,9 @@ __all__ = [
     "Taxonomy",
     "TaxtuneError",
     "TuneResult",
+    "Vote",
     "__version__",
+    "calibrate",
     "compare",
     "evaluate",
     "evidence",

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
+    from taxtune.policies import Policy
     from taxtune.recipe import Recipe
     from taxtune.recipe_settings import SeedSettings
     from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ExperimentArguments",
     "TuningArguments",
+    "calibrate",
     "compare",
     "evaluate",
     "load_run",
@@ -62,6 +65,7 @@ class ExperimentArguments(TypedDict, total=False):
     recipe: Recipe | str | Path | None
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
     mapper: Mapper | MapperConfig | None
+    policy: Policy | Sequence[Policy] | None
     baseline: str | None
     question: str | None
     domain: str | None
@@ -93,6 +97,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -123,6 +128,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.data import load_examples, split
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.models import make_model
+    from taxtune.policies import DIRECT
     from taxtune.recipe_settings import PromptSettings
     from taxtune.tuning.experiment import Experiment, trivial_scores
     from taxtune.tuning.from_recipe import Parts
@@ -131,6 +137,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     from taxtune.tuning.proposers import make_proposer
 
     own = as_metrics(metrics)
+    policies = () if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,)
     if recipe is not None:
         given = {
             "name": name,
@@ -157,6 +164,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             own_taxonomy=None if taxonomy is None else _tree(taxonomy),
             own_examples=examples,
             own_metrics=own,
+            own_policies=policies,
         )
         if mapper is not None:
             parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
@@ -216,6 +224,8 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         vlm=model,
         mapper=mapper if isinstance(mapper, Mapper) else Mapper(tree, config=config),
         proposer=made_proposer,
+        policy=policies[0] if policies else DIRECT,
+        alternatives=policies[1:],
         objective=goals[0],
         prompt=prompt,
         domain=top,
@@ -263,6 +273,7 @@ def tune(
     objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
     mapper: Mapper | MapperConfig | None = None,
+    policy: Policy | Sequence[Policy] | None = None,
     baseline: str | None = None,
     question: str | None = None,
     domain: str | None = None,
@@ -304,6 +315,9 @@ def tune(
             or of one of `metrics`; a function of the scores; or an `Objective`.
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
         mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
+        policy: How often an image is asked about, and how the answers make one place: `Vote(samples=8, share=0.7)`, or
+            a `taxtune.policies.Policy` of your own; one answer an image where left out. Of several, templates are
+            compared by the first, and the winner is chosen at each of them, from the same answers.
         baseline: The template that the run begins with; "What is this an image of? ..." where left out.
         question: What templates may refer to as `question`, and what measures that ask a language model are told.
         domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
@@ -359,6 +373,7 @@ def tune(
             proposer=proposer,
             metrics=metrics,
             mapper=mapper,
+            policy=policy,
             baseline=baseline,
             question=question,
             domain=domain,
@@ -518,6 +533,53 @@ def evaluate(
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
             callbacks=shown,
         )
+
+
+def calibrate(
+    run: str | Path,
+    *,
+    risk: float,
+    confidence: float | None = None,
+    samples: int | None = None,
+    temperature: float | None = None,
+    templates: int = 1,
+    data: Source | None = None,
+    heldout: bool = False,
+    images: int = 500,
+    recipe: str | Path | None = None,
+    vlm: Model | Callable[..., Any] | None = None,
+    progress: bool | None = None,
+) -> Calibration:
+    """Chooses the share of votes at which a run's winner keeps a promised risk on new images of the same kind.
+
+    Args:
+        run: The run's folder. Answers are kept there, and so is `calibration.json`.
+        risk: The mean of 1 - hP to keep, in (0, 1).
+        confidence: With which confidence, in (0, 1); in expectation where left out.
+        samples: Answers an image; those of the run's policy, or 8, where left out.
+        temperature: At which they are sampled; that of the run's policy, or 1, where left out.
+        templates: How many of the run's best templates are asked in turn, the winner first.
+        data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
+            out. Images of the run's splits among them are passed over.
+        heldout: Calibrate on the run's held-out images as well.
+        images: Most images to ask about.
+        recipe: The run's recipe, where the run does not know it.
+        vlm: The model, for a run with a model of one's own; it must sample.
+        progress: As in `tune`.
+
+    Returns:
+        The calibration: `policy`, `chosen`, `levels`.
+
+    Raises:
+        TaxtuneError: If the run cannot be calibrated, or the images cannot show what is promised.
+    """
+    from taxtune.tuning.calibration_run import CalibrationRun
+
+    work = CalibrationRun(
+        Path(run), risk, confidence, samples, temperature, templates, data, heldout, images, recipe, vlm
+    )
+    with _shown(progress):
+        return work.run()
 
 
 def place(

@@ -25,6 +25,7 @@ from taxtune.recipe_settings import (
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
+    DirectPolicySettings,
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
@@ -36,6 +37,7 @@ from taxtune.recipe_settings import (
     MapperSettings,
     Number,
     ObjectiveSettings,
+    PolicySettings,
     PromptSettings,
     ProposerSettings,
     RandomProposerSettings,
@@ -44,6 +46,7 @@ from taxtune.recipe_settings import (
     TaxonomySettings,
     TrackingSettings,
     VLMSettings,
+    VotePolicySettings,
 )
 from taxtune.resources import recipes_dir
 
@@ -52,6 +55,7 @@ __all__ = [
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
+    "DirectPolicySettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -68,6 +72,7 @@ __all__ = [
     "SeedSettings",
     "TaxonomySettings",
     "TrackingSettings",
+    "VotePolicySettings",
     "load_recipe",
     "recipe_path",
 ]
@@ -100,6 +105,7 @@ class Recipe(Settings):
     prompt: PromptSettings = PromptSettings()
     vlm: VLMSettings
     mapper: MapperSettings = MapperSettings()
+    policy: PolicySettings = DirectPolicySettings()
     objective: ObjectiveSettings = ObjectiveSettings()
     judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()

@@ -25,6 +25,7 @@ __all__ = [
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
+    "DirectPolicySettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -36,6 +37,7 @@ __all__ = [
     "MapperSettings",
     "Number",
     "ObjectiveSettings",
+    "PolicySettings",
     "PromptSettings",
     "ProposerSettings",
     "RandomProposerSettings",
@@ -44,6 +46,7 @@ __all__ = [
     "TaxonomySettings",
     "TrackingSettings",
     "VLMSettings",
+    "VotePolicySettings",
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
@@ -407,6 +410,42 @@ class JudgeSettings(Settings):
     revision: str | None = None
     demonstrations: str | None = Field(None, description="A YAML file of demonstrations to use instead of taxtune's.")
     yes_no_demonstrations: str | None = Field(None, description="The same for yes/no questions.")
+
+
+def _several(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+_Samples = Annotated[StrictInt, Field(ge=2, le=100)]
+_Share = Annotated[Number, Field(gt=0, le=1)]
+
+
+class DirectPolicySettings(Settings):
+    """One answer an image, placed as it is."""
+
+    kind: Literal["direct"] = "direct"
+
+
+class VotePolicySettings(Settings):
+    """Several answers an image; it goes to the deepest node that a share of them agree on.
+
+    `samples` and `share` may be lists. The first of each, which for `samples` must be the largest, is what templates
+    are compared at; the winner is chosen among the finalists at every one of them, from the same answers.
+    """
+
+    kind: Literal["vote"] = "vote"
+    samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field(
+        (8,), min_length=1, description="Answers an image, each a call of the VLM."
+    )
+    share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field(
+        (0.7,), min_length=1, description="Share of the answers that a node needs."
+    )
+    temperature: Number | None = Field(
+        1.0, gt=0, le=10, description="Sampling temperature of the VLM, in place of vlm.temperature; null keeps that."
+    )
+
+
+PolicySettings = Annotated[DirectPolicySettings | VotePolicySettings, Field(discriminator="kind")]
 
 
 class FragmentsProposerSettings(Settings):

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from taxtune.cli.audit import audit
+from taxtune.cli.calibrate import calibrate
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
@@ -112,4 +113,5 @@ app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(stoppable(calibrate))
 _with_plain_types(app)

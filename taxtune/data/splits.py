@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from taxtune.data.examples import Example, distinct, merge_duplicates
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
-__all__ = ["Splits", "split"]
+__all__ = ["Splits", "remaining", "split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,40 @@ def split(
         drawn, _ = distinct(taken)
     merge_duplicates(taken)  # says once what was passed over
     return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
+
+
+def remaining(
+    examples: Sequence[Example],
+    used: Sequence[Example],
+    *,
+    most: int,
+    seed: int,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+) -> tuple[Example, ...]:
+    """Returns examples that show none of the images that were used, drawn at random from what is left.
+
+    Unlike the splits they are not stratified: labels occur among them as often as among what is left.
+
+    Args:
+        examples: The examples to draw from.
+        used: Examples whose images, and copies of them, are passed over; with their content hashes.
+        most: Most examples to return.
+        seed: Any integer; another seed gives another order.
+        max_pixels: Largest width times height of an image that is read here.
+
+    Raises:
+        DataError: If the same image has two labels.
+        ImageError: If images that are drawn are missing or unreadable (all are listed).
+    """
+    gone = {example.sha256 for example in used}
+    order = iter(sorted(examples, key=lambda e: (_rank(seed, "remaining", e.id), e.id)))
+    found: list[Example] = []
+    while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
+        unread = [example.image for example in batch if not example.sha256]
+        hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
+        hashed = [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
+        found, _ = distinct([*found, *(example for example in hashed if example.sha256 not in gone)])
+    return tuple(found)
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> Iterator[Example]:

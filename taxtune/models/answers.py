@@ -26,6 +26,8 @@ def answer_key(identity: Identity, request: Request) -> str:
         "prompt": request.prompt,
         "image": request.image_sha256 or "",
     }
+    if request.sample:  # the first answer is the one that was stored before there were several
+        what["sample"] = request.sample
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
 
 

@@ -129,7 +129,7 @@ class ApiModel:
         decoding = {
             "max_tokens": settings.max_tokens,
             "temperature": None if settings.temperature is None else float(settings.temperature),
-            **self._seed,
+            **self._seed(),
         }
         if settings.task == "text-generation":
             system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
@@ -145,11 +145,15 @@ class ApiModel:
             "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
         }
 
-    @property
-    def _seed(self) -> dict[str, int]:
-        """What a provider is sent so that it samples the same again; nothing for seed 0 or greedy decoding."""
-        settings = self.settings
-        return {"seed": settings.seed} if settings.seed and settings.temperature != 0 else {}
+    def _seed(self, sample: int = 0) -> dict[str, int]:
+        """What a provider is sent so that it samples the same again.
+
+        Nothing for the first answer at seed 0 or of greedy decoding; a further answer always has a seed of its own.
+        """
+        seed = self.settings.seed if self.settings.temperature != 0 else 0
+        # Any two pairs of a seed and a sample are to have seeds of their own; a sample is one of a hundred or so.
+        seed = (seed * 1009 + sample) % 2**31 if sample else seed
+        return {"seed": seed} if seed else {}
 
     def check(self) -> list[str]:
         """Checks, without calling the model, that it can be called.
@@ -203,7 +207,8 @@ class ApiModel:
             messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        completion, problem, attempts = self._complete(litellm, key, {"messages": messages, **self._seed}, effort)
+        arguments = {"messages": messages, **self._seed(request.sample)}
+        completion, problem, attempts = self._complete(litellm, key, arguments, effort)
         if problem is None:
             effort.succeeded()
             return Answer(

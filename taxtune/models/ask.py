@@ -14,6 +14,7 @@ from taxtune.progress import track
 __all__ = ["ask", "check_model"]
 
 _DEFAULT_BATCH = 8
+_Key = tuple[str, str | None, int]
 
 
 def check_model(model: Model) -> list[str]:
@@ -64,18 +65,18 @@ def ask(
     if size < 1:
         raise ModelError("The batch size must be at least 1.", value=size, remedy="Set the batch size to 1 or more.")
     # The prompt and the content decide, not the file: two copies of an image are the same request.
-    places: dict[tuple[str, str | None], list[int]] = {}
-    replies: dict[tuple[str, str | None], Reply] = {}
-    distinct: dict[tuple[str, str | None], Request] = {}
+    places: dict[_Key, list[int]] = {}
+    replies: dict[_Key, Reply] = {}
+    distinct: dict[_Key, Request] = {}
     for index, request in enumerate(requests):
-        content = request.image_sha256
+        content, sample = request.image_sha256, request.sample
         if request.image is not None and not content:
             try:
                 content = content_hash(request.image)
             except ImageError as error:
                 content = f"lost: {request.image}"
-                replies[request.prompt, content] = Failure(str(error), retryable=False)
-        key = (request.prompt, content)
+                replies[request.prompt, content, sample] = Failure(str(error), retryable=False)
+        key = (request.prompt, content, sample)
         distinct.setdefault(key, replace(request, image_sha256=content))
         places.setdefault(key, []).append(index)
 

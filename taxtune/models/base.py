@@ -42,11 +42,14 @@ class Request:
         image: The image file, or None.
         image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model refuses a file that no longer has it.
             None where it is not known, or there is no image.
+        sample: Which of several answers to the same question is wanted, counted from 0. A model that samples draws
+            each anew; one that decodes greedily, or takes no seed, may give the same answer again.
     """
 
     prompt: str
     image: Path | None = None
     image_sha256: str | None = None
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

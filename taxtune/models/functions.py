@@ -37,7 +37,8 @@ class FunctionModel:
     whose `filename` is the path of the file; it is None for a request without one. Four more forms are told from the
     function's signature: with the parameters `images, prompts` it takes lists and returns a list; with one parameter it
     takes prompts alone; as a coroutine function (`async def`) it is called several times at once, also where an event
-    loop runs already, as in a notebook; and `image` and `prompt` may stand in either order.
+    loop runs already, as in a notebook; and `image` and `prompt` may stand in either order. A function that gives
+    several answers to a question may take `sample` (or `samples`) last, the number of the answer that is wanted.
 
     An exception is a failure of that request, with its text as the reason; of a batch, smaller batches are tried until
     the request at fault is found. A `ModelError` ends the work at once, as does a function that fails for all.
@@ -72,7 +73,7 @@ class FunctionModel:
         self.name = _name(function)
         self.concurrency = concurrency
         self.max_pixels = max_pixels
-        self._roles, takes_lists = _signature(function, self.name)
+        self._roles, takes_lists, self._sample = _signature(function, self.name)
         self._batched = takes_lists if batched is None else batched
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
@@ -128,12 +129,13 @@ class FunctionModel:
         image.filename = str(request.image)  # type: ignore[attr-defined]
         return image
 
-    def _call(self, image: object, prompt: object) -> Any:
+    def _call(self, image: object, prompt: object, sample: object) -> Any:
         given = {"image": image, "prompt": prompt}
-        return self.function(*(given[role] for role in self._roles))
+        named = {} if self._sample is None else {self._sample: sample}
+        return self.function(*(given[role] for role in self._roles), **named)
 
     def _call_one(self, request: Request) -> Any:
-        return self._call(self._image(request), request.prompt)
+        return self._call(self._image(request), request.prompt, request.sample)
 
     def _said(self, requests: Sequence[Request]) -> Sequence[object]:
         """Returns what the function gives for each request, or the exception that it, or reading the image, raised."""
@@ -143,15 +145,15 @@ class FunctionModel:
             return [_caught(self._call_one, request) for request in requests]
         images = [_caught(self._image, request) for request in requests]
         good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
-        said = self._batch([(images[place], requests[place].prompt) for place in good])
+        said = self._batch([(images[place], requests[place].prompt, requests[place].sample) for place in good])
         return list((dict(enumerate(images)) | dict(zip(good, said, strict=True))).values())
 
-    def _batch(self, inputs: Sequence[tuple[object, str]]) -> list[object]:
+    def _batch(self, inputs: Sequence[tuple[object, str, int]]) -> list[object]:
         if not inputs:
             return []
 
         def call() -> object:
-            result = self._call([image for image, _ in inputs], [prompt for _, prompt in inputs])
+            result = self._call(*map(list, zip(*inputs, strict=True)))
             return _EVENT_LOOP.run(result) if inspect.iscoroutine(result) else result
 
         said = _caught(call)
@@ -254,12 +256,19 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool]:
-    """Returns what a function's positional parameters stand for ("image", "prompt"), and whether they are lists."""
+def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool, str | None]:
+    """Returns how a function is called.
+
+    Returns:
+        What its positional parameters stand for ("image", "prompt"), whether they are lists, and the name of the one
+        that takes the number of the answer, or None.
+    """
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        every = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built-in functions tell nothing
-        return ("image", "prompt"), False
+        return ("image", "prompt"), False, None
+    parameters = [one for one in every if one.name not in ("sample", "samples") or one.kind is one.POSITIONAL_ONLY]
+    sample = next((one.name for one in every if one not in parameters), None)
     positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     names = [one.name for one in positional if one.default is one.empty]
     if not names and any(one.kind is one.VAR_POSITIONAL for one in parameters):
@@ -270,9 +279,9 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...]
         raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
     takes_lists = any(one in ("images", "prompts") for one in names)
     if len(names) == 1:
-        return ("prompt",), takes_lists
+        return ("prompt",), takes_lists, sample
     prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
-    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists
+    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists, sample
 
 
 def function_identity(function: Callable[..., Any]) -> Identity:

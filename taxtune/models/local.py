@@ -293,7 +293,10 @@ class LocalModel(ABC):
 
     def _batch_seed(self, requests: Sequence[Request]) -> int:
         """A seed that depends on the requests, so that a run draws the same after a restart with the same batches."""
-        text = "\0".join(f"{request.prompt}\0{request.image_sha256 or ''}" for request in requests)
+        text = "\0".join(
+            f"{request.prompt}\0{request.image_sha256 or ''}" + (f"\0{request.sample}" if request.sample else "")
+            for request in requests
+        )
         digest = sha256(f"{self.settings.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:7], "big")
 

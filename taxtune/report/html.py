@@ -201,6 +201,7 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "iteration": record.iteration,
         "template": record.template,
         "parameters": record.parameters,
+        "policy": wording.placed_by(run),
         "certainty": certainty_in_words(run),
         "optimism": optimism_rows(run),
         "missed": not record.feasible,

@@ -23,6 +23,7 @@ from taxtune.report.wording import (
     number,
     p_value,
     pair_name,
+    placed_by,
     rank_rows,
     result_runs,
     score_of,
@@ -153,6 +154,8 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
             console.print(
                 textwrap.indent(visible(winner.template), "    "), markup=False, highlight=False, soft_wrap=True
             )
+            if (policy := placed_by(run)) is not None:
+                console.print(visible(policy), markup=False, highlight=False)
             console.print()
     console.print(headline(result), highlight=False)
     for run in runs:

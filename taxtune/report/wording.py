@@ -29,6 +29,7 @@ __all__ = [
     "p_value",
     "pair_name",
     "paired",
+    "placed_by",
     "rank_rows",
     "redact",
     "result_runs",
@@ -91,6 +92,15 @@ def meaning(key: str) -> str:
 def number(value: float | None, metric: str = "hp") -> str:
     """Returns a score with three digits (depth: two), or a dash where there is none."""
     return "–" if value is None else f"{value:.{_digits(metric)}f}".replace("-", _MINUS)
+
+
+def placed_by(run: TuneResult) -> str | None:
+    """Returns how several answers of a run's winner make one place, as a sentence; None where one answer is placed."""
+    policy = {} if run.selection is None else run.selection.policy
+    if policy.get("kind", "direct") == "direct":
+        return None
+    settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
+    return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
 
 
 def signed(value: float, metric: str = "hp") -> str:

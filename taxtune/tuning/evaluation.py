@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,8 @@ from taxtune.data import Example
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
-from taxtune.models import Answer, Failure, Model, Request, ask, count_faults
+from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
+from taxtune.policies import DIRECT, Direct, Policy
 from taxtune.progress import Task, following
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
@@ -55,6 +58,19 @@ class Evaluation:
         return [reason for reason in reasons if reason is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """Where one image went, in the words of `ExampleRow`."""
+
+    text: str
+    node: int
+    off_tree: bool
+    abstained: bool
+    stage: str
+    confidence: float | None
+    votes: tuple[int, ...] = ()
+
+
 class Evaluator:
     """Asks a VLM with a template and scores the answers on the taxonomy.
 
@@ -69,6 +85,7 @@ class Evaluator:
         needs: Names of the metrics without which an answer does not count, since the objective needs them.
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
         information: What the nodes weigh; by their share of leaves where left out.
+        policy: How often an image is asked about, and how the answers make one place.
     """
 
     def __init__(
@@ -84,6 +101,7 @@ class Evaluator:
         needs: Sequence[str] = (),
         off_tree: str = "child",
         information: Information | None = None,
+        policy: Policy = DIRECT,
     ) -> None:
         self.taxonomy = taxonomy
         self.vlm = vlm
@@ -95,40 +113,50 @@ class Evaluator:
         self.needs = tuple(needs)
         self.off_tree = off_tree
         self.information = information or leaf_information(taxonomy)
+        self.policy = policy
 
-    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
+    def at(self, policy: Policy) -> Evaluator:
+        """Returns the same evaluator with another policy."""
+        other = copy(self)
+        other.policy = policy
+        return other
+
+    def evaluate(
+        self, template: str | Sequence[str], examples: Sequence[Example], on_answers: OnAnswers | None = None
+    ) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
         answer that a metric gives no value left out of that metric's mean.
 
         Args:
-            template: The Jinja source; rendered once, as its variables are the same for every image.
+            template: The Jinja source; rendered once, as its variables are the same for every image. Several for a
+                policy that asks with several.
             examples: The images with their target nodes.
-            on_answers: Called with (answers so far, of them from the store) after every batch.
+            on_answers: Called with (images answered so far, of them from the store) after every batch.
 
         Raises:
             TemplateError: If the template cannot be rendered.
             ModelError: If the model cannot answer at all (no weights, no key).
             TaxtuneError: If a metric cannot be taken.
         """
-        prompt = render(template, self.variables)
-        questions = [Request(prompt=prompt, image=e.image, image_sha256=e.sha256) for e in examples]
+        prompts = [render(each, self.variables) for each in ([template] if isinstance(template, str) else template)]
+        calls = self.policy.calls
+        questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
         def tell(task: Task) -> None:
             if on_answers is not None and not task.ended:
-                on_answers(task.done, task.stored)
+                on_answers(task.done // calls, task.stored // calls)
 
         with following(tell), count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="answers")
 
-        answered = [i for i, reply in enumerate(replies) if isinstance(reply, Answer)]
-        texts = [reply.text for reply in replies if isinstance(reply, Answer)]
-        placements = dict(zip(answered, self._place(texts, [examples[i] for i in answered]), strict=True))
-
-        predicted = np.array([placements[i].node for i in answered], dtype=np.int64)
+        said = [replies[start : start + calls] for start in range(0, len(replies), calls)]
+        settled = self._settle(said, examples)
+        answered = list(settled)
+        predicted = np.array([settled[i].node for i in answered], dtype=np.int64)
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
-        off = np.array([placements[i].off_tree for i in answered], dtype=bool)
+        off = np.array([settled[i].off_tree for i in answered], dtype=bool)
         as_child = off if self.off_tree == "child" else None
         measured = np.stack(
             [
@@ -139,7 +167,7 @@ class Evaluator:
         ).tolist()
         rows = []
         values = iter(measured)
-        for i, (example, reply) in enumerate(zip(examples, replies, strict=True)):
+        for i, example in enumerate(examples):
             truth = "/".join(self.taxonomy.path(example.target))
             known: dict[str, Any] = {
                 "example": example.id,
@@ -147,28 +175,31 @@ class Evaluator:
                 "target": example.target,
                 "truth": truth,
             }
-            if not isinstance(reply, Answer):
-                rows.append(ExampleRow(**known, failure=reply.reason))
+            if i not in settled:
+                failures = [reply for reply in said[i] if isinstance(reply, Failure)]
+                failures.sort(key=lambda failure: not failure.retryable)  # what may yet be answered is the reason
+                rows.append(ExampleRow(**known, failure=failures[0].reason))
                 continue
-            placed = placements[i]
+            placed = settled[i]
             hp, hr, ihp, ihr, missing, wrong = next(values)
             rows.append(
                 ExampleRow(
                     **known,
-                    answer=reply.text,
+                    answer=placed.text,
                     node=placed.node,
                     placed="/".join(self.taxonomy.path(placed.node)),
-                    stage=str(placed.stage),
+                    stage=placed.stage,
                     confidence=placed.confidence,
                     hp=hp,
                     hr=hr,
                     abstained=placed.abstained,
-                    from_store=reply.cached,
+                    from_store=all(isinstance(reply, Answer) and reply.cached for reply in said[i]),
                     off_tree=placed.off_tree,
                     ihp=ihp,
                     ihr=ihr,
                     remaining_uncertainty=missing,
                     misinformation=wrong,
+                    votes=placed.votes,
                 )
             )
         rows, taken = self._take(rows, examples)
@@ -179,7 +210,7 @@ class Evaluator:
             vlm_completion_tokens=sum(reply.completion_tokens for reply in new),
             vlm_cost_usd=sum(costs) if costs else None,
             asked=len(new),
-            from_store=sum(row.from_store for row in rows),
+            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
             vlm_faults=dict(faults),
         )
         means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
@@ -189,7 +220,7 @@ class Evaluator:
                 **score(self.taxonomy, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
                 **information_scores(self.information, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
                 ranks=tuple(rank_scores(self.taxonomy, predicted, target, off_tree=as_child)),
-                abstained=float(np.mean([placements[i].abstained for i in answered])),
+                abstained=float(np.mean([settled[i].abstained for i in answered])),
                 off_tree=float(off.mean()),
                 measures=means,
             )
@@ -218,6 +249,50 @@ class Evaluator:
             ]
             rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
+
+    def _settle(self, said: Sequence[Sequence[Reply]], examples: Sequence[Example]) -> dict[int, _Settled]:
+        """Returns where the policy puts each image that was answered, by the image's place in the list.
+
+        An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
+        no vote, and so speaks for no node below the root.
+        """
+        answered = [
+            i
+            for i, replies in enumerate(said)
+            if any(isinstance(reply, Answer) for reply in replies)
+            and not any(isinstance(reply, Failure) and reply.retryable for reply in replies)
+        ]
+        texts = {
+            (row, column): reply.text
+            for row, i in enumerate(answered)
+            for column, reply in enumerate(said[i])
+            if isinstance(reply, Answer)
+        }
+        placements = self._place(list(texts.values()), [examples[answered[row]] for row, _ in texts])
+        nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
+        off = np.zeros(nodes.shape, dtype=bool)
+        for place, found in zip(texts, placements, strict=True):
+            nodes[place], off[place] = found.node, found.off_tree
+        if isinstance(self.policy, Direct):
+            return {
+                answered[row]: _Settled(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence)
+                for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
+            }
+        places = self.policy.place(self.taxonomy, nodes, off)
+        settled = {}
+        for row, i in enumerate(answered):
+            node, off_tree = int(places.nodes[row]), bool(places.off_tree[row])
+            counts = Counter(reply.text for reply in said[i] if isinstance(reply, Answer))
+            settled[i] = _Settled(
+                "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
+                node,
+                off_tree,
+                abstained=node == self.taxonomy.root and not off_tree,
+                stage=str(self.policy.identity()["kind"]),
+                confidence=None if places.shares is None else float(places.shares[row]),
+                votes=tuple(nodes[row].tolist()),
+            )
+        return settled
 
     def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:
         if not self.use_images:

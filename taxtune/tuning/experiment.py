@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune.data.splits import Splits
-from taxtune.errors import TemplateError
+from taxtune.errors import ModelError, TaxtuneError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
 from taxtune.models.base import reseeded
+from taxtune.policies import DIRECT, Policy
 from taxtune.progress import note
 from taxtune.recipe_settings import BudgetSettings, PromptSettings, SeedSettings
 from taxtune.taxonomy import Domain, Taxonomy
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
     from taxtune.tuning.metrics import Metric
+    from taxtune.tuning.records import Selection
 
 __all__ = ["Experiment", "check_baseline", "label_names", "template_variables", "trivial_scores"]
 
@@ -107,6 +109,8 @@ class Experiment:
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         part: What `taxonomy` is a part of; None where it is the whole.
         information: What the nodes weigh; by their share of leaves where left out.
+        policy: How often an image is asked about, and how the answers make one place.
+        alternatives: Other policies, that make do with the same answers: the finalists are judged by each of them, too.
         settings: What was asked for, as nested plain values, for the record.
         fixed: The settings that a resumed run must not change, by dotted key.
         source: The file that the settings were read from.
@@ -132,6 +136,8 @@ class Experiment:
     use_images: bool = False
     part: Domain | None = None
     information: Information | None = None
+    policy: Policy = DIRECT
+    alternatives: tuple[Policy, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
@@ -154,7 +160,9 @@ class Experiment:
         tuning = len(self.splits.tuning)
         block = tuning if self.block is None else min(self.block, tuning)
         finalists = SEMIFINALISTS if self.objective.front else FINALISTS
-        return rounds(block, tuning, self.iterations + 1, self.budget.vlm_calls, finalists=finalists)
+        calls = self.budget.vlm_calls
+        images = None if calls is None else calls // self.policy.calls
+        return rounds(block, tuning, self.iterations + 1, images, finalists=finalists)
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -249,18 +257,50 @@ class Experiment:
             information=self.weights,
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
+            policy=self.policy,
         )
+
+    def policy_of(self, selection: Selection | None) -> Policy:
+        """Returns the policy that a winner was chosen with."""
+        chosen = {} if selection is None else selection.policy
+        return next((one for one in self.alternatives if dict(one.identity()) == chosen), self.policy)
 
     def check_models(self) -> None:
         """Checks that the model, the proposer and the measures can be asked, before that costs.
 
         Raises:
-            TaxtuneError: If one cannot: weights, a key or a provider are missing.
+            TaxtuneError: If one cannot: weights, a key or a provider are missing; or the policy takes several answers
+                of a model that always gives the same one, or leaves no text to measure.
         """
+        if self.policy.calls > 1:
+            self._check_policy()
+        if any(other.calls > self.policy.calls for other in self.alternatives):
+            raise TaxtuneError(
+                "The first policy must take at least as many answers as any other, which make do with its answers.",
+                remedy="Put the largest number of samples first.",
+            )
         for each in (self.vlm, self.proposer, *self.metrics.values()):
             # What is somebody's own need not be able to check itself.
             for text in getattr(each, "check", tuple)() or ():
                 note(text)
+
+    def _check_policy(self) -> None:
+        from taxtune.tuning.metrics import MeasureMetric
+
+        kind = self.policy.identity()["kind"]
+        if self.vlm.identity.get("temperature") == 0:
+            raise ModelError(
+                f"The policy {kind!r} asks {self.policy.calls} times about an image, but the model decodes greedily: "
+                "all answers would be the same.",
+                remedy="Set policy.temperature, or the temperature of the model, to 1.",
+            )
+        measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
+        if measured:
+            raise TaxtuneError(
+                f"{' and '.join(measured)} would measure the text of an answer, but the policy {kind!r} makes one node "
+                f"of {self.policy.calls} answers.",
+                remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.kind to direct.",
+            )
 
     def identity(self) -> dict[str, Any]:
         """Returns what must stay the same for a run to be resumed, by dotted key."""
@@ -283,6 +323,8 @@ class Experiment:
             **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
+            **{f"policy.{key}": value for key, value in self.policy.identity().items()},
+            **{f"policy.{i}": str(dict(one.identity())) for i, one in enumerate(self.alternatives, 2)},
             **{f"judge.{key}": value for metric in judged.values() for key, value in metric.identity().items()},
             **{
                 f"metrics.{name}.{key}": value

@@ -191,7 +191,8 @@ def describe(experiment: Experiment, account: Account, command: str | None) -> P
     }
     text = yaml.safe_dump(dict(experiment.settings), sort_keys=False, allow_unicode=True)
     images = {example.id: str(example.image) for example in (*splits.tuning, *splits.heldout)}
-    return Provenance(facts, redact(text), command, images)
+    source = None if experiment.source is None else str(experiment.source)
+    return Provenance(facts, redact(text), command, images, source)
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

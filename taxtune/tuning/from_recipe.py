@@ -16,6 +16,7 @@ from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
+from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
     AgentProposerSettings,
     FieldGuideData,
@@ -25,6 +26,7 @@ from taxtune.recipe import (
     ManifestData,
     RandomProposerSettings,
     Recipe,
+    VotePolicySettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
@@ -51,6 +53,7 @@ _FREE = (
     "judge",  # what of it can change a rating is in the identity of a run that asks it
     "max_missing",
     "max_off_tree",
+    "policy.",  # what of it can change a place is in the policy's identity and the model's
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.max_tokens",
@@ -77,6 +80,7 @@ class Parts:
         folder: Where a run writes; a judge's replies are kept there too.
         vlm: A model in place of the recipe's.
         own_mapper: A mapper in place of the recipe's.
+        own_policies: Policies in place of the recipe's.
         own_proposer: A proposer in place of the recipe's.
         own_taxonomy: A whole label tree in place of the recipe's.
         own_examples: Labelled images in place of the recipe's.
@@ -87,6 +91,7 @@ class Parts:
     folder: Path
     vlm: Model | None = None
     own_mapper: Mapper | None = None
+    own_policies: tuple[Policy, ...] = ()
     own_proposer: Proposer | None = None
     own_taxonomy: Taxonomy | None = None
     own_examples: Source | None = None
@@ -126,6 +131,8 @@ class Parts:
             off_tree=self.mapper.config.off_tree,
             use_images=recipe.mapper.use_images,
             part=self.part,
+            policy=self.policy,
+            alternatives=self._policies[1:],
             # By the leaves it follows from the tree, and need not be part of a run's identity.
             information=None if recipe.taxonomy.frequencies is None else self.information,
             settings={
@@ -150,6 +157,7 @@ class Parts:
             "data": self.own_examples,
             "vlm": self.vlm,
             "mapper": self.own_mapper,
+            "policy": self.own_policies or None,
             "proposer": self.own_proposer,
         }
         return [group for group, each in given.items() if each is not None]
@@ -256,7 +264,9 @@ class Parts:
     def stages(self) -> tuple[Round, ...]:
         """The rounds of the race, as the recipe has them; no image is read."""
         recipe, tuning = self.recipe, self.recipe.data.tuning
-        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, recipe.budget.vlm_calls)
+        calls = recipe.budget.vlm_calls
+        images = None if calls is None else calls // self.policy.calls
+        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, images)
 
     @cached_property
     def domain(self) -> int:
@@ -377,7 +387,7 @@ class Parts:
                 device=s.device,
                 batch_size=s.batch_size,
                 max_tokens=s.max_new_tokens,
-                temperature=s.temperature,
+                temperature=self.temperature,
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
@@ -389,13 +399,34 @@ class Parts:
                 api_key=self._key(s.api_key_env, "vlm.api_key_env"),
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
-                temperature=s.temperature,
+                temperature=self.temperature,
                 # A package's model that draws nothing at random need not take a seed.
-                seed=0 if s.temperature == 0 else recipe.seed.model,
+                seed=0 if self.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),
         )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """How often an image is asked about, and how the answers make one place."""
+        return self._policies[0]
+
+    @cached_property
+    def _policies(self) -> tuple[Policy, ...]:
+        if self.own_policies:
+            return self.own_policies
+        s = self.recipe.policy
+        if not isinstance(s, VotePolicySettings):
+            return (DIRECT,)
+        return tuple(Vote(samples, share) for samples in s.samples for share in s.share)
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of the model: the policy's where it has one, else the model's own."""
+        policy = self.recipe.policy
+        own = policy.temperature if isinstance(policy, VotePolicySettings) else None
+        return self.recipe.vlm.temperature if own is None else own
 
     @cached_property
     def mapper_config(self) -> MapperConfig:

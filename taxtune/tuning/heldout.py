@@ -22,6 +22,7 @@ from taxtune.metrics.statistics import (
     information_sample,
     paired_bootstrap,
 )
+from taxtune.policies import Policy
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
@@ -39,6 +40,7 @@ def compare_templates(
     on_heldout: OnHeldout | None = None,
     *,
     examples: Sequence[Example] | None = None,
+    policies: Mapping[str, Policy] | None = None,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
 
@@ -51,6 +53,7 @@ def compare_templates(
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
         examples: Other images than the held-out split.
+        policies: By a template's name, the policy that it is asked with where that is not the evaluator's own.
 
     Returns:
         The results in the order of `templates`, and their paired differences.
@@ -68,7 +71,8 @@ def compare_templates(
                 on_heldout(name, done, len(examples))
 
         start = time.monotonic()
-        found = evaluator.evaluate(template, examples, on_answers)
+        asking = evaluator.at((policies or {}).get(name, evaluator.policy))
+        found = asking.evaluate(template, examples, on_answers)
         evaluations[name] = replace(found, usage=replace(found.usage, seconds=time.monotonic() - start))
 
     usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]

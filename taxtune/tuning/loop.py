@@ -141,12 +141,15 @@ class Tuner:
         self.history.write()
 
         records = self.history.records()
-        selection = choose(records, experiment.objective)
+        candidates = [*records, *self._at_alternatives(evaluator, records)]
+        selection = choose(candidates, experiment.objective)
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
         winner = next(record for record in records if record.iteration == selection.winner)
+        # The winner as its policy places it, which need not be that of the search.
+        placed = next(c for c in candidates if (c.iteration, c.policy) == (selection.winner, selection.policy))
         assert winner.template is not None  # it was asked with
         with self.history.alone("final"):
             templates = {"baseline": records[0].template, "winner": winner.template}
@@ -160,6 +163,7 @@ class Tuner:
                 evaluator,
                 templates,
                 partial(self.callbacks.tell, "on_heldout"),
+                policies={"winner": experiment.policy_of(selection)},
             )
             heldout = self._accounted(heldout)
         measures = list(dict.fromkeys([*(each.measure for each in experiment.outlook.resolutions), "hp", "hr"]))
@@ -172,7 +176,7 @@ class Tuner:
             trivial_hr=trivial_hr,
             outlook=experiment.outlook.seen(*(record for record in records if record.scores is not None)),
             optimism=find_optimism(
-                records, winner, heldout[1], experiment.objective, measures, seed=experiment.seeds.split
+                candidates, placed, heldout[1], experiment.objective, measures, seed=experiment.seeds.split
             ),
             winner=winner.iteration,
             iterations=tuple(records),
@@ -234,6 +238,20 @@ class Tuner:
                 self.history.grow(replace(grown, usage=record.usage + usage))
                 self.callbacks.tell("on_race", grown)
 
+    def _at_alternatives(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
+        """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""
+        complete = [record for record in records if record.state == "complete" and record.template is not None]
+        most = max((len(record.rows) for record in complete), default=0)
+        found = []
+        for policy in self.experiment.alternatives:
+            for record in (record for record in complete if len(record.rows) == most):
+                assert record.template is not None
+                evaluation = evaluator.at(policy).evaluate(record.template, self.experiment.splits.tuning[:most])
+                if evaluation.scores is not None:
+                    other = replace(record, rows=evaluation.rows, policy=dict(policy.identity()))
+                    found.append(self._valued(other, evaluation.scores))
+        return found
+
     # -- one iteration -------------------------------------------------------------------------------------------------
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
@@ -278,6 +296,7 @@ class Tuner:
             rows=evaluation.rows,
             judged=sum_judged([*filter(None, (proposal.judged, evaluation.judged))]),
             trace=tuple(proposal.trace),
+            policy=dict(self.experiment.policy.identity()),
             usage=replace(
                 proposal.trials + evaluation.usage,
                 proposer_prompt_tokens=proposal.prompt_tokens,

@@ -183,12 +183,13 @@ def _forecast(
     runs, stages = objectives * repeats, parts.stages
     proposals = (stages[0].templates - 1) * runs
     # The baseline is asked once for all runs, unless each repeat has samples of its own.
-    baselines = 1 if recipe.vlm.temperature == 0 else repeats
+    baselines = 1 if parts.temperature == 0 else repeats
     more = [stage.images - before for stage, before in zip(stages, [0, *(s.images for s in stages)], strict=False)]
     race = sum(stage.templates * images for stage, images in zip(stages, more, strict=True))
     if isinstance(recipe.proposer, AgentProposerSettings) and recipe.budget.vlm_calls is None:
         race += recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
-    calls = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
+    images = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
+    calls = images * parts.policy.calls
     rates = measured_rates(_earlier(parts.folder))
     model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
     if rates is not None:

@@ -182,6 +182,8 @@ class ExampleRow:
         ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
         remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
         misinformation: Bits said of this example that are not true; None where the call failed.
+        votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
+            refused. `answer` then lists the different answers.
     """
 
     example: str
@@ -206,6 +208,7 @@ class ExampleRow:
     misinformation: float | None = None
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
+    votes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +303,7 @@ class IterationRecord:
         judged: What measures that ask a language model asked it; None where there are none.
         trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
         out_of_reach: Whether it failed because the proposer's model did not answer.
+        policy: The policy that its answers were placed by; empty where none were.
     """
 
     iteration: int
@@ -316,6 +320,7 @@ class IterationRecord:
     judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
+    policy: dict[str, Any] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -359,6 +364,7 @@ class Finalist:
         bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
             confidence, or, where it has none, the mean.
         reached: Whether it reaches every constraint.
+        policy: The policy that its answers were placed by.
     """
 
     iteration: int
@@ -366,6 +372,7 @@ class Finalist:
     low: float
     bounds: dict[str, float] = field(default_factory=dict, hash=False)
     reached: bool = True
+    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,13 +383,16 @@ class Selection:
         winner: Its iteration.
         reached: Whether it reaches every constraint; where it does not, no template does, and it comes nearest.
         images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of their iterations.
+        finalists: The templates that were asked about most images, in the order of their iterations; where a run has
+            several policies, each template once a policy.
+        policy: The policy that the winner's answers are placed by.
     """
 
     winner: int
     reached: bool
     images: int
     finalists: tuple[Finalist, ...] = ()
+    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,12 +472,14 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML; None where they are not known.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
+        source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
 
 
 class _Result:

@@ -224,9 +224,11 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
                 low=float(lows[i]),
                 bounds=bounds[i],
                 reached=bool(reached[i]),
+                policy=record.policy,
             )
             for i, record in enumerate(finalists)
         ),
+        policy=finalists[winner].policy,
     )
 
 

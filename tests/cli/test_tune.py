@@ -22,7 +22,9 @@ TUNING, HELDOUT, ITERATIONS = 12, 30, 4
 SMALL = {
     "data.count": 60,
     "data.tuning": TUNING,
+    "data.block": "null",  # every iteration asks all of them
     "data.heldout": HELDOUT,
+    "objective.kind": "hp",
     "iterations": ITERATIONS,
     "vlm.batch_size": 4,
 }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from taxtune.data import Example, split
+from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ImageError
 from tests.displays import Recorder
 
@@ -47,6 +48,18 @@ def test_a_split_is_disjoint_exact_and_balanced(sizes: list[int], tuning: int, h
     counts = Counter(e.target for e in drawn.tuning)
     most = max(counts.values(), default=0)
     assert all(counts[t] >= most - 1 or counts[t] == size for t, size in enumerate(sizes))
+
+
+@given(st.integers(0, 20), st.integers(1, 30), st.integers(0, 2**40))
+def test_what_remains_shows_no_image_that_was_used(used: int, most: int, seed: int) -> None:
+    examples = made(12, 8)
+    # A copy of an image under another name has been used if the image has.
+    copies = [replace(example, id=f"copy of {example.id}") for example in examples[::3]]
+    found = remaining([*examples, *copies], examples[:used], most=most, seed=seed)
+    assert len(found) == min(most, 20 - used)
+    assert len({example.sha256 for example in found}) == len(found)
+    assert not {example.sha256 for example in examples[:used]} & {example.sha256 for example in found}
+    assert found == remaining([*copies, *reversed(examples)], examples[:used], most=most, seed=seed)
 
 
 def test_as_many_species_as_there_can_be() -> None:

@@ -21,11 +21,17 @@ def test_an_answer_comes_back_as_it_was_and_marked_as_cached(tmp_path: Path) -> 
         assert store.get(IDENTITY, requests) == [replace(answer, cached=True) for answer in answers]
 
 
-def test_prompt_and_content_change_the_key_and_the_file_name_does_not() -> None:
+def test_prompt_content_and_sample_change_the_key_and_the_file_name_does_not() -> None:
     key = answer_key(IDENTITY, REQUEST)
     assert answer_key(IDENTITY, replace(REQUEST, image=Path("elsewhere/b.png"))) == key
-    others = [replace(REQUEST, prompt="What bird? "), replace(REQUEST, image_sha256="e" * 64), Request("What bird?")]
-    assert len({key, *(answer_key(IDENTITY, other) for other in others)}) == 4
+    others = [
+        replace(REQUEST, prompt="What bird? "),
+        replace(REQUEST, image_sha256="e" * 64),
+        Request("What bird?"),
+        replace(REQUEST, sample=1),
+        replace(REQUEST, sample=2),
+    ]
+    assert len({key, *(answer_key(IDENTITY, other) for other in others)}) == 6
 
 
 def test_answers_of_earlier_versions_are_found() -> None:

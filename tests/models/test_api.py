@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,13 @@ def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
     assert request.json["temperature"] == 0.5
     assert 17 in (request.json.get("max_tokens"), request.json.get("max_completion_tokens"))
     assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_further_answer_has_its_number_as_seed(asked: Request) -> None:
+    with OpenAIServer("x", "y") as server:
+        for sample in (0, 3):
+            vlm(server).answer([replace(asked, sample=sample)])
+        assert [request.json.get("seed") for request in server.chats] == [None, 3]
 
 
 def test_no_temperature_leaves_it_to_the_provider(asked: Request) -> None:

@@ -9,7 +9,18 @@ import pytest
 
 from taxtune.data import content_hash
 from taxtune.errors import ModelError
-from taxtune.models import Answer, AnswerStore, Failure, Identity, Model, Reply, Request, ask, check_model
+from taxtune.models import (
+    Answer,
+    AnswerStore,
+    Failure,
+    FunctionModel,
+    Identity,
+    Model,
+    Reply,
+    Request,
+    ask,
+    check_model,
+)
 from taxtune.progress import following
 
 
@@ -82,6 +93,20 @@ def test_the_same_question_is_asked_once_and_costs_once() -> None:
         ("said a i", True),
         ("said a i", True),
     ]
+
+
+def test_several_answers_to_a_question_are_asked_for_one_by_one(store: AnswerStore) -> None:
+    requests = [Request("Bird?", sample=sample) for sample in (0, 1, 2, 1)]
+    model = FunctionModel(lambda prompt, sample: f"{prompt} {sample}")
+    replies = ask(model, requests, store)
+    assert [(r.text, r.cached) for r in replies if isinstance(r, Answer)] == [
+        ("Bird? 0", False),
+        ("Bird? 1", False),
+        ("Bird? 2", False),
+        ("Bird? 1", True),
+    ]
+    again = ask(model, requests[:2], store)
+    assert [(r.text, r.cached) for r in again if isinstance(r, Answer)] == [("Bird? 0", True), ("Bird? 1", True)]
 
 
 def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(

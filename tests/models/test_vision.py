@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,8 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
     assert torch.equal(torch.random.get_rng_state(), state), "sampling must not touch the caller's random numbers"
     assert answers(made(temperature=1.0, seed=1)) == first
     assert answers(made(temperature=1.0, seed=2)) != first
+    again = [replace(question, sample=1) for question in questions]
+    assert [text(r) for r in one.answer(again)] != first
 
 
 def test_bfloat16_is_what_the_model_computes_in(

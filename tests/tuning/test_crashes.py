@@ -7,7 +7,8 @@ import json
 import multiprocessing
 import os
 import random
-import time
+import signal
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
@@ -59,11 +60,33 @@ def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
         yield lambda name: tuple(override.replace("BASE", repr(server.api_base)) for override in RUNS[name])
 
 
-def work(folder: Path, out: Path, overrides: tuple[str, ...], seconds: float) -> None:
-    """Runs, or goes on with, a run that logs what it asks."""
+class Dying(ToyVLM):
+    """A toy model that logs what it is asked, in whose process kill -9 strikes some time after a question.
+
+    Args:
+        log: The log, over all processes of the run.
+        moment: Lines in the log after which it strikes; None for never.
+        delay: Seconds from then on, in which the answers may be written down, or not.
+    """
+
+    def __init__(self, log: Path, moment: int | None, delay: float) -> None:
+        super().__init__(log)
+        self.moment, self.delay = moment, delay
+
+    def answer(self, questions: Any) -> Any:
+        """Answers as a toy model."""
+        replies = super().answer(questions)
+        if self.moment is not None and len(self.log.read_text().splitlines()) > self.moment:
+            threading.Timer(self.delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            self.moment = None
+        return replies
+
+
+def work(folder: Path, out: Path, overrides: tuple[str, ...], moment: int | None = None, delay: float = 0.0) -> None:
+    """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
-    parts = Parts(load_recipe(folder / "recipe.yaml", overrides), out, vlm=ToyVLM(out / "asked.log", seconds))
-    tuned(parts, out, resume=True)
+    vlm = Dying(out / "asked.log", moment, delay)
+    tuned(Parts(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
 
 
 def asked(out: Path) -> list[str]:
@@ -76,7 +99,7 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            left_out = ("usage", "from_store", "folder", "where", "provenance", "seconds")
+            left_out = ("usage", "account", "from_store", "folder", "where", "provenance")
             return {key: plain(item) for key, item in value.items() if key not in left_out}
         return [plain(item) for item in value] if isinstance(value, list) else value
 
@@ -84,10 +107,17 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return history, plain(json.loads((out / "result.json").read_text()))
 
 
-def run(*arguments: Any) -> BaseProcess:
-    process = CONTEXT.Process(target=work, args=arguments)
+def start(what: Callable[..., None], *arguments: Any) -> BaseProcess:
+    process = CONTEXT.Process(target=what, args=arguments)
     process.start()
     return process
+
+
+def ended(process: BaseProcess) -> bool:
+    """Waits for the end of a process; whether it was killed."""
+    process.join(120)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
 
 
 @pytest.mark.heavy
@@ -99,29 +129,17 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
     overrides = settings(name)
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
     make_files(folder)
-    uninterrupted = run(folder, whole, overrides, 0.0)
-    uninterrupted.join(120)
-    assert uninterrupted.exitcode == 0
+    assert not ended(start(work, folder, whole, overrides))
     once = asked(whole)
 
     chance = random.Random(seed)
     # One moment in each part of the run, and one while the result is written.
     parts = [len(once) * i // (KILLS - 1) for i in range(KILLS)]
     moments = [*(chance.randrange(*ends) for ends in itertools.pairwise(parts)), len(once) - 1]
-    kills = 0
-    for moment in moments:
-        process = run(folder, out, overrides, 0.02)
-        while len(asked(out)) <= moment and process.is_alive():
-            time.sleep(0.002)
-        # Somewhere between a question and what is written down of its answer.
-        time.sleep(chance.uniform(0, 0.05 if moment < moments[-1] else 1))
-        kills += process.is_alive()
-        process.kill()
-        process.join()
-    assert kills >= KILLS - 2, "what a killed run asks again brings the last moments nearer to the end"
-    last = run(folder, out, overrides, 0.0)
-    last.join(120)
-    assert last.exitcode == 0
+    delays = [*(chance.uniform(0, 0.05) for _ in parts[1:]), chance.uniform(0, 1)]
+    killed = [ended(start(work, folder, out, overrides, *when)) for when in zip(moments, delays, strict=True)]
+    assert sum(killed) >= KILLS - 2, "what a killed run asks again brings the last moments nearer to the end"
+    assert not ended(start(work, folder, out, overrides))
 
     history, result = kept(out)
     assert (history, result) == kept(whole)
@@ -136,14 +154,11 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
 def test_of_two_workers_one_dies_and_the_other_finishes_the_race(seed: int, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     make_files(folder)
-    workers = [run(folder, out, RUNS["race"], 0.02) for _ in range(2)]
     moment = random.Random(seed).randrange(24, 60)  # eight templates on three images come before the race
-    while len(asked(out)) <= moment and all(worker.is_alive() for worker in workers):
-        time.sleep(0.002)
-    workers[seed].kill()
-    for worker in workers:
-        worker.join(120)
-    assert workers[1 - seed].exitcode == 0
+    dies = start(work, folder, out, RUNS["race"], moment)
+    lives = start(work, folder, out, RUNS["race"])
+    ended(dies)
+    assert not ended(lives)
     history, result = kept(out)
     assert [record["iteration"] for record in history] == list(range(8))
     assert {record["state"] for record in history} == {"complete"}

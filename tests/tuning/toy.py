@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,17 @@ def tuned(parts: Parts, folder: Path | None = None, *, objective: str | None = N
 def compared(parts: Parts, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
     """Runs a recipe with several objectives and compares them."""
     return compare_objectives([parts.experiment([name]) for name in objectives], parts.folder, **how)
+
+
+class Wavering(ToyVLM):
+    """Says another shade of the family every other time where the image is murky."""
+
+    def answer(self, questions):
+        """Answers as a ToyVLM, but for murky images by the number of the answer that is wanted."""
+        replies = super().answer(questions)
+        for i, question in enumerate(questions):
+            red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
+            if green >= 30 and isinstance(replies[i], Answer):
+                shades = ["scarlet", "crimson"] if red > blue else ["azure", "navy"]
+                replies[i] = replace(replies[i], text=f"A: {shades[question.sample % 2]}.")
+        return replies

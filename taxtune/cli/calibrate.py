@@ -1,0 +1,141 @@
+"""`taxtune calibrate`: the share of votes at which a run's winner keeps a promised risk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from taxtune.options import JsonOption
+from taxtune.progress import note
+
+if TYPE_CHECKING:
+    from taxtune.report.output import StudyReport
+    from taxtune.tuning.calibrate import Calibration
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
+    risk: Annotated[float, typer.Option("--risk", help="The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--confidence",
+            show_default="none: in expectation",
+            help="Keep the risk with this confidence (learn-then-test), and not only in expectation (conformal risk "
+            "control).",
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples",
+            min=2,
+            max=100,
+            show_default="the run's, or 8",
+            help="Answers an image. Fewer than were asked before cost nothing.",
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", show_default="the run's, or 1", help="Temperature of the answers.")
+    ] = None,
+    templates: Annotated[
+        int, typer.Option("--templates", min=1, help="Ask this many of the run's best templates in turn.")
+    ] = 1,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="FILE|FOLDER",
+            show_default="images of the run's data in neither split",
+            help="Labelled images to calibrate on. Images of the run's splits among them are left out.",
+        ),
+    ] = None,
+    heldout: Annotated[bool, typer.Option("--heldout", help="Calibrate on the run's held-out images as well.")] = False,
+    images: Annotated[int, typer.Option("--images", min=1, help="Most images to calibrate on.")] = 500,
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", metavar="RECIPE", show_default="the run's own", help="The recipe of the run."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost; ask nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the run's winner back off by evidence, with a promise: the mean of 1 - hP is at most the risk.
+
+    Each calibration image is asked about several times, and goes to the deepest node that a share of
+    the answers agree on. The smallest share that keeps the risk on new images of the same kind is
+    chosen and written to calibration.json in the run's folder. Answers are kept there too, so the
+    same command continues after an interruption.
+    """
+    from taxtune.cli.interrupts import keep_replies
+    from taxtune.report.output import publish
+    from taxtune.tuning.calibration_run import CalibrationRun
+
+    work = CalibrationRun(
+        run, risk, confidence, samples, temperature, templates, data, heldout=heldout, images=images, recipe=recipe
+    )
+    calls, stored = work.cost()
+    note(
+        f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "
+        f"{stored:,} of them in the store; at least {work.needed:,} images are needed"
+    )
+    if dry_run:
+        return
+    keep_replies()
+    found = work.run()
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2))
+    else:
+        publish(_report(found), out=None, as_json=False)
+        print(_promise(found))
+    note(f"written to {run / 'calibration.json'}")
+
+
+def _report(found: Calibration) -> StudyReport:
+    from taxtune.report.output import StudyReport, Table
+
+    limit = "expected" if found.confidence is None else f"with {found.confidence:.0%}".replace("%", " %")
+    best = found.levels[-1].hr
+    rows = tuple(
+        (
+            "always the root" if level.share is None else f"{level.votes} of {found.samples}",
+            level.share,
+            level.hp,
+            level.hr,
+            level.hr - best,
+            level.accuracy,
+            level.root,
+            1 - level.hp,
+            level.bound,
+            ("chosen" if level.share == found.share else "kept") if level.kept else "",
+        )
+        for level in found.levels
+    )
+    heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
+    missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
+    notes = (
+        f"{found.images:,} images: {found.source}{missing}.",
+        "hR lost: against the smallest share. hR on these images is a little high, since the share was chosen on them.",
+    )
+    title = f"{found.run}: a node needs so many of {found.samples} answers"
+    return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
+
+
+def _promise(found: Calibration) -> str:
+    how = "in expectation" if found.confidence is None else f"with a confidence of {found.confidence:g}"
+    if found.share is None:
+        return (
+            f"No share keeps the risk of {found.risk:g} {how}: only always answering the root does. Without any loss "
+            f"{found.needed:,} images are enough; with these losses it takes more images, more answers an image, or a "
+            "better template."
+        )
+    level = found.chosen
+    return (
+        f"A node needs {level.votes} of {found.samples} answers (share {level.share:g}): on new images of the same "
+        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls an image and "
+        f"leaves an hR of {level.hr:.3f}."
+    )

@@ -1,0 +1,82 @@
+"""`taxtune calibrate` on a run of the embedded field guide."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Done, run_captured
+
+SMALL = ("data.count=40", "data.tuning=6", "data.block=6", "data.heldout=6", "iterations=1", "tracking.mlflow=false")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder)
+    assert done.code == 0, done.err
+    return folder / "run"
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def calibrate(run: Path, *more: object, samples: int = 2, risk: float = 0.3) -> Done:
+    return run_captured("calibrate", run, f"--samples={samples}", f"--risk={risk}", *more)
+
+
+def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run: Path) -> None:
+    done = calibrate(run)
+    assert done.code == 0, done.err
+    assert "28 images" in done.err
+    assert "56 VLM calls, 0 of them in the store" in done.err
+    assert "always the root" in done.out
+    assert "on new images of the same kind the mean of 1 - hP is at most 0.3 in expectation" in done.out
+    written = json.loads((run / "calibration.json").read_text())
+    again = calibrate(run, "--json", "--confidence=0.8")
+    assert "56 VLM calls, 56 of them in the store" in again.err
+    said = json.loads(again.out)
+    assert said["confidence"] == 0.8
+    assert [level["hp"] for level in said["levels"]] == [level["hp"] for level in written["levels"]]
+    assert json.loads((run / "calibration.json").read_text()) == said
+
+
+def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
+    done = calibrate(run, "--dry-run")
+    assert done.code == 0
+    assert done.out == ""
+    assert "× 2 answers = 56 VLM calls" in done.err
+    assert "at least 2 images are needed" in done.err
+    assert not (run / "calibration.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--risk=0.01"], "28 calibration images cannot show that the risk is kept: even if every answer were right"),
+        (["--risk=2"], "The risk must be between 0 and 1."),
+        (["--templates=5", "--samples=5"], "The run has only 2 templates."),
+        (["--temperature=99"], "policy.temperature"),
+        (["--temperature=0"], "policy.temperature"),
+    ],
+)
+def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> None:
+    done = calibrate(run, *more)
+    assert done.code == 2
+    assert said in done.err.replace("\n", " ")
+    assert not (run / "calibration.json").exists()
+
+
+def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
+    settings = (*SMALL, "policy.kind=vote", "policy.samples=2", "policy.share=1")
+    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path)
+    assert done.code == 0, done.err
+    records = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert records[0]["usage"]["asked"] == 2 * 6
+    assert all(len(row["votes"]) == 2 for record in records for row in record["rows"])
+    assert "2 answers" in calibrate(tmp_path / "run", "--dry-run").err

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+import taxtune
+from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
+from taxtune.models import Failure
+from taxtune.policies import Vote
+from taxtune.policies.base import Places
+from taxtune.report.tables import print_result
+from taxtune.tuning.calibrate import read_calibration
+from taxtune.tuning.calibration_run import CalibrationRun
+from taxtune.tuning.loop import Tuner
+from taxtune.tuning.records import TemplateScores, TuneResult
+from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
+
+SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
+VOTE = ("policy.kind=vote", "policy.samples=4", "policy.share=0.75")
+
+
+def toy_run(folder: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = SMALL) -> TuneResult:
+    return tuned(make_parts(folder / "in", folder / "run", vlm or Wavering(), overrides))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    toy_run(tmp_path)
+    return tmp_path / "run"
+
+
+def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
+    vlm = Wavering()
+    result = toy_run(tmp_path, vlm, (*SMALL, *VOTE, "prompt.baseline=Which {{ domain }}?"))
+    baseline = result.baseline
+    assert baseline.usage.asked == 4 * len(baseline.rows)
+    for row in baseline.rows:
+        murky = not row.image[:-4].endswith(("0", "1"))
+        assert len(row.votes) == 4
+        assert row.stage == "vote"
+        assert row.confidence == 1.0
+        # Half the answers name another shade, so that only the family has three quarters of them.
+        assert row.placed is not None
+        assert row.placed.count("/") == (1 if murky else 2)
+        assert row.answer is not None
+        assert row.answer.count("(2 of 4)") == (2 if murky else 0)
+    assert result.heldout[0].scores.hp == 1.0
+    assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
+
+
+def by_hr(scores: TemplateScores) -> float:
+    return scores.hr
+
+
+def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path) -> None:
+    def run(name: str, share: str) -> tuple[TuneResult, int]:
+        vlm = Wavering()
+        overrides = (*SMALL, *VOTE[:2], f"policy.share={share}", "data.tuning=8")
+        parts = make_parts(tmp_path / "in", tmp_path / name, vlm, overrides)
+        return Tuner(parts.experiment([by_hr]), parts.folder).run(), vlm.asked
+
+    (one, asked), (several, asked_for_several) = run("one", "0.75"), run("several", "[0.75, 0.5]")
+    assert asked == asked_for_several
+    assert one.baseline.scores == several.baseline.scores  # templates are compared at the first share
+    assert one.selection is not None
+    assert one.selection.policy["share"] == 0.75
+    # At a half, a murky image gets a shade that half the answers name, which is the right one now and then.
+    assert several.selection is not None
+    assert several.selection.policy == {"kind": "vote", "samples": 4, "share": 0.5}
+    console = Console(file=StringIO(), width=200)
+    print_result(console, several, iterations=False)
+    assert "Placed by vote (samples 4, share 0.5)." in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Placed by vote (samples 4, share 0.5)." in (Path(several.folder) / "report.html").read_text()
+    assert len(several.selection.finalists) == 2 * len(one.selection.finalists)
+    assert several.heldout[1].scores.hr > one.heldout[1].scores.hr
+    loaded = taxtune.load_run(several.folder)
+    assert isinstance(loaded, TuneResult)
+    assert loaded.selection == several.selection
+
+
+def test_other_policies_make_do_with_the_same_answers(tmp_path: Path) -> None:
+    with pytest.raises(TaxtuneError, match="largest number of samples first"):
+        toy_run(tmp_path, None, (*SMALL, "policy.kind=vote", "policy.samples=[2, 4]"))
+
+
+def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
+    class Last(Vote):
+        """The last answer counts."""
+
+        def place(self, taxonomy, nodes, off_tree):
+            return Places(nodes[:, -1], off_tree[:, -1])
+
+        def identity(self):
+            return {"kind": "last", "samples": self.samples}
+
+    recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
+    out = tmp_path / "run"
+    result = taxtune.tune(recipe=recipe, vlm=Wavering(), policy=Last(3), out=out, mlflow=False)
+    for row in result.baseline.rows:
+        assert len(row.votes) == 3
+        assert row.node == row.votes[-1]
+        assert row.stage == "last"
+        assert row.confidence is None
+    assert taxtune.calibrate(out, risk=0.3, vlm=Wavering()).samples == 8
+
+
+def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(tmp_path: Path) -> None:
+    class Faulty(ToyVLM):
+        def answer(self, questions):
+            """Refuses every fourth answer, and of one image all; one call fails for now."""
+            replies = super().answer(questions)
+            for i, question in enumerate(questions):
+                if question.sample == 3 or question.image.stem == "scarlet0":
+                    replies[i] = Failure("the content filter", retryable=False)
+                if question.image.stem == "navy1" and question.sample == 2:
+                    replies[i] = Failure("a rate limit", retryable=True)
+            return replies
+
+    parts = make_parts(tmp_path / "in", tmp_path / "run", Faulty(), VOTE)
+    evaluator = parts.experiment().evaluator(None)
+    splits = parts.splits
+    found = evaluator.evaluate("What is this?", [*splits.tuning, *splits.heldout])
+    rows = {row.image: row for row in found.rows}
+    assert rows["scarlet0.png"].failure == "the content filter"
+    assert rows["navy1.png"].failure == "a rate limit"
+    assert rows["navy1.png"].hp is None
+    assert rows["azure0.png"].votes[-1] == -1
+    assert rows["azure0.png"].confidence == 0.75
+    assert found.retryable == 1
+    assert found.scores is not None
+    assert found.scores.n == 18
+
+
+def test_a_greedy_model_and_measures_of_text_do_not_vote(tmp_path: Path) -> None:
+    greedy = Wavering()
+    greedy.identity = {**greedy.identity, "temperature": 0.0}
+    with pytest.raises(ModelError, match="all answers would be the same"):
+        toy_run(tmp_path / "greedy", greedy, (*SMALL, *VOTE))
+    with pytest.raises(TaxtuneError, match="would measure the text"):
+        toy_run(tmp_path / "text", None, (*SMALL, *VOTE, "objective.kind=rouge-1"))
+
+
+def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
+    found = taxtune.calibrate(run, risk=0.3, samples=4, vlm=Wavering())
+    assert found.images == 10
+    assert found.share is not None
+    assert found.policy == Vote(4, found.share)
+    assert [level.votes for level in found.levels] == [5, 4, 3, 2, 1]
+    assert found.levels[0].hp == 1.0
+    hps, hrs = [level.hp for level in found.levels], [level.hr for level in found.levels]
+    assert hps == sorted(hps, reverse=True)
+    assert hrs == sorted(hrs)
+    assert read_calibration(run) == found
+    assert json.loads((run / "calibration.json").read_text())["share"] == found.share
+
+
+def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: Path) -> None:
+    vlm = Wavering()
+    work = CalibrationRun(run, risk=0.3, samples=4, vlm=vlm)
+    assert work.cost() == (40, 0)
+    work.run()
+    asked = vlm.asked
+    assert asked == 40
+    fewer = CalibrationRun(run, risk=0.3, samples=3, confidence=0.6, vlm=vlm)
+    assert fewer.cost() == (30, 30)
+    assert fewer.run().samples == 3
+    assert vlm.asked == asked
+
+
+def test_an_interrupted_calibration_goes_on(run: Path) -> None:
+    class Stops(Wavering):
+        def answer(self, questions):
+            """Stops after some answers."""
+            if self.asked >= 12:
+                raise KeyboardInterrupt
+            return super().answer(questions)
+
+    with pytest.raises(KeyboardInterrupt):
+        taxtune.calibrate(run, risk=0.3, samples=4, vlm=Stops())
+    assert not (run / "calibration.json").exists()
+    again = Wavering()
+    taxtune.calibrate(run, risk=0.3, samples=4, vlm=again)
+    assert again.asked == 40 - 12
+
+
+def test_several_templates_are_asked_once_each(run: Path) -> None:
+    vlm = Wavering()
+    work = CalibrationRun(run, risk=0.3, templates=3, heldout=True, vlm=vlm)
+    assert work.vote.samples == 3
+    assert len(set(work.sources)) == 3
+    assert work.sources[0] == work.result.best.template
+    found = work.run()
+    assert found.templates == work.sources
+    assert found.images == 16
+    with pytest.raises(DataError, match="only 3 templates"):
+        _ = CalibrationRun(run, risk=0.3, templates=9, vlm=vlm).sources
+
+
+def test_a_greedy_model_is_not_asked_for_several_answers(run: Path) -> None:
+    greedy = Wavering()
+    greedy.identity = {**greedy.identity, "temperature": 0.0}
+    with pytest.raises(ModelError, match="would be the same"):
+        taxtune.calibrate(run, risk=0.3, vlm=greedy)
+    assert greedy.asked == 0
+    assert taxtune.calibrate(run, risk=0.3, templates=2, heldout=True, vlm=greedy).samples == 2
+
+
+def test_too_few_images_are_told_before_anything_is_asked(run: Path) -> None:
+    vlm = Wavering()
+    with pytest.raises(DataError, match=r"even if every answer were right, it would take \d+"):
+        taxtune.calibrate(run, risk=0.02, confidence=0.9, vlm=vlm)
+    assert vlm.asked == 0
+
+
+def test_other_images_can_be_given_but_not_those_of_the_splits(run: Path) -> None:
+    work = CalibrationRun(run, risk=0.3, data=run.parent / "in" / "manifest.csv", vlm=Wavering())
+    assert len(work.examples) == 10
+    used = {example.sha256 for example in (*work.parts.splits.tuning, *work.parts.splits.heldout)}
+    assert not used & {example.sha256 for example in work.examples}
+
+
+def test_without_images_left_it_says_so(tmp_path: Path) -> None:
+    toy_run(tmp_path, None, ("iterations=1",))
+    with pytest.raises(DataError, match="none is left to calibrate on"):
+        taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
+
+
+def test_a_run_on_other_images_is_refused(run: Path) -> None:
+    manifest = run.parent / "in" / "manifest.csv"
+    manifest.write_text("\n".join(manifest.read_text().splitlines()[:-4]) + "\n")
+    with pytest.raises(DataError, match="not those that the run was tuned on"):
+        taxtune.calibrate(run, risk=0.3, vlm=Wavering())
+
+
+def test_too_many_failures_end_it(run: Path) -> None:
+    with pytest.raises(ModelError, match="have no answer"):
+        taxtune.calibrate(run, risk=0.3, vlm=ToyVLM(fail=""))
+
+
+@pytest.mark.parametrize(("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 0.0), (0.1, 1.0)])
+def test_settings_out_of_range_are_refused(run: Path, risk: float, confidence: float | None) -> None:
+    with pytest.raises(TaxtuneError, match="between 0 and 1"):
+        taxtune.calibrate(run, risk=risk, confidence=confidence)
+
+
+def test_a_run_that_knows_no_recipe_asks_for_it(run: Path) -> None:
+    file = run / "provenance.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "source": None}))
+    with pytest.raises(RecipeError, match="does not tell which recipe"):
+        taxtune.calibrate(run, risk=0.3, vlm=Wavering())
+    with pytest.raises(DataError, match="does not contain a tuning run"):
+        taxtune.calibrate(run.parent, risk=0.3)
+    with pytest.raises(DataError, match="not calibrated"):
+        read_calibration(run)
+
+
+def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
+    class Wrong(ToyVLM):
+        def answer(self, questions):
+            """Takes every red for a blue."""
+            replies = super().answer(questions)
+            reds = [Image.open(q.image).convert("RGB").getpixel((0, 0)) for q in questions]
+            return [
+                replace(r, text="navy") if red > blue else r for r, (red, _, blue) in zip(replies, reds, strict=True)
+            ]
+
+    found = taxtune.calibrate(run, risk=0.1, samples=2, vlm=Wrong())
+    assert found.share is None
+    assert found.policy is None
+    assert found.chosen.votes == 3
+    assert found.chosen.hp == 1.0
