@@ -287,6 +287,15 @@ def _headline(result: Result, objective: str, name: str) -> str:
     aims = () if run is None or run.outlook is None else run.outlook.aims
     # What is maximised, where that is a score under another name: hR of "hr_at_hp".
     aim = next((each.measure for each in aims if each.measure is not None), objective)
+    targets = [] if run is None else [each for each in run.constraints if each.confidence > 0.5]
+    beside = ""
+    for each in targets:
+        # A baseline that misses the target is not to be compared by what it says beyond it.
+        if scores["baseline"].get(each.measure) < each.least and (cost := paired(result, name, "baseline", aim)):
+            ends = f"{number(scores['baseline'].get(aim))} to {number(scores[name].get(aim))}"
+            beside = f" Its {metric_name(aim)} went from {ends}: {_bracket(cost)}."
+            aim = each.measure
+            break
     found = paired(result, name, "baseline", aim)
     if found is None:  # a function of all scores, of which single images have no share
         return f"{images} see the scores below; the objective {objective!r} is computed from them and has no interval."
@@ -295,8 +304,7 @@ def _headline(result: Result, objective: str, name: str) -> str:
     if aim in _ROOTED and result.heldout[0].full is not None:
         what += f" on {visible(result.heldout[0].full.domain)}"
     change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
-    targets = [] if run is None else [each for each in run.constraints if each.confidence > 0.5]
-    held = "".join(f" {_kept(result, name, each)}" for each in targets)
+    held = "".join(f" {_kept(result, name, each)}" for each in targets) + beside
     if not found.significant:
         return f"{images} there is no clear difference in {what} between baseline and tuned template ({change}).{held}"
     verb = "raised" if found.difference > 0 else "lowered"
