@@ -87,8 +87,6 @@ bench: install-dev
 	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
-	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
-	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 
 clean:

@@ -479,7 +479,8 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
     images, found = len(task.tuning), []
-    stages = {budget: rounds(min(BLOCK, images), images, len(task.landscape.templates), budget) for budget in budgets}
+    templates, floored = len(task.landscape.templates), int(task.aim.name == "hp")
+    stages = {budget: rounds(min(BLOCK, images), images, templates, budget, always=floored) for budget in budgets}
     # A proposal depends on what was asked before alone, so that the search of a small budget is the beginning of that
     # of a large one.
     search = Replay(task, BLOCK * len(task.landscape.templates))

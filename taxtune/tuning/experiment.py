@@ -160,9 +160,10 @@ class Experiment:
         tuning = len(self.splits.tuning)
         block = tuning if self.block is None else min(self.block, tuning)
         finalists = SEMIFINALISTS if self.objective.front else FINALISTS
+        always = int(any(each.of == "baseline" for each in self.objective.constraints))
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
-        return rounds(block, tuning, self.iterations + 1, images, finalists=finalists)
+        return rounds(block, tuning, self.iterations + 1, images, finalists=finalists, always=always)
 
     @property
     def full_taxonomy(self) -> Taxonomy:

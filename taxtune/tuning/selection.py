@@ -57,7 +57,7 @@ class Round:
 
 
 def rounds(
-    block: int, tuning: int, templates: int, calls: int | None = None, *, finalists: int = FINALISTS
+    block: int, tuning: int, templates: int, calls: int | None = None, *, finalists: int = FINALISTS, always: int = 0
 ) -> tuple[Round, ...]:
     """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
 
@@ -67,6 +67,8 @@ def rounds(
         templates: Templates of the search, the baseline included.
         calls: Most questions to the VLM in all; None where the numbers above decide.
         finalists: Templates of the final where no number of calls decides.
+        always: Templates that are asked about all images in any case, for which calls are set aside: 1 where the
+            baseline is what others are held to.
 
     Returns:
         One stage where the block is all there is, else up to three.
@@ -81,15 +83,15 @@ def rounds(
         return tuple(stages)
     if block == tuning:
         return (Round(block, max(2, min(templates, calls // block))),)
-    # Each stage gets its share of the calls and the final what is left: two templates or more, on fewer images if need
-    # be.
+    # Each stage gets its share of the calls and the final what is left: three templates or more, on fewer images if
+    # need be, for two at the edge of a constraint leave no third that is safely within it.
     templates = max(2, min(templates, int(_SHARES[0] * calls / block)))
     left = calls - templates * block
-    semifinalists = max(2, min(templates, int(_SHARES[1] * calls / max(middle - block, 1))))
-    middle = min(middle, block + left // semifinalists)
-    left -= semifinalists * (middle - block)
-    finalists = max(2, min(semifinalists, left // max(tuning - middle, 1)))
-    last = min(tuning, middle + left // finalists)
+    semifinalists = min(templates, max(FINALISTS, int(_SHARES[1] * calls / max(middle - block, 1))))
+    middle = min(middle, block + left // (semifinalists + always))
+    left -= (semifinalists + always) * (middle - block)
+    finalists = min(semifinalists, max(FINALISTS, left // max(tuning - middle, 1) - always))
+    last = min(tuning, middle + left // (finalists + always))
     stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
     return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
 
@@ -115,7 +117,10 @@ def next_step(
         picked = pick(known, objective, before.images, stage.templates, baseline=baseline, seed=seed)
         went_on = {record.iteration for record in picked}
         inside = [record for record in inside if record.iteration in went_on]
-        for record in inside:
+        # A baseline that others are held to is asked about what they are asked about.
+        held_to = any(each.of == "baseline" for each in objective.constraints)
+        beside = [record for record in _complete(records[:1]) if held_to and record.iteration not in went_on]
+        for record in [*beside, *inside]:
             if len(record.rows) < stage.images and record.state == "complete":
                 return record.iteration, stage.images
     return None
@@ -172,22 +177,36 @@ def pick(
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
     """Returns the winner and how sure it is; None where no iteration could be scored.
 
-    Of the templates that were asked about most images, the winner is the one
-    with the highest lower bound of the aim among those that reach every constraint. A constraint with a confidence is
-    reached where its one-sided bound does. Templates are tested in the order of how much they say, the most careful
-    first, and the first that fails ends the tests, so that however many there are the chance of letting any through
-    that should not be stays below 1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test",
-    §2.3). Where none reaches them all, the one that comes nearest by its bound wins, and the selection says so.
+    Of the templates that were asked about most images, the winner is the one with the highest lower bound of the aim
+    among those that reach every constraint. A constraint with a confidence is reached where its one-sided bound does.
+    Templates are tested in the order of how much they say, the most careful first, and the first that fails ends the
+    tests, so that however many there are the chance of letting any through that should not be stays below
+    1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test", §2.3).
+
+    Where no finalist reaches them all, those that were left behind a round earlier are tested in the same way on the
+    images that they saw, and so on. Where none does at all, the one that comes nearest by its bound wins, and the
+    selection says so.
 
     Args:
         records: Every iteration, with the rows that there are.
         objective: What is tuned for.
     """
-    finalists = _finalists(records)
-    if not finalists:
-        return None
+    complete, baseline = _complete(records), _baseline(records)
+    nearest, least = None, math.inf
+    for images in sorted({len(record.rows) for record in complete}, reverse=True):
+        found = _choose([record for record in complete if len(record.rows) == images], objective, baseline)
+        if found.reached:
+            return found
+        winner = next(each for each in found.finalists if each.iteration == found.winner)
+        missed = sum(max(each.bound(baseline) - winner.bounds[each.measure], 0) for each in objective.constraints)
+        if missed < least:
+            nearest, least = found, missed
+    return nearest
+
+
+def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline: TemplateScores | None) -> Selection:
+    """Returns the winner of templates that saw the same images."""
     images = len(finalists[0].rows)
-    baseline = _baseline(records)
     posterior = _posterior(finalists, objective, images)
     spread = np.sqrt(posterior.covariance[:, 0, 0])
     lows = posterior.mean[:, 0] - _quantile(_CONFIDENCE) * spread
