@@ -31,6 +31,7 @@ __all__ = ["Round", "choose", "front", "next_step", "pick", "rounds", "values"]
 FloatArray = NDArray[np.float64]
 
 SEMIFINALISTS, FINALISTS = 8, 3
+_ENTRANTS = 6
 # Of a budget of calls: what the search and the semifinal get; the final gets the rest.
 _SHARES = (0.25, 0.2)
 _DRAWS = 400
@@ -85,7 +86,9 @@ def rounds(
         return (Round(block, max(2, min(templates, calls // block))),)
     # Each stage gets its share of the calls and the final what is left: three templates or more, on fewer images if
     # need be, for two at the edge of a constraint leave no third that is safely within it.
-    templates = max(2, min(templates, int(_SHARES[0] * calls / block)))
+    # A race needs entrants: with few calls the search gets more of them.
+    entrants = max(int(_SHARES[0] * calls / block), min(_ENTRANTS, int(0.6 * calls / block)), 2)
+    templates = min(templates, entrants)
     left = calls - templates * block
     semifinalists = min(templates, max(FINALISTS, int(_SHARES[1] * calls / max(middle - block, 1))))
     middle = min(middle, block + left // (semifinalists + always))
