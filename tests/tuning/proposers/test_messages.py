@@ -141,7 +141,7 @@ def test_objectives_in_bits_show_their_scores():
         ),
         (Objective("x", lambda scores: 0.0, "minimize", shown=("taste",)), ["taste: a measure", "the lowest taste."]),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "name", ""),
 )
 def test_what_counts_follows_from_the_objective(objective: str | Objective, told: list[str]):
     history = [trial(0, 0.9, hp=0.9, hr=0.7, ihp=0.8, ihr=0.6)]
