@@ -131,10 +131,10 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
                 _client(uri).search_experiments(max_results=1)
         except Exception as error:
             raise _unusable(uri, error) from error
-    elif database.exists():
+        return
+    atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
+    if database.exists():
         _check_sqlite(database)
-    else:
-        atomic.check_folder(database.parent)
 
 
 def _unusable(uri: str, error: Exception) -> TaxtuneError:
