@@ -223,7 +223,10 @@ def _forecast(
 def _earlier(folder: Path) -> list[IterationRecord]:
     """Returns the iterations that were done in a run's folder, or in those of the runs below it."""
     found: list[IterationRecord] = []
-    for file in sorted((*folder.glob("history.jsonl"), *folder.glob("*/history.jsonl"))):
+    files: list[Path] = []
+    with suppress(OSError):  # what is wrong with the folder is a problem of its own
+        files = sorted((*folder.glob("history.jsonl"), *folder.glob("*/history.jsonl")))
+    for file in files:
         with suppress(TaxtuneError):  # of another version: then nothing is known
             found += read_records(file.parent)
     return found
