@@ -101,4 +101,7 @@ def test_the_headline_of_an_aim_under_a_target_says_both() -> None:
     )
     text = headline(held)
     assert "the template tuned for hR at hP raised hierarchical precision (hP) from 0.871 to 0.962" in text
-    assert "Its hP is 0.962 (95 % interval 0.944 to 0.978); at least 0.980 was asked for. Its hR went from 0.738 to" in text
+    assert (
+        "Its hP is 0.962 (95 % interval 0.944 to 0.978); at least 0.980 was asked for. Its hR went from 0.738 to"
+        in text
+    )
