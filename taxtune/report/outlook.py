@@ -49,8 +49,20 @@ def outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     return lines
 
 
-def nothing_left(objective: str, images: int) -> str:
-    """Returns what there is to say of a baseline that already scores as the exact labels would."""
+def nothing_left(objective: str, images: int, *, block: bool = False) -> str:
+    """Returns what there is to say of a baseline that already scores as the exact labels would.
+
+    Args:
+        objective: The objective's name.
+        images: Images that the baseline was asked about.
+        block: Whether they are a block, of which the tuning split has more.
+    """
+    if block:
+        return (
+            f"On all {images:,} images of the block the baseline is as good for {metric_name(objective)} as the exact "
+            "labels would be. No template can look better there, so that the search learns nothing but what is worse: "
+            "raise data.block."
+        )
     other = "" if objective == "hr_at_hp" else ", or another objective, such as hr_at_hp"
     return (
         f"Nothing is left to win on the tuning images: on all {images:,} the baseline is as good for "

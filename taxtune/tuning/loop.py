@@ -193,12 +193,10 @@ class Tuner:
         return result
 
     def _look_ahead(self, record: IterationRecord) -> None:
-        """Says so where the baseline leaves nothing to win; where it is asked about more images, that may change."""
+        """Says so where the baseline leaves nothing to win."""
         objective, images = self.experiment.objective, self.experiment.stages[-1].images
-        if record.iteration > 0 or record.scores is None or len(record.rows) < images:
-            return
-        if ceiling_reached(objective, record.scores):
-            note(nothing_left(objective.name, record.scores.n))
+        if record.iteration == 0 and record.scores is not None and ceiling_reached(objective, record.scores):
+            note(nothing_left(objective.name, record.scores.n, block=len(record.rows) < images))
 
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
         """Returns held-out results with what they took when they were asked, where all answers are stored by now."""

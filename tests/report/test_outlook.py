@@ -69,6 +69,7 @@ def test_what_each_score_can_show() -> None:
 def test_another_objective_is_suggested_where_there_is_one() -> None:
     assert "or another objective, such as hr_at_hp" in nothing_left("hp", 20)
     assert "another objective" not in nothing_left("hr_at_hp", 20)
+    assert "raise data.block" in nothing_left("hr_at_hp", 20, block=True)
 
 
 @pytest.mark.parametrize(
