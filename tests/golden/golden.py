@@ -41,7 +41,11 @@ def masked(value: Any, folder: Path) -> Any:
         return [masked(item, folder) for item in value]
     if isinstance(value, str):
         # Where the run and the package lie, and the port that the system gave a server of the test.
-        value = value.replace(str(folder), "FOLDER").replace(str(PACKAGE), "PACKAGE")
+        value = (
+            value.replace(str(folder), "FOLDER")
+            .replace(str(PACKAGE), "PACKAGE")
+            .replace(str(PACKAGE.parent), "CHECKOUT")
+        )
         value = re.sub(r"^time: .*$", "time: *", value, flags=re.MULTILINE)
         return re.sub(r"http://127\.0\.0\.1:\d+", "http://SERVER", value)
     return value
