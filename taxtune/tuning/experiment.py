@@ -31,7 +31,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.selection import FINALISTS, SEMIFINALISTS, Round, rounds
+from taxtune.tuning.selection import Round, race
 from taxtune.tuning.template import check_template
 
 if TYPE_CHECKING:
@@ -157,13 +157,9 @@ class Experiment:
     @cached_property
     def stages(self) -> tuple[Round, ...]:
         """The rounds of the race: how many templates are asked about how many of the tuning images."""
-        tuning = len(self.splits.tuning)
-        block = tuning if self.block is None else min(self.block, tuning)
-        finalists = SEMIFINALISTS if self.objective.front else FINALISTS
-        always = int(any(each.of == "baseline" for each in self.objective.constraints))
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
-        return rounds(block, tuning, self.iterations + 1, images, finalists=finalists, always=always)
+        return race(self.objective, self.block, len(self.splits.tuning), self.iterations + 1, images)
 
     @property
     def full_taxonomy(self) -> Taxonomy:

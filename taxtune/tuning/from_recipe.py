@@ -34,7 +34,7 @@ from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
-from taxtune.tuning.selection import Round, rounds
+from taxtune.tuning.selection import Round, most_questions, race
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -260,13 +260,18 @@ class Parts:
             seed=self.recipe.seed.split,
         )
 
-    @property
-    def stages(self) -> tuple[Round, ...]:
-        """The rounds of the race, as the recipe has them; no image is read."""
-        recipe, tuning = self.recipe, self.recipe.data.tuning
-        calls = recipe.budget.vlm_calls
+    def race(self, what: str) -> tuple[tuple[Round, ...], int]:
+        """Returns the rounds of the race for an objective and the most images that it asks about; no image is read.
+
+        Raises:
+            TaxtuneError: If there is no such objective.
+        """
+        recipe, calls = self.recipe, self.recipe.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
-        return rounds(recipe.data.block or tuning, tuning, recipe.iterations + 1, images)
+        aims = Aims(hr_floor=read_floor(recipe.objective.hr_floor))
+        objective = make_objective(what, aims=aims, metrics=tuple(self.own_metrics))
+        stages = race(objective, recipe.data.block, recipe.data.tuning, recipe.iterations + 1, images)
+        return stages, most_questions(objective, stages)
 
     @cached_property
     def domain(self) -> int:

@@ -110,6 +110,11 @@ class Objective:
         source = function_identity(self.score)["source"]
         return {**held, "objective.source": source, "objective.direction": self.direction}
 
+    @property
+    def held_to_baseline(self) -> bool:
+        """Whether a constraint is a share of what the baseline has."""
+        return any(each.of == "baseline" for each in self.constraints)
+
     def feasible(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> bool:
         """Tells whether the means meet every constraint, whatever their confidence."""
         return not any(each.missed(scores, baseline) for each in self.constraints)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import HeldoutResult, IterationRecord, Optimism, TemplateScores
-from taxtune.tuning.selection import choose, values
+from taxtune.tuning.selection import MEANS, choose, values
 
 __all__ = ["find_optimism", "simulate_optimism"]
 
@@ -26,19 +26,6 @@ FloatArray = NDArray[np.float64]
 
 _DRAWS = 100
 _LEFT_OUT = 5  # one image in so many
-# The means that scores are made of, besides those of measures.
-_MEANS = (
-    "hp",
-    "hr",
-    "accuracy",
-    "depth",
-    "abstained",
-    "off_tree",
-    "ihp",
-    "ihr",
-    "remaining_uncertainty",
-    "misinformation",
-)
 
 
 def find_optimism(
@@ -121,7 +108,7 @@ def simulate_optimism(
 def _columns(record: IterationRecord, measures: Sequence[str]) -> dict[str, FloatArray]:
     scores = record.scores
     assert scores is not None
-    keys = dict.fromkeys((*measures, *(key for key in _MEANS if key in scores.keys()), *scores.measures))  # noqa: SIM118
+    keys = dict.fromkeys((*measures, *(key for key in MEANS if key in scores.keys()), *scores.measures))  # noqa: SIM118
     return {key: values(record, key) for key in keys}
 
 
@@ -133,7 +120,7 @@ def _part(record: IterationRecord, columns: Mapping[str, FloatArray], drawn: NDA
     means = {
         key: float(np.nanmean(column[places]))
         for key, column in columns.items()
-        if key in (*_MEANS, *scores.measures) and not np.isnan(column[places]).all()
+        if key in (*MEANS, *scores.measures) and not np.isnan(column[places]).all()
     }
     return replace(record, rows=tuple(record.rows[i] for i in places), scores=_scores(scores, means))
 

@@ -123,7 +123,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
 
     forecast = _forecast(
         parts,
-        len(objectives),
+        objectives,
         repeats,
         rated=len(rated),
         metric=judges[0] if judges else None,
@@ -138,7 +138,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
         images=None if examples is None else len(examples),
         tuning_images=recipe.data.tuning,
         heldout_images=recipe.data.heldout,
-        stages=parts.stages,
+        stages=parts.race(objectives[0])[0],
         outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         forecast=forecast,
@@ -166,13 +166,13 @@ def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resu
 
 
 def _forecast(
-    parts: Parts, objectives: int, repeats: int, *, rated: int, metric: MeasureMetric | None, ready: bool
+    parts: Parts, objectives: Sequence[str], repeats: int, *, rated: int, metric: MeasureMetric | None, ready: bool
 ) -> Account:
     """Returns what is asked at most, and what that costs as far as it is known.
 
     Args:
         parts: The recipe and the folder.
-        objectives: How many objectives, a run each.
+        objectives: The objectives, a run each.
         repeats: How many runs an objective.
         rated: How many of the objectives a judge rates.
         metric: The first measure that asks the judge.
@@ -180,15 +180,16 @@ def _forecast(
     """
     recipe = parts.recipe
     heldout = recipe.data.heldout
-    runs, stages = objectives * repeats, parts.stages
+    races = [parts.race(name) for name in objectives]
+    runs, stages = len(objectives) * repeats, races[0][0]
     proposals = (stages[0].templates - 1) * runs
     # The baseline is asked once for all runs, unless each repeat has samples of its own.
     baselines = 1 if parts.temperature == 0 else repeats
-    more = [stage.images - before for stage, before in zip(stages, [0, *(s.images for s in stages)], strict=False)]
-    race = sum(stage.templates * images for stage, images in zip(stages, more, strict=True))
+    drafts = 0
     if isinstance(recipe.proposer, AgentProposerSettings) and recipe.budget.vlm_calls is None:
-        race += recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
-    images = runs * race - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
+        drafts = recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
+    raced = sum(asked + drafts for _, asked in races)
+    images = repeats * raced - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
     calls = images * parts.policy.calls
     rates = measured_rates(_earlier(parts.folder))
     model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
@@ -208,7 +209,8 @@ def _forecast(
     judge = None
     if rated and recipe.judge is not None:
         # The runs that are tuned for a rating, and every template on the held-out images.
-        ratings = repeats * rated * (race + heldout * (1 + objectives))
+        longest = max(asked + drafts for _, asked in races)
+        ratings = repeats * rated * (longest + heldout * (1 + len(objectives)))
         tokens_each = _rating_tokens(parts, metric) if ready and metric is not None else None
         judge = _priced(recipe.judge.model, ratings, tokens_each, _RATING)
     return Account(

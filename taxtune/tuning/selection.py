@@ -26,7 +26,7 @@ from taxtune.metrics.bounds import poisson_bound
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
 
-__all__ = ["Round", "choose", "front", "next_step", "pick", "rounds", "values"]
+__all__ = ["MEANS", "Round", "choose", "front", "most_questions", "next_step", "pick", "race", "rounds", "values"]
 
 FloatArray = NDArray[np.float64]
 
@@ -99,6 +99,27 @@ def rounds(
     return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
 
 
+def race(
+    objective: Objective, block: int | None, tuning: int, templates: int, calls: int | None = None
+) -> tuple[Round, ...]:
+    """Returns the stages of a run for an objective; a block that is missing or not below `tuning` is all of it."""
+    return rounds(
+        tuning if block is None else min(block, tuning),
+        tuning,
+        templates,
+        calls,
+        finalists=SEMIFINALISTS if objective.front else FINALISTS,
+        always=int(objective.held_to_baseline),
+    )
+
+
+def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
+    """Returns how many images a race asks about at most, over all templates."""
+    before = (0, *(stage.images for stage in stages))
+    asked = sum((stage.images - seen) * stage.templates for stage, seen in zip(stages, before, strict=False))
+    return asked + (stages[-1].images - stages[0].images if objective.held_to_baseline else 0)
+
+
 def next_step(
     records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Round], seed: int = 0
 ) -> tuple[int, int] | None:
@@ -121,8 +142,8 @@ def next_step(
         went_on = {record.iteration for record in picked}
         inside = [record for record in inside if record.iteration in went_on]
         # A baseline that others are held to is asked about what they are asked about.
-        held_to = any(each.of == "baseline" for each in objective.constraints)
-        beside = [record for record in _complete(records[:1]) if held_to and record.iteration not in went_on]
+        held_to = _complete(records[:1]) if objective.held_to_baseline else []
+        beside = [record for record in held_to if record.iteration not in went_on]
         for record in [*beside, *inside]:
             if len(record.rows) < stage.images and record.state == "complete":
                 return record.iteration, stage.images
@@ -310,7 +331,7 @@ def _aims(record: IterationRecord, objective: Objective) -> FloatArray:
     assert scores is not None  # only complete iterations race
     here = objective.aimed(scores)
     total = np.full(len(record.rows), here)
-    for key in _INDEPENDENT + tuple(scores.measures):
+    for key in MEANS + tuple(scores.measures):
         if key not in scores.keys():  # noqa: SIM118 - not a mapping
             continue
         step = 1e-4
@@ -320,7 +341,8 @@ def _aims(record: IterationRecord, objective: Objective) -> FloatArray:
     return total
 
 
-_INDEPENDENT = (
+#: The means that scores are made of, besides those of measures; the others follow from them.
+MEANS = (
     "hp",
     "hr",
     "accuracy",
@@ -455,7 +477,7 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
     from taxtune.metrics.hierarchical import harmonic_mean
 
     first, scores = replace(record, rows=record.rows[:images]), record.scores
-    keys = [key for key in scores.keys() if key in _INDEPENDENT or key in scores.measures]  # noqa: SIM118 - no mapping
+    keys = [key for key in scores.keys() if key in MEANS or key in scores.measures]  # noqa: SIM118 - no mapping
     means = {key: values(first, key) for key in keys}
     known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
     measures = {key: known.pop(key, scores.measures[key]) for key in scores.measures}

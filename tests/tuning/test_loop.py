@@ -257,12 +257,13 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     plan = make_plan(session, ("hp", "accuracy"))
     assert plan.problems == ()
     assert plan.forecast.model.calls == 8 * (1 + 10) + 12 * 3
-    # In a race the templates of each round are asked about what is new to them.
+    # In a race the templates of each round are asked about what is new to them, and so is the baseline that others are
+    # held to by the floor of "hp".
     race = make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2",)))
     first, second, last = race.stages
     assert (first.images, first.templates, last.images) == (2, 6, 8)
     asked = 2 * 6 + (second.images - 2) * second.templates + (8 - second.images) * last.templates
-    assert race.forecast.model.calls == asked + 12 * 2
+    assert race.forecast.model.calls == asked + (8 - 2) + 12 * 2
     assert (plan.forecast.proposer, plan.images, plan.nodes) == (None, 20, 7)
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
-from taxtune.tuning.selection import _aims, choose, front, next_step, pick, rounds, values
+from taxtune.tuning.selection import (
+    _aims,
+    choose,
+    front,
+    most_questions,
+    next_step,
+    pick,
+    race,
+    rounds,
+    values,
+)
 
 
 def record(iteration, hp, hr, **measures):
@@ -92,6 +102,20 @@ def test_a_race_asks_what_its_rounds_say_and_ends():
     assert sum(len(each.rows) == 200 for each in records) == stages[-1].templates
     before = [0, *(stage.images for stage in stages)]
     assert calls == sum((s.images - n) * s.templates for s, n in zip(stages, before, strict=False))
+
+
+@pytest.mark.parametrize("kind", ["hp", "hr_at_hp", "pareto"])
+def test_no_race_asks_more_than_the_forecast(kind):
+    hp, hr = world(8, 30, 200)
+    objective = make_objective(kind)
+    stages = race(objective, 20, 200, 30)
+    records, calls = raced(hp, hr, objective, stages)
+    assert calls <= most_questions(objective, stages)
+    # The baseline that "hp" holds others to sees what they see, and whatever it is not asked about is another's.
+    assert kind != "hp" or len(records[0].rows) == 200
+    baseline_raced = kind == "hp" and sum(len(each.rows) == 200 for each in records) == stages[-1].templates
+    assert calls == most_questions(objective, stages) or baseline_raced
+    assert race(objective, 500, 200, 30) == race(objective, None, 200, 30), "a block cannot be larger than the split"
 
 
 def test_a_race_that_is_interrupted_goes_on_as_it_would_have():
