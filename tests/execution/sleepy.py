@@ -34,6 +34,10 @@ class Sleepy:
     def one(self, request):
         if "poison" in request.prompt:
             os.kill(os.getpid(), signal.SIGKILL)
+        if request.prompt == "kills once" and not os.path.exists(os.environ["SLEEPY_DIARY"] + ".killed"):
+            with open(os.environ["SLEEPY_DIARY"] + ".killed", "w") as file:
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
         if "broken" in request.prompt:
             raise ModelError("the model is out of order")
         if "bug" in request.prompt:
