@@ -50,16 +50,19 @@ def classify_dataset(
 
     Raises:
         MissingExtraError: If Ray is not installed.
-        DataError: If the data set has no such column.
+        DataError: If the data set has no such column, or one of the new columns already.
         TaxtuneError: If the run cannot be loaded.
     """
     load_ray()
     import ray
     import ray.data
 
-    columns = dataset.columns()
-    if columns is not None and image not in columns:
-        raise DataError("The data set has no such column.", value=image, remedy=f"It has {', '.join(columns)}.")
+    columns = dataset.columns() or []
+    if image not in columns:
+        raise DataError(f"The data set has no column {image!r}.", remedy=f"Its columns: {', '.join(columns)}.")
+    taken = next((name for name in columns if name in _COLUMNS and name != image), None)
+    if taken is not None:
+        raise DataError(f"The data set has a column {taken!r} already.", remedy="Rename or drop it.")
     classifier = run if isinstance(run, Classifier) else load_classifier(run, execution="here")
     resources = ray.cluster_resources()
     gpus = resources.get("GPU", 0.0)
@@ -95,10 +98,9 @@ class _Labels:
         import pyarrow as pa
 
         found = self._classifier.predict(batch.column(self._image).to_pylist())
-        kept = batch.drop_columns([name for name in (self._image, *_COLUMNS) if name in batch.column_names])
+        kept = {name: batch.column(name) for name in batch.column_names if name != self._image}
         types = {"confidence": pa.float64(), "off_tree": pa.bool_()}
-        for name in _COLUMNS:
-            kept = kept.append_column(
-                name, pa.array([getattr(one, name) for one in found], types.get(name, pa.string()))
-            )
-        return kept
+        labels = {name: [getattr(one, name) for one in found] for name in _COLUMNS}
+        return pa.table(
+            kept | {name: pa.array(values, types.get(name, pa.string())) for name, values in labels.items()}
+        )

@@ -1,7 +1,7 @@
 """A model of an installed package, for workers: slow on purpose, and it keeps a diary of what it was asked.
 
-    sleepy = make_package(folder, monkeypatch)
-    make_model(sleepy)
+sleepy = make_package(folder, monkeypatch)
+make_model(sleepy)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 __all__ = ["asked", "make_package"]
 
-MODULE = '''
+MODULE = """
 import os, signal, sys, time
 from taxtune.data.images import content_hash
 from taxtune.errors import ModelError
@@ -50,7 +50,7 @@ class Sleepy:
         with open(os.environ["SLEEPY_DIARY"], "a") as diary:
             diary.write(f"{os.getpid()} {seen} {request.prompt}\\n")
         return Answer(f"{request.prompt}: {seen}")
-'''
+"""
 
 
 def make_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:

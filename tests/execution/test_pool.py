@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,15 +17,10 @@ import pytest
 from taxtune.errors import ModelError
 from taxtune.execution import deploy
 from taxtune.execution.pool import Pool
-from taxtune.execution.worker import Event, Job, Lost, Probe, Ready, Worker, probe
+from taxtune.execution.worker import Event, Job, Lost, Probe, Worker, probe
 from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
 from taxtune.recipe_settings import ExecutionSettings
-from tests.execution.sleepy import asked, make_package
-
-
-@pytest.fixture
-def sleepy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    return make_package(tmp_path, monkeypatch)
+from tests.execution.sleepy import asked
 
 
 @pytest.fixture
