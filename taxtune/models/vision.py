@@ -18,7 +18,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory
 from taxtune.models.base import Identity, Request
 from taxtune.models.local import LocalModel, Unanswerable
-from taxtune.models.reuse import Reuse, State, States, Unsupported, find_reuse, memory_of_this_machine
+from taxtune.models.reuse import Reuse, State, States, Unsupported, memory_of_this_machine, ways_to_keep
 from taxtune.progress import note
 from taxtune.store import cache_folder
 
@@ -29,6 +29,8 @@ __all__ = ["LocalVLM"]
 
 # A limit that holds fewer images than this would only be refilled without end.
 _FEWEST_IMAGES = 16
+# With room for fewer than this, about the images of a run, a way that keeps less of each is better.
+_MANY_IMAGES = 256
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
 # By so much, as a share of their range, the first token's logits may differ from those of the plain way.
@@ -231,7 +233,7 @@ class LocalVLM(LocalModel):
         """Returns what a state is kept under; the tokens before the image, such as a system prompt, are part of it."""
         ids = self._ids(question.text)
         before = ids[: ids.index(self._image_token)] if self._image_token in ids else None
-        return sha256(f"{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
+        return sha256(f"{self._ways[0].__name__}\0{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
 
     @cached_property
     def _image_token(self) -> int:
@@ -252,17 +254,31 @@ class LocalVLM(LocalModel):
         return known[text]
 
     @cached_property
+    def _ways(self) -> list[type[Reuse]]:
+        """The ways of keeping images that are left, the one in use first."""
+        return list(ways_to_keep(self.checkpoint.model_type))
+
+    @cached_property
     def _reuse(self) -> Reuse:
         pad = int(self._generation.pad_token_id)
-        return find_reuse(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
+        return self._ways[0](self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
     def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
-        """Returns a batch in which no image is read again."""
-        states = [self._state(question) for question in questions]
-        if not self._proven:
-            self._prove(questions[:2], states[:2])
-            self._proven = True
-        return self._reuse.inputs([question.text for question in questions], states)
+        """Returns a batch in which no image is read again, in the first way that fits network and memory."""
+        while True:
+            try:
+                states = [self._state(question) for question in questions]
+                if not self._proven:
+                    self._prove(questions[:2], states[:2])
+                    self._proven = True
+                return self._reuse.inputs([question.text for question in questions], states)
+            except Unsupported:
+                if len(self._ways) == 1:
+                    raise
+            del self._ways[0]
+            self.__dict__.pop("_reuse", None)
+            self._proven = False
+            self._states.clear()
 
     def _state(self, question: Question) -> State:
         import torch
@@ -279,9 +295,10 @@ class LocalVLM(LocalModel):
 
     def _check_room(self, state: State) -> None:
         needed = sum(tensor.nbytes for tensor in state.values())
-        if max(self._states.memory, self._states.disk) < needed * _FEWEST_IMAGES:
+        least = _MANY_IMAGES if len(self._ways) > 1 else _FEWEST_IMAGES
+        if max(self._states.memory, self._states.disk) < needed * least:
             raise Unsupported(
-                f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {_FEWEST_IMAGES} fit into the limit; "
+                f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {least} fit into the limit; "
                 "raise image_memory_gib or image_disk_gib"
             )
 

@@ -155,6 +155,7 @@ def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     plain = said(local(checkpoints("llava"), image_memory_gib=0), questions)
     vlm = local(checkpoints("llava"), batch_size=4)
+    del vlm._ways[1:]
     monkeypatch.setattr(vlm._reuse, "encode", fault(vlm._reuse.encode))
     with showing(Notes()) as display:
         assert said(vlm, questions) == plain
@@ -162,6 +163,25 @@ def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
     assert [note for note in display.notes if "reads every image again" in note] == display.notes
     assert len(display.notes) == 1
     assert any(word in display.notes[0] for word in reason.split("|"))
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "mllama"])
+def test_where_the_whole_prefix_is_too_much_the_features_of_the_image_are_kept(
+    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taxtune.models import vision
+
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    plain = said(local(checkpoints(family), image_memory_gib=0), questions)
+    monkeypatch.setattr(vision, "_MANY_IMAGES", 10**9)
+    for batch_size in (1, 4):
+        vlm = local(checkpoints(family), batch_size=batch_size)
+        assert said(vlm, questions) == plain
+        assert type(vlm._reuse).__name__ == "Features"
+        assert vlm.not_kept is None
+        read = count_encodings(vlm, monkeypatch)
+        assert said(vlm, questions) == plain
+        assert read == []
 
 
 def test_a_limit_that_holds_next_to_nothing_keeps_nothing(

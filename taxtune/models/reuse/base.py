@@ -8,7 +8,7 @@ from typing import Any
 
 from taxtune.models.reuse.states import State
 
-__all__ = ["Reuse", "Unsupported", "find_reuse", "padded"]
+__all__ = ["Reuse", "Unsupported", "padded", "rest", "ways_to_keep"]
 
 
 class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
@@ -69,17 +69,18 @@ class Reuse(ABC):
         """
 
 
-def find_reuse(network: Any, image_token: int, pad_token: int, room: int, ids: Callable[[str], list[int]]) -> Reuse:
-    """Returns the way of keeping images that fits a network.
-
-    Raises:
-        Unsupported: If none does.
-    """
+def ways_to_keep(model_type: str) -> tuple[type[Reuse], ...]:
+    """Returns the ways of keeping images that may fit an architecture, the one that saves most first."""
     from taxtune.models.reuse.cross import CrossAttended
+    from taxtune.models.reuse.features import Features
     from taxtune.models.reuse.prefix import Prefix
 
-    way = CrossAttended if getattr(network.config, "model_type", "") == "mllama" else Prefix
-    return way(network, image_token, pad_token, room, ids)
+    return (CrossAttended,) if model_type == "mllama" else (Prefix, Features)
+
+
+def rest(ids: Sequence[int], image_token: int) -> Sequence[int]:
+    """Returns the tokens after the image."""
+    return ids[len(ids) - ids[::-1].index(image_token) :]
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:

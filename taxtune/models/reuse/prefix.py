@@ -7,7 +7,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
-from taxtune.models.reuse.base import Reuse, Unsupported, padded
+from taxtune.models.reuse.base import Reuse, Unsupported, padded, rest
 from taxtune.models.reuse.states import State
 
 __all__ = ["Prefix"]
@@ -68,7 +68,7 @@ class Prefix(Reuse):
 
         device = self.network.device
         head, head_mask = padded([state["ids"].tolist() for state in states], self.pad_token)
-        tail, tail_mask = padded([self._rest(text) for text in texts], self.pad_token)
+        tail, tail_mask = padded([rest(self.ids(text), self.image_token) for text in texts], self.pad_token)
         layers, heads, _, size = states[0]["keys"].shape
         length = head.shape[1]
         cache = DynamicCache(config=self._text_config)
@@ -90,11 +90,6 @@ class Prefix(Reuse):
             "attention_mask": torch.cat([head_mask, tail_mask], dim=1).to(device),
             "past_key_values": cache,
         }
-
-    def _rest(self, text: str) -> list[int]:
-        """Returns the tokens after the image."""
-        ids = self.ids(text)
-        return ids[len(ids) - ids[::-1].index(self.image_token) :]
 
     def _check_windows(self, cache: Any, length: int) -> None:
         """Refuses a batch longer than a layer's sliding window, which padding in the middle would fill up."""

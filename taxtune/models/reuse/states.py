@@ -96,6 +96,12 @@ class States:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Gives up what is in memory."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
     def _hold(self, key: str, state: State) -> None:
         needed = size(state)
         if needed > self.memory:
