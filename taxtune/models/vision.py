@@ -260,7 +260,7 @@ class LocalVLM(LocalModel):
 
     @cached_property
     def _reuse(self) -> Reuse:
-        pad = int(self._generation.pad_token_id)
+        pad = int(self._tokenizer.pad_token_id)
         return self._ways[0](self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
     def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
