@@ -160,9 +160,12 @@ def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
     with showing(Notes()) as display:
         assert said(vlm, questions) == plain
     assert vlm.not_kept is not None
-    assert [note for note in display.notes if "reads every image again" in note] == display.notes
+    assert [note for note in display.notes if "encodes every image again" in note] == display.notes
     assert len(display.notes) == 1
     assert any(word in display.notes[0] for word in reason.split("|"))
+    # The decoded images are kept instead, so that the files are not needed again.
+    gone = [replace(question, image=Path("gone.png")) for question in questions]
+    assert said(vlm, gone) == plain
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "mllama"])
