@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
-from hashlib import sha256
+from itertools import accumulate, islice
 from typing import Any, ClassVar
 
 from taxtune.errors import ModelError
@@ -15,6 +18,7 @@ from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, is_out
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+from taxtune.models.decoding import Draw, seed_of
 
 __all__ = ["LocalModel", "Unanswerable"]
 
@@ -22,6 +26,14 @@ __all__ = ["LocalModel", "Unanswerable"]
 _DATE = "26 Jul 2024"
 # From so many bytes of weights a user should know that the model will run on a CPU.
 _SLOW_ON_CPU = 8 * 1024**3
+# Tokens of padding in a batch from which a batch of its own is quicker: a second batch reads all weights again for
+# each token that it writes, which takes as long as computing some dozens (CPU) to hundreds (GPU) of tokens.
+_PADDING = 1024
+
+
+def _preparers(device: str) -> int:
+    """Returns how many threads prepare requests: beside a GPU a few, where the model itself runs on the CPU one."""
+    return 1 if device == "cpu" else min(8, os.cpu_count() or 1)
 
 
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
@@ -177,10 +189,10 @@ class LocalModel(ABC):
 
         config = deepcopy(self._network.generation_config)
         config.max_new_tokens, config.max_length = self.settings.max_tokens, None
+        # What is drawn at random is drawn by `Draw`.
+        config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
         if self.temperature > 0:
-            config.do_sample, config.temperature, config.top_p, config.top_k = True, self.temperature, 1.0, 0
-        else:
-            config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
+            config.num_beams = 1
         if config.pad_token_id is None:
             config.pad_token_id = self._tokenizer.pad_token_id
         if config.eos_token_id is None:
@@ -205,41 +217,87 @@ class LocalModel(ABC):
         """Makes a reply of the text that was generated."""
         return Answer(text, False, prompt_tokens, completion_tokens, 0.0, seconds)
 
+    @abstractmethod
+    def _length(self, prepared: Any) -> int:
+        """Returns how long a prepared request is: requests of one length make a batch without padding."""
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number.
 
         Raises:
             ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
         """
-        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
+        replies = dict(self.stream(requests))
+        return [replies[place] for place in range(len(requests))]
+
+    def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        """Answers requests batch by batch, the longest first, and gives each reply with its request's place.
+
+        Threads prepare the requests of the next batches while the device computes; three batches at most are in
+        memory, however many requests there are.
+
+        Raises:
+            ModelError: As of `answer`.
+        """
+        if not requests:
+            return
+        _ = self._processor  # loaded here, once, and not by several threads
+        _ = self._control_tokens
+        # How many tokens a prompt has is known when it is prepared; how many characters, before.
+        order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
+        under_way: deque[tuple[int, Future[Any]]] = deque()
+        window: list[tuple[int, Any]] = []
+        threads = ThreadPoolExecutor(_preparers(self.device), "taxtune-prepare")
+
+        def look_ahead() -> None:
+            for place in islice(order, max(0, self.batch_size - len(under_way))):
+                under_way.append((place, threads.submit(self._prepare, requests[place])))
+
         try:
-            return batches.map(requests, self._answer_batch)
+            look_ahead()
+            _ = self._network  # which takes its time, while the first requests are prepared
+            while under_way or window:
+                while under_way and len(window) < 2 * self.batch_size:
+                    place, future = under_way.popleft()
+                    look_ahead()
+                    try:
+                        window.append((place, future.result()))
+                    except Unanswerable as problem:
+                        yield place, Failure(str(problem), retryable=False)
+                window.sort(key=lambda one: -self._length(one[1]))
+                yield from self._answer_longest(requests, window)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer_longest(self, requests: Sequence[Request], window: list[tuple[int, Any]]) -> list[tuple[int, Reply]]:
+        """Answers the first batch of prepared requests, sorted by length, and takes them out of the window."""
+        if not window:
+            return []
+        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
+        padding = accumulate(self._length(window[0][1]) - self._length(one) for _, one in window)
+        bucket = sum(1 for tokens in padding if tokens <= _PADDING)
+        try:
+            replies = batches.run(lambda size: self._answer_batch(requests, window[:size]), bucket)
         finally:
             self.batch_size = batches.size
+        del window[: len(replies)]
+        return replies
 
-    def _answer_batch(self, requests: Sequence[Request]) -> list[Reply]:
+    def _answer_batch(self, requests: Sequence[Request], batch: Sequence[tuple[int, Any]]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
         replies: dict[int, Reply] = {}
-        ready: list[tuple[int, Any]] = []
-        for place, request in enumerate(requests):
-            try:
-                ready.append((place, self._prepare(request)))
-            except Unanswerable as problem:
-                replies[place] = Failure(str(problem), retryable=False)
-        places, inputs = self._collate_good(requests, ready, replies)
+        places, inputs = self._collate_good(requests, batch, replies)
         if places:
             texts = self._generate(inputs, [requests[place] for place in places])
             seconds = (time.perf_counter() - started) / len(places)
             for place, (text, read, written) in zip(places, texts, strict=True):
                 replies[place] = self._finish(text, read, written, seconds)
-        return [replies[place] for place in range(len(requests))]
+        return list(replies.items())
 
     def _collate_good(
         self, requests: Sequence[Request], ready: Sequence[tuple[int, Any]], replies: dict[int, Reply]
     ) -> tuple[list[int], Any]:
         """Makes the model's input; requests that the processor refuses become failures in `replies`."""
-        if not ready:
-            return [], None
         try:
             return [place for place, _ in ready], self._collate([one for _, one in ready])
         except Exception as error:
@@ -265,13 +323,13 @@ class LocalModel(ABC):
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
         import torch
 
-        network, config = self._network, self._generation
-        devices = [torch.device(self.device)] if self.device.startswith("cuda") else []
-        with torch.random.fork_rng(devices, enabled=self.temperature > 0), torch.inference_mode():
-            if self.temperature > 0:
-                torch.manual_seed(self._batch_seed(requests))
+        network, more = self._network, {}
+        if self.temperature > 0:
+            seeds = [seed_of(request, self.settings.seed) for request in requests]
+            more["logits_processor"] = [Draw(self.temperature, seeds, network.device)]
+        with torch.inference_mode():
             try:
-                output = network.generate(**inputs, generation_config=config)
+                output = network.generate(**inputs, **more, generation_config=self._generation)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
@@ -290,15 +348,6 @@ class LocalModel(ABC):
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
         texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
-
-    def _batch_seed(self, requests: Sequence[Request]) -> int:
-        """A seed that depends on the requests, so that a run draws the same after a restart with the same batches."""
-        text = "\0".join(
-            f"{request.prompt}\0{request.image_sha256 or ''}" + (f"\0{request.sample}" if request.sample else "")
-            for request in requests
-        )
-        digest = sha256(f"{self.settings.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:7], "big")
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""

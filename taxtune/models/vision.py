@@ -77,6 +77,9 @@ class LocalVLM(LocalModel):
             raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
         return self._chat(request.prompt), image
 
+    def _length(self, prepared: tuple[str, Image.Image]) -> int:
+        return len(prepared[0])
+
     def _collate(self, prepared: Sequence[tuple[str, Image.Image]]) -> Any:
         import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -108,6 +109,83 @@ def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], mon
     assert texts(model.answer(requests)) == expected
     assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
     assert model.batch_size == 1
+
+
+def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
+    """Requests with prompts of so many characters, one token each, and no two alike."""
+    return [
+        replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?")) for i, length in enumerate(lengths)
+    ]
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The tokens read of each row, batch by batch, as the network is given them."""
+    from transformers import GenerationMixin
+
+    real, seen = GenerationMixin.generate, []
+
+    def noted(network: Any, **inputs: Any) -> Any:
+        seen.append(inputs["attention_mask"].sum(dim=1).tolist())
+        return real(network, **inputs)
+
+    monkeypatch.setattr(GenerationMixin, "generate", noted)
+    return seen
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
+def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
+    make: Make, requests: list[Request], temperature: float, batch_size: int
+) -> None:
+    asked = of_lengths(requests, [5, 90, 17, 40, 2, 61, 5, 33, 90, 12])
+    asked += [replace(request, sample=1) for request in asked[:3]]
+    expected = dict(zip(asked, texts(make(temperature=temperature).answer(asked)), strict=True))
+    assert len({expected[one] for one in asked}) > 5
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(asked, len(asked))
+        model = make(temperature=temperature, batch_size=batch_size)
+        assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
+
+
+def test_the_longest_are_asked_first_and_each_reply_says_which_it_is(
+    make: Make, requests: list[Request], batches: list[list[int]]
+) -> None:
+    lengths = [5, 90, 17, 40, 2, 61, 5, 33, 90, 12]
+    model, asked = make(batch_size=4), of_lengths(requests, lengths)
+    replies = list(model.stream(asked))
+    assert [[row - min(batches[-1]) for row in batch] for batch in batches] == [
+        [88, 88, 59, 38],
+        [31, 15, 10, 3],
+        [3, 0],
+    ]
+    assert [place for place, _ in replies] == sorted(range(10), key=lambda i: -lengths[i])
+    assert texts([reply for _, reply in sorted(replies)]) == texts(model.answer(asked))
+
+
+def test_a_batch_ends_where_it_would_be_mostly_padding(
+    make: Make, requests: list[Request], batches: list[list[int]]
+) -> None:
+    model = make(batch_size=8, max_tokens=1)
+    model.answer(of_lengths(requests, [10, 900, 800, 20, 10, 850]))
+    assert [len(batch) for batch in batches] == [3, 3]
+
+
+def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_more(
+    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = make(batch_size=3), of_lengths(requests, [20] * 40)
+    real, prepared = model._prepare, []
+    monkeypatch.setattr(model, "_prepare", lambda request: prepared.append(request) or real(request))
+    stream = model.stream(asked)
+    for answered in range(1, 20):
+        next(stream)
+        assert len(prepared) - answered <= 3 * 3
+    stream.close()
+    done = len(prepared)
+    assert done <= 19 + 3 * 3
+    assert texts(model.answer(asked[:2]))
+    assert len(prepared) == done + 2
 
 
 @pytest.mark.parametrize(
