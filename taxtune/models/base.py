@@ -193,6 +193,7 @@ class ModelSettings:
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
+            "auto" is what fits into the memory of a CUDA card, measured batch by batch, and 8 elsewhere.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
 
@@ -212,14 +213,14 @@ class ModelSettings:
     revision: str | None = None
     dtype: str = "auto"
     device: str = "auto"
-    batch_size: int = 8
+    batch_size: int | Literal["auto"] = "auto"
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value not in (None, "auto") and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)

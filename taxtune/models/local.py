@@ -14,7 +14,7 @@ from itertools import accumulate, islice
 from typing import Any, ClassVar
 
 from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, is_out_of_memory, number_format
+from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, find_checkpoint
@@ -56,8 +56,6 @@ class LocalModel(ABC):
     def __init__(self, model: str, settings: ModelSettings | None = None) -> None:
         self.model = model
         self.settings = settings or ModelSettings(task=self.task)
-        #: Requests computed at a time; becomes what fits into the device's memory.
-        self.batch_size = self.settings.batch_size
         self.temperature = float(self.settings.temperature or 0.0)
 
     def __repr__(self) -> str:
@@ -128,6 +126,15 @@ class LocalModel(ABC):
             size = checkpoint.weight_bytes / 1024**3
             notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
         return notes
+
+    @cached_property
+    def _batches(self) -> AdaptiveBatches:
+        return AdaptiveBatches(self.settings.batch_size, model=self.model, device=self.device, item="prompt")
+
+    @property
+    def batch_size(self) -> int:
+        """Requests computed at a time from now on: as many as fit into the device's memory."""
+        return self._batches.size
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -273,13 +280,9 @@ class LocalModel(ABC):
         """Answers the first batch of prepared requests, sorted by length, and takes them out of the window."""
         if not window:
             return []
-        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
         padding = accumulate(self._length(window[0][1]) - self._length(one) for _, one in window)
         bucket = sum(1 for tokens in padding if tokens <= _PADDING)
-        try:
-            replies = batches.run(lambda size: self._answer_batch(requests, window[:size]), bucket)
-        finally:
-            self.batch_size = batches.size
+        replies = self._batches.run(lambda size: self._answer_batch(requests, window[:size]), bucket)
         del window[: len(replies)]
         return replies
 
