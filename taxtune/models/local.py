@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from abc import ABC, abstractmethod
@@ -10,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import accumulate, islice
 from typing import Any, ClassVar
 
-from taxtune.errors import ModelError
+from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, find_checkpoint
-from taxtune.models.decoding import Draw, seed_of
+from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
+from taxtune.models.quantization import check_quantization, quantization_config
 
 __all__ = ["LocalModel", "Unanswerable"]
 
@@ -72,6 +75,7 @@ class LocalModel(ABC):
         """
         import transformers
 
+        settings = self.settings
         return {
             "kind": "local",
             "model": self.checkpoint.name,
@@ -79,6 +83,8 @@ class LocalModel(ABC):
             "dtype": self.dtype,
             "device": self.device.split(":")[0],
             **self._decoding(),
+            **({"stop": json.dumps(settings.stop, ensure_ascii=False)} if settings.stop else {}),
+            **({"quantization": settings.quantization} if settings.quantization else {}),
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
@@ -118,9 +124,14 @@ class LocalModel(ABC):
 
         Raises:
             ModelError: If the model is missing, needs a licence to be accepted or is made for something else, or the
-                device is not there.
+                device is not there or not for such weights.
+            MissingExtraError: If a package that the settings need is missing.
         """
-        checkpoint, device = self.checkpoint, self.device
+        checkpoint, device, settings = self.checkpoint, self.device, self.settings
+        if settings.quantization is not None:
+            check_quantization(settings.quantization, device, self.dtype)
+        if settings.device_map is not None and find_spec("accelerate") is None:
+            raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
         notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
         if device == "cpu" and checkpoint.weight_bytes > _SLOW_ON_CPU:
             size = checkpoint.weight_bytes / 1024**3
@@ -178,16 +189,26 @@ class LocalModel(ABC):
         # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
         quiet = quiet_progress() if where.complete else nullcontext()
         try:
-            family = self._family()
+            family, placed = self._family(), self._placed()
             with quiet:
                 network = family.from_pretrained(
-                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype)
+                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype), **placed
                 )
-            return network.to(self.device).eval()
+            return (network if placed else network.to(self.device)).eval()
         except Exception as error:
             if is_out_of_memory(error):
                 raise does_not_fit(where.name, self.device) from error
             raise self._cannot_load(error, "weights") from error
+
+    def _placed(self) -> dict[str, Any]:
+        """Returns how the weights are loaded where they are not simply moved to the device."""
+        import torch
+
+        quantization, device_map = self.settings.quantization, self.settings.device_map
+        if quantization is None:
+            return {} if device_map is None else {"device_map": device_map}
+        config = quantization_config(quantization, getattr(torch, self.dtype))
+        return {"device_map": device_map or self.device, "quantization_config": config}
 
     @cached_property
     def _generation(self) -> Any:
@@ -326,10 +347,16 @@ class LocalModel(ABC):
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
         import torch
 
-        network, more = self._network, {}
+        network, settings = self._network, self.settings
+        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
+        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
+        start = inputs["input_ids"].shape[1] if decoder_only else 1
+        more: dict[str, Any] = {}
         if self.temperature > 0:
-            seeds = [seed_of(request, self.settings.seed) for request in requests]
-            more["logits_processor"] = [Draw(self.temperature, seeds, network.device)]
+            seeds = [seed_of(request, settings.seed) for request in requests]
+            more["logits_processor"] = [Draw(self.temperature, seeds)]
+        if settings.stop:
+            more["stopping_criteria"] = [StopAt(self._tokenizer, settings.stop, start)]
         with torch.inference_mode():
             try:
                 output = network.generate(**inputs, **more, generation_config=self._generation)
@@ -338,19 +365,19 @@ class LocalModel(ABC):
                     raise
                 raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
-        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
-        written = self._written(output[:, inputs["input_ids"].shape[1] if decoder_only else 1 :])
-        return [(text, int(n), new) for (text, new), n in zip(written, read, strict=True)]
+        return [(text, int(n), new) for (text, new), n in zip(self._written(output[:, start:]), read, strict=True)]
 
     def _written(self, new: Any) -> list[tuple[str, int]]:
         """Returns text and number of tokens of each row of new tokens."""
-        ends = self._generation.eos_token_id
+        ends, pad = self._generation.eos_token_id, self._generation.pad_token_id
         ends = ends if isinstance(ends, list) else [ends]
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
+        for row in rows:
+            while row and row[-1] == pad and pad not in ends:  # after a text that ends the answer
+                row.pop()
         texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
+        return [(cut_at(text, self.settings.stop).strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""
