@@ -264,6 +264,9 @@ class LocalVLMSettings(Settings):
             balanced_low_0, sequential.
         quantization: Weights in fewer bits: 4bit or 8bit (bitsandbytes), int8, int4 or float8 (torchao).
         stop: Texts that end an answer; they are cut off.
+        image_memory_gib: Memory for what the model makes of images, so that a further prompt does not read them again;
+            a quarter of the machine's if omitted, and 0 for none.
+        image_disk_gib: Disk for the same, in the user's cache folder, for later runs.
         max_new_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
         system_prompt: System message before every prompt.
@@ -278,6 +281,8 @@ class LocalVLMSettings(Settings):
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    image_memory_gib: Number | None = Field(None, ge=0)
+    image_disk_gib: Number = Field(0.0, ge=0)
     max_new_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
     system_prompt: str | None = None

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import accumulate, islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
@@ -32,6 +32,20 @@ _SLOW_ON_CPU = 8 * 1024**3
 # Tokens of padding in a batch from which a batch of its own is quicker: a second batch reads all weights again for
 # each token that it writes, which takes as long as computing some dozens (CPU) to hundreds (GPU) of tokens.
 _PADDING = 1024
+
+
+class _Ready(NamedTuple):
+    """A request that is prepared, with its place in the list and its length."""
+
+    place: int
+    length: int
+    prepared: Any
+
+
+def _alike(lengths: Sequence[int]) -> int:
+    """Returns how many of some lengths, the longest first, may be padded to the first."""
+    padding = accumulate(lengths[0] - length for length in lengths)
+    return sum(1 for tokens in padding if tokens <= _PADDING)
 
 
 def _preparers(device: str) -> int:
@@ -269,45 +283,45 @@ class LocalModel(ABC):
         """
         if not requests:
             return
-        _ = self._processor  # loaded here, once, and not by several threads
-        _ = self._control_tokens
         # How many tokens a prompt has is known when it is prepared; how many characters, before.
         order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
         under_way: deque[tuple[int, Future[Any]]] = deque()
-        window: list[tuple[int, Any]] = []
+        window: list[_Ready] = []
         threads = ThreadPoolExecutor(_preparers(self.device), "taxtune-prepare")
 
-        def look_ahead() -> None:
-            for place in islice(order, max(0, self.batch_size - len(under_way))):
+        def look_ahead(most: int) -> None:
+            for place in islice(order, max(0, most - len(under_way))):
                 under_way.append((place, threads.submit(self._prepare, requests[place])))
 
         try:
-            look_ahead()
+            look_ahead(1)
+            # The first is waited for, so that what all of them share is loaded once.
+            problem = under_way[0][1].exception()
+            if problem is not None and not isinstance(problem, Unanswerable):
+                raise problem
+            look_ahead(self.batch_size)
             _ = self._network  # which takes its time, while the first requests are prepared
             while under_way or window:
                 while under_way and len(window) < 2 * self.batch_size:
                     place, future = under_way.popleft()
-                    look_ahead()
+                    look_ahead(self.batch_size)
                     try:
-                        window.append((place, future.result()))
-                    except Unanswerable as problem:
-                        yield place, Failure(str(problem), retryable=False)
-                window.sort(key=lambda one: -self._length(one[1]))
-                yield from self._answer_longest(requests, window)
+                        prepared = future.result()
+                    except Unanswerable as fault:
+                        yield place, Failure(str(fault), retryable=False)
+                    else:
+                        window.append(_Ready(place, self._length(prepared), prepared))
+                if window:
+                    window.sort(key=lambda ready: -ready.length)
+                    replies = self._batches.run(
+                        lambda size: self._answer_batch(requests, window[:size]), _alike([one.length for one in window])
+                    )
+                    del window[: len(replies)]
+                    yield from replies
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer_longest(self, requests: Sequence[Request], window: list[tuple[int, Any]]) -> list[tuple[int, Reply]]:
-        """Answers the first batch of prepared requests, sorted by length, and takes them out of the window."""
-        if not window:
-            return []
-        padding = accumulate(self._length(window[0][1]) - self._length(one) for _, one in window)
-        bucket = sum(1 for tokens in padding if tokens <= _PADDING)
-        replies = self._batches.run(lambda size: self._answer_batch(requests, window[:size]), bucket)
-        del window[: len(replies)]
-        return replies
-
-    def _answer_batch(self, requests: Sequence[Request], batch: Sequence[tuple[int, Any]]) -> list[tuple[int, Reply]]:
+    def _answer_batch(self, requests: Sequence[Request], batch: Sequence[_Ready]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
         replies: dict[int, Reply] = {}
         places, inputs = self._collate_good(requests, batch, replies)
@@ -319,29 +333,30 @@ class LocalModel(ABC):
         return list(replies.items())
 
     def _collate_good(
-        self, requests: Sequence[Request], ready: Sequence[tuple[int, Any]], replies: dict[int, Reply]
+        self, requests: Sequence[Request], batch: Sequence[_Ready], replies: dict[int, Reply]
     ) -> tuple[list[int], Any]:
         """Makes the model's input; requests that the processor refuses become failures in `replies`."""
         try:
-            return [place for place, _ in ready], self._collate([one for _, one in ready])
+            return [one.place for one in batch], self._collate([one.prepared for one in batch])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
             good = []
-            for place, one in ready:
+            for one in batch:
                 try:
-                    self._collate([one])
+                    self._collate([one.prepared])
                 except Exception as problem:
-                    where = f"{requests[place].image}: " if requests[place].image else ""
+                    image = requests[one.place].image
+                    where = f"{image}: " if image else ""
                     detail = " ".join(str(problem).split())
-                    replies[place] = Failure(
+                    replies[one.place] = Failure(
                         f"{where}the model's processor rejected the request: {detail}", retryable=False
                     )
                 else:
-                    good.append((place, one))
-            if len(good) == len(ready):
+                    good.append(one)
+            if len(good) == len(batch):
                 raise  # each goes alone but not together: that is no fault of a request
-            return [place for place, _ in good], self._collate([one for _, one in good]) if good else None
+            return [one.place for one in good], self._collate([one.prepared for one in good]) if good else None
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""

@@ -64,6 +64,8 @@ _FREE = (
     "vlm.batch_size",
     "vlm.concurrency",
     "vlm.device_map",
+    "vlm.image_disk_gib",
+    "vlm.image_memory_gib",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -397,6 +399,8 @@ class Parts:
                 device_map=s.device_map,
                 quantization=s.quantization,
                 stop=s.stop,
+                image_memory_gib=s.image_memory_gib,
+                image_disk_gib=s.image_disk_gib,
                 max_tokens=s.max_new_tokens,
                 temperature=self.temperature,
                 seed=recipe.seed.model,

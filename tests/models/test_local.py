@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,15 +125,13 @@ def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The tokens read of each row, batch by batch, as the network is given them."""
-    from transformers import GenerationMixin
+    real, seen = LocalModel._generate, []
 
-    real, seen = GenerationMixin.generate, []
-
-    def noted(network: Any, **inputs: Any) -> Any:
+    def noted(model: LocalModel, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
         seen.append(inputs["attention_mask"].sum(dim=1).tolist())
-        return real(network, **inputs)
+        return real(model, inputs, requests)
 
-    monkeypatch.setattr(GenerationMixin, "generate", noted)
+    monkeypatch.setattr(LocalModel, "_generate", noted)
     return seen
 
 
