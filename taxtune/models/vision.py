@@ -135,6 +135,10 @@ class LocalVLM(LocalModel):
             raise Unanswerable(str(error)) from error
         return question
 
+    def _length(self, prepared: Question) -> int:
+        # Without the tokens of the image, which are of no interest where it is kept; four characters are about a token.
+        return len(self._ids(prepared.text)) if self._keeps else len(prepared.text) // 4
+
     def _read(self, question: Question) -> Image.Image:
         """Returns the image of a question; read once, and where nothing better can be kept, not again either."""
         if question.pixels is None:
