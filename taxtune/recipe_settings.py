@@ -246,7 +246,13 @@ class PromptSettings(Settings):
     examples: tuple[str, ...] = Field((), max_length=32)
 
 
-BatchSize = Annotated[StrictInt, Field(ge=1)] | Literal["auto"]
+def _auto_or_count(value: object) -> object:
+    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError("must be auto, or a whole number that is at least 1")
+    return value
+
+
+Count = Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)]
 DeviceMap = Literal["auto", "balanced", "balanced_low_0", "sequential"]
 Quantization = Literal["4bit", "8bit", "int8", "int4", "float8"]
 
@@ -278,7 +284,7 @@ class LocalVLMSettings(Settings):
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
-    batch_size: BatchSize = "auto"
+    batch_size: Count = "auto"
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -318,12 +324,6 @@ class ApiVLMSettings(Settings):
 VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind")]
 
 
-def _auto_or_count(value: object) -> object:
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError("must be auto, or a whole number that is at least 1")
-    return value
-
-
 class ExecutionSettings(Settings):
     """Where the model's answers are computed; what comes out is the same."""
 
@@ -332,7 +332,7 @@ class ExecutionSettings(Settings):
         description="here (in the process of the run), processes (one for each GPU of this machine) or ray (actors of "
         "a Ray cluster). The other keys are for the last two.",
     )
-    workers: Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)] = Field(
+    workers: Count = Field(
         "auto",
         description="How many workers, each with the whole model. auto: as many as the GPUs make; without GPUs one, or "
         "on a Ray cluster one for each node.",
@@ -467,7 +467,7 @@ class JudgeSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
     device: str = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    batch_size: BatchSize = "auto"
+    batch_size: Count = "auto"
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     revision: str | None = None
