@@ -81,7 +81,7 @@ class ProcessEngine:
         if former is not None:
             former.kill()
         threading.Thread(target=self._listen, args=(slot, process, log), daemon=True).start()
-        self._send(slot, (self.spec, self.settings))
+        self._send(slot, (self.spec, self.settings, self.size))
 
     def give(self, slot: int, job: Job) -> None:
         """Sends a worker a job, whose event will be `Done`."""
@@ -182,7 +182,8 @@ def serve() -> None:
         pickle.dump(event, talk)
         talk.flush()
 
-    worker = Worker(*told.get(), far=False)
+    spec, settings, neighbours = told.get()
+    worker = Worker(spec, settings, neighbours=neighbours)
     say(worker.begin())
     while True:
         say(worker.answer(told.get()))

@@ -68,6 +68,8 @@ class RayEngine:
         cores = int(sum(node.get("CPU", 0.0) for node in nodes)) // self.size
         cores = max(1, min([cores, *(int(node["CPU"]) for node in nodes if node.get("CPU"))]))
         self.needs = {"num_gpus": share, "num_cpus": cores}
+        rooms = (node.get("GPU", 0.0) // share if share else node.get("CPU", 0.0) // cores for node in nodes)
+        self._neighbours = max(1, min(self.size, int(max(rooms, default=1))))
         self._actors: dict[int, Any] = {}
         self._open: dict[Any, int] = {}
 
@@ -100,7 +102,11 @@ class RayEngine:
             self._ray.kill(self._actors[slot])
         environment = {"OMP_NUM_THREADS": str(self.needs["num_cpus"]), "TOKENIZERS_PARALLELISM": "false"}
         options = {**self.needs, "max_restarts": 0, "max_task_retries": 0, "runtime_env": {"env_vars": environment}}
-        actor = self._ray.remote(Worker).options(**options).remote(self.spec, self.settings, far=True)
+        actor = (
+            self._ray.remote(Worker)
+            .options(**options)
+            .remote(self.spec, self.settings, neighbours=self._neighbours, far=True)
+        )
         self._actors[slot] = actor
         self._open[actor.begin.remote()] = slot
 

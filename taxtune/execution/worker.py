@@ -14,6 +14,7 @@ from taxtune.errors import ImageError, TaxtuneError
 from taxtune.models.base import Failure, Identity, Model, ModelSettings, Reply, Request, reseeded
 from taxtune.models.faults import count_faults
 from taxtune.models.make import make_model
+from taxtune.models.reuse import memory_of_this_machine
 from taxtune.progress import Display, showing
 
 __all__ = ["Broken", "Done", "Event", "Job", "Lost", "Missing", "Probe", "Ready", "Worker", "probe"]
@@ -141,11 +142,12 @@ class Worker:
     Args:
         spec: What `make_model` takes.
         settings: How it is run.
-        far: Whether the worker may be on a machine that lacks the image files, or has others in their place.
+        neighbours: Workers on the machine, this one included, which share its memory for images.
+        far: Whether the machine may lack the image files, or have others in their place.
     """
 
-    def __init__(self, spec: str, settings: ModelSettings, *, far: bool) -> None:
-        self._spec, self._settings, self._far = spec, settings, far
+    def __init__(self, spec: str, settings: ModelSettings, *, neighbours: int = 1, far: bool = False) -> None:
+        self._spec, self._settings, self._neighbours, self._far = spec, settings, neighbours, far
         self._model: Model | None = None
         self._files: dict[str, Path] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -159,7 +161,12 @@ class Worker:
         return _guarded(lambda: self._answer(job))
 
     def _begin(self) -> Ready:
-        self._model = make_model(self._spec, self._settings)
+        settings = self._settings
+        if self._spec.startswith(("local", "builtin:")):
+            total = settings.image_memory_gib
+            total = memory_of_this_machine() / 4 / 1024**3 if total is None else total
+            settings = replace(settings, image_memory_gib=total / self._neighbours)
+        self._model = make_model(self._spec, settings)
         return Ready(dict(self._model.identity))
 
     def _answer(self, job: Job) -> Done | Missing:

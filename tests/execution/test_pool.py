@@ -17,7 +17,7 @@ import pytest
 from taxtune.errors import ModelError
 from taxtune.execution import deploy
 from taxtune.execution.pool import Pool
-from taxtune.execution.worker import Event, Job, Lost, Probe, Worker, probe
+from taxtune.execution.worker import Event, Job, Lost, Probe, Ready, Worker, probe
 from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
 from taxtune.recipe_settings import ExecutionSettings
 from tests.execution.sleepy import asked
@@ -194,6 +194,12 @@ def test_an_image_with_other_content_at_the_far_end_is_sent(sleepy, images):
     worker.begin()
     job = Job(0, (Request("prompt", images[0], "0" * 64),), 0)
     assert worker.answer(job).hashes == ["0" * 64]
+
+
+def test_workers_of_a_machine_share_its_memory_for_images():
+    worker = Worker("builtin:fieldguide", ModelSettings(image_memory_gib=6.0), neighbours=3)
+    assert isinstance(worker.begin(), Ready)
+    assert worker._model.settings.image_memory_gib == 2.0
 
 
 def test_an_image_that_is_gone_is_a_failure(sleepy, images):
