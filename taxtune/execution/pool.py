@@ -42,8 +42,8 @@ class Engine(Protocol):
 
     size: int
 
-    def probe(self, settings: ModelSettings) -> Probe:
-        """Returns what is known of the model where the workers are."""
+    def probe(self) -> Probe:
+        """Returns what is known of the model where the workers are to be; called before any is started."""
         ...
 
     def start(self, slot: int) -> None:
@@ -98,7 +98,7 @@ class _Crew:
         self.slots = {number: _Slot() for number in range(engine.size)}
         self.lock = threading.Lock()
         self.numbers = itertools.count()
-        self.probes: dict[int, Probe] = {}
+        self.probe: Probe | None = None
         self.close = weakref.finalize(self, engine.close)
 
     def start(self) -> None:
@@ -141,7 +141,9 @@ class Pool:
         Raises:
             ModelError: If the model or the device is not there.
         """
-        return self._probe().identity
+        found = self._probe().identity
+        # Only the seed differs between copies, and workers that are busy need not be asked about it.
+        return {**found, "seed": self.settings.seed} if found.get("seed") is not None else found
 
     def check(self) -> list[str]:
         """Checks that the model can be asked where the workers are; see `LocalModel.check`.
@@ -152,12 +154,10 @@ class Pool:
         return list(self._probe().notes)
 
     def _probe(self) -> Probe:
-        found = self._crew.probes.get(self.settings.seed)
-        if found is None:
-            found = self._crew.engine.probe(self.settings)
+        found = self._crew.probe or self._crew.engine.probe()
         if found.error is not None:
             raise ModelError(found.error)
-        self._crew.probes[self.settings.seed] = found
+        self._crew.probe = found
         return found
 
     def close(self) -> None:
@@ -196,9 +196,10 @@ class Pool:
                 places.append(place)
             except ImageError as error:
                 yield place, Failure(str(error), retryable=False)
+        identity = self.identity  # before there are workers, which may take all the room that there is
         with self._crew.lock:
             self._crew.start()
-            call = _Call(self._crew, ready, self.settings.seed, self.identity)
+            call = _Call(self._crew, ready, self.settings.seed, identity)
             for place, reply in call.replies():
                 yield places[place], reply
 

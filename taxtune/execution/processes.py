@@ -62,9 +62,9 @@ class ProcessEngine:
         self._events: queue.SimpleQueue[tuple[int, Event]] = queue.SimpleQueue()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def probe(self, settings: ModelSettings) -> Probe:
+    def probe(self) -> Probe:
         """Returns what is known of the model on this machine."""
-        return probe(self.spec, settings)
+        return probe(self.spec, self.settings)
 
     def start(self, slot: int) -> None:
         """Starts a worker in a place, whose event will be `Ready`."""

@@ -12,8 +12,8 @@ from taxtune.models.base import ModelSettings
 
 __all__ = ["RayEngine", "load_ray"]
 
-# Seconds: for an answer at an address, and for room on a cluster that is only to be asked what a model is.
-_CONNECT, _PROBE = 5.0, 60.0
+# Seconds: for an answer at an address, and for room on a cluster, which may have to start a node first.
+_CONNECT, _PROBE = 5.0, 300.0
 
 
 def load_ray() -> Any:
@@ -73,11 +73,11 @@ class RayEngine:
         self._actors: dict[int, Any] = {}
         self._open: dict[Any, int] = {}
 
-    def probe(self, settings: ModelSettings) -> Probe:
+    def probe(self) -> Probe:
         """Returns what is known of the model on a node that has room for a worker."""
-        asked = self._ray.remote(probe).options(**self.needs, max_retries=1).remote(self.spec, settings)
+        asked = self._ray.remote(probe).options(**self.needs, max_retries=1).remote(self.spec, self.settings)
         try:
-            found: Probe = self._ray.get(asked, timeout=None if self._actors else _PROBE)
+            found: Probe = self._ray.get(asked, timeout=_PROBE)
         except self._ray.exceptions.GetTimeoutError:
             self._ray.cancel(asked)
             return Probe(error=self.no_room())

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from taxtune.errors import ModelError
 from taxtune.execution import deploy
 from taxtune.execution.pool import Pool
 from taxtune.execution.worker import Event, Job, Lost, Probe, Ready, Worker, probe
-from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
+from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults, make_model
+from taxtune.models.base import reseeded
 from taxtune.recipe_settings import ExecutionSettings
 from tests.execution.sleepy import asked
 
@@ -51,8 +53,9 @@ class InProcess:
         self.jobs: list[tuple[int, Job]] = []
         self.closed = False
 
-    def probe(self, settings: ModelSettings) -> Probe:
-        return probe(self.spec, settings)
+    def probe(self) -> Probe:
+        assert not self.started  # later there may be no room
+        return probe(self.spec, ModelSettings())
 
     def start(self, slot: int) -> None:
         self.started[slot] += 1
@@ -139,7 +142,7 @@ def test_a_call_that_is_given_up_leaves_the_workers_to_the_next(sleepy):
 
 def test_a_worker_with_another_model_is_an_error(sleepy, monkeypatch):
     engine = InProcess(sleepy, 1)
-    monkeypatch.setattr(engine, "probe", lambda settings: Probe({"kind": "sleepy", "model": "sleepy", "dtype": "x"}))
+    monkeypatch.setattr(engine, "probe", lambda: Probe({"kind": "sleepy", "model": "sleepy", "dtype": "x"}))
     with pytest.raises(ModelError, match="Worker 0 has another model than the others: dtype None and not x"):
         Pool(engine, ModelSettings()).answer([Request("prompt")])
 
@@ -194,6 +197,17 @@ def test_an_image_with_other_content_at_the_far_end_is_sent(sleepy, images):
     worker.begin()
     job = Job(0, (Request("prompt", images[0], "0" * 64),), 0)
     assert worker.answer(job).hashes == ["0" * 64]
+
+
+def test_a_copy_with_another_seed_shares_the_workers_and_has_an_identity_of_its_own(monkeypatch):
+    settings = ModelSettings(temperature=1.0, max_tokens=4)
+    engine = InProcess("builtin:fieldguide", 2)
+    monkeypatch.setattr(engine, "probe", lambda: probe("builtin:fieldguide", settings))
+    pool = Pool(engine, settings)
+    other = reseeded(pool, 7)
+    for each, seed in ((pool, 0), (other, 7)):
+        assert each.identity == make_model("builtin:fieldguide", replace(settings, seed=seed)).identity
+    assert repr(other) == repr(pool) == "Pool(InProcess, 2 workers)"
 
 
 def test_workers_of_a_machine_share_its_memory_for_images():
