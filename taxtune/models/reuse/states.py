@@ -50,7 +50,7 @@ class States:
         self._lock = threading.Lock()
         self._held: OrderedDict[str, State] = OrderedDict()
         self._bytes = 0
-        self._began = time.time()
+        self._began = time.time() - 1  # file systems have coarse clocks
         self._clock = 0
         self._wanted: dict[str, tuple[int, int]] = {}  # when a state was wanted last, and the time before; 0 for never
         self._on_disk: int | None = None  # as far as this process knows; counted anew where that is too much
