@@ -24,6 +24,7 @@ memory's bandwidth and that rate are measured.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -60,6 +61,12 @@ class Plan:
     batch_size: int
     device: str
     dtype: str
+    cpu_time: bool
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds of the clock on the wall, or of this process on the CPU."""
+        return time.process_time if self.cpu_time else time.perf_counter
 
     def rounds(self) -> Iterator[tuple[str, list[str]]]:
         """Yields each prompt with the images that it is asked about: those of tuning, then those held out."""
@@ -104,7 +111,7 @@ class Phases:
         self._mark("else")
         marks = [(phase, _plain(mark)) for phase, mark in self._marks]
         counted = dict.fromkeys(PHASES, 0.0)
-        for (_, before), (phase, after) in zip(marks, marks[1:], strict=False):
+        for (_, before), (phase, after) in itertools.pairwise(marks):
             counted[phase] += after - before
         return counted
 
@@ -189,7 +196,7 @@ def batched(plan: Plan) -> tuple[Ask, Any]:
 
 
 def taxtune(plan: Plan) -> tuple[Ask, Any]:
-    """taxtune's local model, asked as tuning asks it, with a new answer store."""
+    """The local model of taxtune, asked as tuning asks it, with a new answer store."""
     from taxtune.models import Answer, AnswerStore, ModelSettings, Request, make_model
     from taxtune.models import ask as ask_model
 
@@ -197,7 +204,7 @@ def taxtune(plan: Plan) -> tuple[Ask, Any]:
         max_tokens=plan.new_tokens, batch_size=plan.batch_size, device=plan.device, dtype=plan.dtype
     )
     model = make_model(f"local:{plan.folder}", settings)
-    store = AnswerStore(Path(tempfile.mkdtemp(dir=plan.folder)) / "answers.sqlite")
+    store = AnswerStore(Path(plan.folder).with_name("answers.sqlite"))
 
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
         replies = ask_model(model, [Request(prompt, Path(image)) for image in images], store)
@@ -242,9 +249,8 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
 
     cuda = plan.device.startswith("cuda")
     ask, network = {"one by one": one_by_one, "batched": batched, "taxtune": taxtune}[way](plan)
-    phases = Phases(network, _Event if cuda else time.perf_counter)
+    phases = Phases(network, _Event if cuda else plan.clock)
     ask(plan.prompts[-1], plan.warm_up)
-    loaded = _resident()
     if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -254,9 +260,9 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
     shares["held out"] = dict(shares["tuning"])
     for number, (prompt, images) in enumerate(plan.rounds()):
         phases.start()
-        started = time.perf_counter()
+        started = plan.clock()
         answers.append(ask(prompt, images))
-        seconds.append(time.perf_counter() - started)
+        seconds.append(plan.clock() - started)
         part = shares["tuning" if number < len(plan.prompts) else "held out"]
         for phase, counted in (phases.stop() | {"steps": phases.steps}).items():
             part[phase] += counted
@@ -267,7 +273,6 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
         },
         "shares": shares,
         "memory": torch.cuda.max_memory_allocated() if cuda else _peak(),
-        "memory_loaded": loaded if not cuda else None,
         "answers": answers,
     }
 
@@ -275,13 +280,6 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
 def _peak() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _resident() -> int | None:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
 
 
 # -- the limits --------------------------------------------------------------------------------------------------------
@@ -292,7 +290,7 @@ def limits(plan: Plan) -> dict[str, Any]:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    bandwidth, peak = probe(plan.device, plan.dtype)
+    bandwidth, peak = probe(plan)
     network, processor = _load(plan)
     # Counted in plain matrix products: not every fused attention kernel is known to the counter.
     network.set_attn_implementation("eager")
@@ -313,6 +311,7 @@ def limits(plan: Plan) -> dict[str, Any]:
         "model": type(network).__name__,
         "device": torch.cuda.get_device_name() if plan.device.startswith("cuda") else _processor(),
         "tokens": _tokens(plan, network, processor),
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -342,10 +341,8 @@ def _modules_of_a_step(network: Any) -> Iterator[list[Any]]:
             hook.remove()
 
 
-def _tokens(plan: Plan, network: Any, processor: Any) -> dict[str, int]:
-    """Returns how many tokens of text the shortest prompt has, and how many embeddings an image."""
-    from PIL import Image
-
+def _tokens(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
+    """Returns how many states an image has, and how many tokens of text the shortest and the longest question."""
     counted: list[int] = []
     last = [module for name, module in network.model.named_children() if name in _VISION][-1]
 
@@ -357,17 +354,17 @@ def _tokens(plan: Plan, network: Any, processor: Any) -> dict[str, int]:
     hook = last.register_forward_hook(count)
     _generate(plan, network, processor, plan.prompts[0], plan.images[:1])
     hook.remove()
-    Image.open(plan.images[0]).close()
-    text = processor.tokenizer(plan.prompts[0], add_special_tokens=False)["input_ids"]
-    return {"image": counted[0], "prompt": len(text)}
+    template = _template(Path(plan.folder))
+    return {"image": counted[0], "text": [template + len(plan.prompts[i]) for i in (0, -1)]}
 
 
-def probe(device: str, dtype: str, seconds: float = 1.5) -> tuple[float, float]:
+def probe(plan: Plan, seconds: float = 1.5) -> tuple[float, float]:
     """Returns the memory's bandwidth in bytes a second, reads and writes, and the peak in FLOP a second."""
     import torch
 
+    device = plan.device
     cuda = device.startswith("cuda")
-    kind = getattr(torch, dtype)
+    kind = getattr(torch, plan.dtype)
     source = torch.ones(2**30 if cuda else 2**26, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     side = 8192 if cuda else 2048
@@ -379,11 +376,11 @@ def probe(device: str, dtype: str, seconds: float = 1.5) -> tuple[float, float]:
         while time.perf_counter() < end or len(times) < 3:
             if cuda:
                 torch.cuda.synchronize()
-            started = time.perf_counter()
+            started = plan.clock()
             work()
             if cuda:
                 torch.cuda.synchronize()
-            times.append(time.perf_counter() - started)
+            times.append(plan.clock() - started)
         return min(times)
 
     copied = 2 * source.numel() * source.element_size()
@@ -438,7 +435,6 @@ def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> d
         "distinct": len(set(flat["one by one"])),
         "shares": shares,
         "memory": {way: run["memory"] for way, run in found.items()},
-        "memory_loaded": {way: run["memory_loaded"] for way, run in found.items()},
         "step": {
             "count": steps,
             "seconds": shares["all"]["decoding"] / steps if steps else None,
@@ -457,7 +453,8 @@ def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> d
         "batch_size": plan.batch_size,
         "new_tokens": plan.new_tokens,
         "versions": _versions(),
-        "threads": limit.get("threads"),
+        "cpu_time": plan.cpu_time,
+        "threads": limit["threads"],
     }
 
 
@@ -472,10 +469,14 @@ def show(found: Mapping[str, Any]) -> None:
     """Prints the figures as Markdown tables."""
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     tokens = found["tokens"]
-    print(f"{found['device']}, {os.cpu_count()} cores; {versions}; {found['dtype']}, batches of {found['batch_size']}")
+    print(
+        f"{found['device']}, {found['threads']} threads; {versions}; {found['dtype']}, batches of "
+        f"{found['batch_size']}{'; seconds of CPU time' if found['cpu_time'] else ''}"
+    )
     print(
         f"{found['model']} with random weights: {found['parameters'] / 1e6:,.0f} M parameters, "
-        f"{tokens['image']:,} states an image, prompts from {tokens['prompt']} tokens, {found['new_tokens']} new ones\n"
+        f"{tokens['image']:,} states an image, {tokens['text'][0]} to {tokens['text'][1]} tokens of text, "
+        f"{found['new_tokens']} new ones\n"
     )
     asked, seconds = found["questions"], found["seconds"]
     parts = {"tuning": f"tuning ({asked['tuning']:,})", "held out": f"held out ({asked['held out']:,})", "all": "all"}
@@ -530,6 +531,16 @@ def make_images(folder: Path, side: int, count: int, seed: int) -> list[str]:
     return paths
 
 
+def _template(folder: Path) -> int:
+    """Returns the tokens of text that a question has besides its prompt."""
+    from transformers import AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(folder)
+    messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": ""}]}]
+    text = processor.apply_chat_template(messages, add_generation_prompt=True)
+    return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
 def make_prompts(count: int, tokens: int, seed: int) -> list[str]:
     """Returns different texts of half to one and a half times so many tokens, the shortest first."""
     rng = random.Random(seed)
@@ -543,18 +554,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--family", default="mllama", help="mllama, llava, qwen2_5_vl, smolvlm or idefics3")
     parser.add_argument("--shape", choices=("auto", "real", "proportional"), default="auto")
     parser.add_argument("--width", type=int, default=16, help="what the proportional model's widths are divided by")
-    parser.add_argument("--depth", type=int, default=4, help="what its numbers of layers are divided by")
-    parser.add_argument("--tile", type=int, help="side of its tiles in pixels (default of mllama: 224)")
+    parser.add_argument("--depth", type=int, default=8, help="what its numbers of layers are divided by")
+    parser.add_argument(
+        "--tile", type=int, help="side of its tiles in pixels (mllama: 336, else those of the real model)"
+    )
     parser.add_argument("--prompts", type=int, default=30)
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--held-out", type=int, default=200)
-    parser.add_argument("--text-tokens", type=int, default=40, help="tokens of a prompt, on average")
+    parser.add_argument("--text-tokens", type=int, default=40, help="tokens of text in a question, on average")
     parser.add_argument("--new-tokens", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=20)
     parser.add_argument("--device", help="cpu, cuda or cuda:N; by default cuda if there is one")
     parser.add_argument("--dtype", help="float32, bfloat16 or float16; by default bfloat16 on a GPU, else float32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a smaller model, 8 prompts × 10 images and 2 × 20")
+    parser.add_argument("--cpu-time", action="store_true", help="seconds of CPU time on one thread, for a busy machine")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--process", nargs=2, metavar=("WAY", "PLAN"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -584,11 +598,10 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     dtype = options.dtype or ("bfloat16" if cuda else "float32")
     shape = REAL[options.family]
     if options.shape == "proportional" or (options.shape == "auto" and not cuda) or options.quick:
-        tile = options.tile or ((140 if options.quick else 224) if options.family == "mllama" else None)
+        tile = options.tile or (336 if options.family == "mllama" else None)
         shape = scaled(shape, width=options.width, depth=options.depth, tile=tile)
     if options.quick:
-        options.prompts, options.images, options.held_out = 8, 10, 20
-        options.batch_size = min(options.batch_size, 10)
+        options.prompts, options.images, options.held_out, options.batch_size = 8, 10, 20, 10
     _say(f"Writing {options.family} with random weights ...")
     folder = write_checkpoint(
         options.family, work / "model", shape, seed=options.seed, dtype=dtype, device=device, only_words=True
@@ -600,26 +613,29 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         images=make_images(work / "images", shape.image_side, options.images, options.seed),
         held_out=make_images(work / "held-out", shape.image_side, options.held_out, options.seed + 1),
         warm_up=make_images(work / "warm-up", shape.image_side, min(4, options.batch_size), options.seed + 2),
-        prompts=make_prompts(options.prompts, options.text_tokens, options.seed),
+        prompts=make_prompts(options.prompts, options.text_tokens - _template(folder), options.seed),
         new_tokens=options.new_tokens,
         batch_size=options.batch_size,
         device=device,
         dtype=dtype,
+        cpu_time=options.cpu_time,
     )
     file = work / "plan.json"
     file.write_text(json.dumps(asdict(plan)), encoding="utf-8")
     results = {}
     for way in ("limits", *WAYS):
         _say(f"Measuring: {way} ...")
-        subprocess.run([sys.executable, __file__, "--process", way, str(file)], check=True, env=_environment())
+        subprocess.run([sys.executable, __file__, "--process", way, str(file)], check=True, env=_environment(plan))
         results[way] = json.loads(file.with_name(f"{way}.json").read_text(encoding="utf-8"))
     limit = results.pop("limits")
     return summary(plan, results, limit)
 
 
-def _environment() -> dict[str, str]:
+def _environment(plan: Plan) -> dict[str, str]:
     """The environment of the processes: nothing is looked for on a hub, and no bars are drawn."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    # The CPU time of several threads is also that of waiting for one another.
+    return {**os.environ, **quiet, **({"OMP_NUM_THREADS": "1"} if plan.cpu_time else {})}
 
 
 def _say(text: str) -> None:
