@@ -56,8 +56,7 @@ class RayEngine:
     ) -> None:
         self.spec, self.settings = spec, settings
         self._ray = load_ray()
-        self._own = not self._ray.is_initialized()
-        if self._own:
+        if not self._ray.is_initialized():
             _connect(self._ray, address)
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         gpus = 0.0 if settings.device == "cpu" else sum(node.get("GPU", 0.0) for node in nodes)
@@ -127,12 +126,10 @@ class RayEngine:
         return found
 
     def close(self) -> None:
-        """Ends all workers, and the connection to the cluster if it was made here."""
+        """Ends all workers. The connection to the cluster, which others may use as well, ends with the program."""
         if self._ray.is_initialized():
             for actor in self._actors.values():
                 self._ray.kill(actor)
-            if self._own:
-                self._ray.shutdown()
         self._actors.clear()
         self._open.clear()
 
