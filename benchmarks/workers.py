@@ -82,9 +82,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=40)
     parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--without-ray", action="store_true", help="Leave out the Ray cluster.")
     given = parser.parse_args()
-    cases = [("here", 1), ("processes", 1), ("processes", 2), ("processes", 4)]
+    cases = [("here", 1), *(("processes", workers) for workers in given.workers)]
     print("| engine | workers | start, s | answers, s | least possible, s | ratio | images encoded |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with model_and_images(given.images) as files:
@@ -94,13 +95,13 @@ def main() -> None:
             variables = {"PYTHONPATH": os.environ["PYTHONPATH"]}
             ray.init(
                 "local",
-                num_cpus=4,
+                num_cpus=max(given.workers),
                 object_store_memory=80 * 1024**2,
                 include_dashboard=False,
                 log_to_driver=False,
                 runtime_env={"env_vars": variables},
             )
-            cases += [("ray", 2), ("ray", 4)]
+            cases += [("ray", workers) for workers in given.workers]
         for engine, workers in cases:
             start, seconds, encoded = measure(engine, workers, files, given.prompts)
             least = given.images * (ENCODE + given.prompts * ANSWER) / workers

@@ -24,6 +24,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("script", "arguments", "said"),
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
+        ("workers.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
