@@ -16,11 +16,10 @@ answer.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +27,12 @@ from numpy.typing import NDArray
 from taxtune.mapping import english
 from taxtune.mapping.asserted import Asserted, asserted_node
 from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
+from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.listing import ListingMapper, is_close, top_k
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
+from taxtune.packed import Multimap, MultimapBuilder, Part
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 
@@ -202,8 +203,8 @@ class Mapper:
         # Where siblings share their nouns, another word that they share says little.
         for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
-            nodes = {node for gram in grams for node in self._nodes_by_gram.get(gram, ())}
-            if nodes and (common := lexicon.lifted(lexicon.common(nodes))):
+            found = [nodes for gram in grams if len(nodes := self._nodes_by_gram.find(" ".join(gram)))]
+            if found and (common := lexicon.lifted(lexicon.common(np.unique(np.concatenate(found))))):
                 return common
         return None
 
@@ -231,14 +232,17 @@ class Mapper:
         return ListingMapper(self.taxonomy, self.config)
 
     @cached_property
-    def _nodes_by_gram(self) -> dict[tuple[str, ...], set[int]]:
-        index: dict[tuple[str, ...], set[int]] = defaultdict(set)
-        for node in range(len(self.taxonomy)):
-            for words in map(fold_words, self.taxonomy.names(node)):
-                for n in (4, 3, 2, 1):
-                    for gram in _telling_grams(words, n):
-                        index[gram].add(node)
-        return dict(index)
+    def _nodes_by_gram(self) -> Multimap:
+        def learn() -> dict[str, Part]:
+            table = MultimapBuilder()
+            for node in range(len(self.taxonomy)):
+                for words in map(fold_words, self.taxonomy.names(node)):
+                    for n in (4, 3, 2, 1):
+                        for gram in _telling_grams(words, n):
+                            table.add(" ".join(gram), node)
+            return {"nodes": table.build()}
+
+        return cast("Multimap", stored(self.taxonomy, "grams", self._cache_dir, learn)["nodes"])
 
     @cached_property
     def _name_starts(self) -> NDArray[np.int64]:

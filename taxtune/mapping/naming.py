@@ -256,7 +256,7 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
     if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
-    shared = lexicon.support(suffix) > 1
+    shared = lexicon.is_shared(suffix)
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
     head = lexicon.head(suffix)
