@@ -32,11 +32,7 @@ from pathlib import Path
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 #: Of 1,000 nodes, how many are of each rank, about as in the Catalogue of Life.
 SHARES = (0.05, 0.2, 0.6, 3, 14, 130)
-MODIFIERS = (
-    "red blue black white green golden common lesser greater northern southern eastern western spotted striped dwarf "
-    "giant crested horned painted hairy long-tailed short-eared red-bellied yellow-rumped broad-leaved sea mountain "
-    "river forest desert marsh island false royal little pale dusky banded silver american african european asian"
-).split()
+MODIFIERS = ["red", "blue", "black", "white", "green", "golden", "common", "lesser", "greater", "northern", "southern", "eastern", "western", "spotted", "striped", "dwarf", "giant", "crested", "horned", "painted", "hairy", "long-tailed", "short-eared", "red-bellied", "yellow-rumped", "broad-leaved", "sea", "mountain", "river", "forest", "desert", "marsh", "island", "false", "royal", "little", "pale", "dusky", "banded", "silver", "american", "african", "european", "asian"]
 FRAMES = (
     "{}", "{}", "a {}", "The {}.", "This is a {}.", "It looks like a {} sitting on a branch.",
     "The image shows a {} in its natural habitat, with a blurred background.", "I think it's a {}, perhaps a young one.",
@@ -262,18 +258,18 @@ def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
 
 _USE = """
 import time
-start = time.perf_counter()
+start, wall = time.process_time(), time.perf_counter()
 import json, resource, sys
 from collections import defaultdict
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import read_taxonomy
-imported = time.perf_counter()
+imported = time.process_time()
 tree = read_taxonomy(sys.argv[1])
-read = time.perf_counter()
+read = time.process_time()
 mapper = Mapper(tree)
 texts = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
 mapper.place(["an owl", "a gost orchid or a parked gizmo"])
-indexed = time.perf_counter()
+indexed, waited = time.process_time(), time.perf_counter() - wall
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 at_start, digest, stages = peak(), 0, defaultdict(list)
 began = time.process_time()
@@ -287,7 +283,7 @@ if len(sys.argv) > 3:
     open(sys.argv[3], "w").write(json.dumps(placed))
 print(json.dumps({
     "nodes": len(tree), "height": tree.height, "imports": imported - start, "read": read - imported,
-    "index": indexed - read, "start": indexed - start, "start_peak": at_start, "peak": peak(), "mean": 1e3 * mean,
+    "index": indexed - read, "start": indexed, "wall": waited, "start_peak": at_start, "peak": peak(), "mean": 1e3 * mean,
     "stages": {k: [len(v), 1e3 * sum(v) / len(v), 1e3 * max(v)] for k, v in stages.items()},
 }))
 """

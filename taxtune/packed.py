@@ -8,12 +8,13 @@ share it.
 
 from __future__ import annotations
 
+import gc
 import json
 import mmap
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -105,11 +106,11 @@ class Multimap:
     # Items of a memoryview are plain numbers, which are much quicker to compare than numpy's.
     @cached_property
     def _keys(self) -> memoryview:
-        return memoryview(self.keys)
+        return self.keys.data
 
     @cached_property
     def _starts(self) -> memoryview:
-        return memoryview(self.starts)
+        return self.starts.data
 
 
 class MultimapBuilder:
@@ -121,7 +122,7 @@ class MultimapBuilder:
 
     def add(self, text: str, value: int) -> None:
         """Adds a number to those of a text."""
-        self._digests += _digest(text)
+        self._digests += blake2b(text.encode(*_ENCODING), digest_size=8).digest()
         self._values.append(value)
 
     def build(self, *, repeats: bool = False) -> Multimap:
@@ -144,14 +145,10 @@ class MultimapBuilder:
         return Multimap(keys[first], starts, values)
 
 
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(*_ENCODING), digest_size=8).digest()
-
-
 @lru_cache(maxsize=100_000)
 def text_key(text: str) -> int:
     """Returns the 64 bits that a text is known by."""
-    return int.from_bytes(_digest(text), "little")
+    return int.from_bytes(blake2b(text.encode(*_ENCODING), digest_size=8).digest(), "little")
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -171,10 +168,23 @@ def kept(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
     try:
         return read_parts(path)
     except (OSError, ValueError):
-        parts = make()
+        with _without_collection():
+            parts = make()
     with suppress(OSError, TaxtuneError):  # a folder that cannot be written to keeps nothing
         write_parts(path, parts)
     return parts
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keeps Python from looking for cycles again and again among millions of names, which have none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def write_parts(path: Path, parts: Mapping[str, Part]) -> None:

@@ -52,7 +52,7 @@ _CODED_SHARE = 0.01
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = "exact heads shortened clipped fronts series stems genera epithets initials".split()
+_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets", "initials"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -72,7 +72,7 @@ class NameIndex:
     named: NDArray[np.int32]
     #: The key (`text_key`) of its words joined by spaces.
     spelt: NDArray[np.uint64]
-    #: Whether it is a Latin label above species: an English name of the same spelling, "nasturtium", is meant more often.
+    #: Whether it is a Latin label above species: an English name spelt so, "nasturtium", is meant more often.
     in_latin: NDArray[np.bool_]
     #: Whether it is the node's first.
     preferred: NDArray[np.bool_]
@@ -109,8 +109,8 @@ class NameIndex:
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
         parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
-        flags = {name: bool(parts.pop(name)) for name in ("coded", "shares_heads", "latin")}
-        return cls(**parts, **flags)
+        parts |= {name: bool(parts[name]) for name in ("coded", "shares_heads", "latin")}
+        return cls(**parts)
 
 
 def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
@@ -299,7 +299,7 @@ def _heads(name: str, words: Words) -> Iterator[str]:
     # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
     inside: list[bool] = []
     for part in name.replace("–", "-").split():
-        count = len(fold_words(part))
+        count = 1 if part.isascii() and part.isalpha() else len(fold_words(part))
         inside.extend(i > 0 for i in range(count))
     stop = len(words)
     while stop > 1 and has_digit(words[stop - 1]):
@@ -332,7 +332,7 @@ def latin_stem(epithet: str) -> str:
 
 def has_digit(word: str) -> bool:
     """Tells whether a word has a digit in it."""
-    return any(character.isdigit() for character in word)
+    return not word.isalpha() and any(character.isdigit() for character in word)
 
 
 def without_article(name: str, words: Words | None = None) -> Words:

@@ -175,9 +175,9 @@ class Kinds:
                     if found := self._noun(text):
                         senses.setdefault(node, {}).update(dict.fromkeys(found))
         for node, table, text in NameTails(self.taxonomy, folded).walk():
-            if table == "shortened" and node and (found := self._noun(text)):
-                if len(self._index.shortened.find(text)) == 1:
-                    senses.setdefault(node, {}).update(dict.fromkeys(found))
+            # Where several nodes can be shortened to a text, it is no name of any of them.
+            if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
+                senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         return {node: [*found] for node, found in senses.items()}
 
 

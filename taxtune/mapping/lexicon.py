@@ -10,7 +10,6 @@ Everything here is learnt from the tree. Three indexes say what a run of folded 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
@@ -67,6 +66,7 @@ class Lexicon:
         self.coverage = coverage
         self.index = NameIndex.of(taxonomy, cache_dir)
         self.coded, self.shares_heads, self.latin = self.index.coded, self.index.shares_heads, self.index.latin
+        self.ranks = frozenset(taxonomy.ranks)
         self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         # Phrases of an answer are looked at from several sides, and answers repeat each other's words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
@@ -88,11 +88,11 @@ class Lexicon:
     def _exact_uncached(self, words: tuple[str, ...], respelled: bool) -> tuple[int, ...]:
         key = "".join(words)
         names = self.index.exact.find(key)
-        if not len(names):
-            return ()
         spelt_alike = names[self.index.spelt[names] == text_key(" ".join(words))]
         if not respelled or len(spelt_alike):  # "wheatear" is the bird, although "wheat ear" joins to the same key
             names = spelt_alike
+        if not len(names):
+            return ()
         vernacular = names[~self.index.in_latin[names]]
         return self._distinct(vernacular if len(vernacular) else names, key)
 
@@ -143,28 +143,26 @@ class Lexicon:
         if len(named) == 1:
             return (named[0],)
         preferred = {v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first}
-        nodes = sorted(set(named), key=lambda v: int(self.taxonomy.depth[v]))
-        ranges = {v: (int(self.taxonomy.places[v]), int(self.taxonomy.sizes[v])) for v in nodes}
-        kept: list[int] = []
-        for node in nodes:
-            place = ranges[node][0]
-            above = [v for v in kept if 0 <= place - ranges[v][0] < ranges[v][1]]
-            if above and not (node in preferred and self.is_leaf(node)) and not self._covers(node, key):
-                continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-            kept = [*(v for v in kept if v not in above), node]
+        kept: dict[int, None] = {}
+        for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
+            above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
+            if above is not None:
+                if not (node in preferred and self.is_leaf(node)) and not self._covers(node, key):
+                    continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
+                del kept[above]
+            kept[node] = None
         if len(kept) == 1:
             return tuple(kept)
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
-        weights = [self._weight(node, key) for node in kept]
-        return tuple(v for v, weight in zip(kept, weights, strict=True) if weight >= _MINOR_SENSE * max(weights))
-
-    def _weight(self, node: int, key: str) -> int:
-        return _between(self.index.heads.find(key), *self._range(node))
+        start = self.taxonomy.places[[*kept]]
+        weights = _between(self.index.heads.find(key), start, start + self.taxonomy.sizes[[*kept]])
+        least = _MINOR_SENSE * int(weights.max())
+        return tuple(v for v, weight in zip(kept, weights.tolist(), strict=True) if weight >= least)
 
     def _covers(self, node: int, key: str) -> bool:
         places = np.unique(self.index.heads.find(key))
         others = places[~np.isin(places, self.taxonomy.places[self.taxonomy.ancestors(node)])]
-        return not self.is_leaf(node) and _between(others, *self._range(node)) >= self.coverage * len(others)
+        return not self.is_leaf(node) and bool(_between(others, *self._range(node)) >= self.coverage * len(others))
 
     def _range(self, node: int) -> tuple[int, int]:
         """Returns the places of what is at and below a node: the first, and the one behind the last."""
@@ -204,7 +202,7 @@ class Lexicon:
     def share(self, words: Sequence[str], node: int) -> float:
         """Returns the share of the names ending in these words that belong to nodes at or below `node`."""
         places = self.index.heads.find("".join(words))
-        return _between(places, *self._range(node)) / max(1, len(places))
+        return int(_between(places, *self._range(node))) / max(1, len(places))
 
     def is_leaf(self, node: int) -> bool:
         """Tells whether a node has no children."""
@@ -225,7 +223,7 @@ class Lexicon:
         # A node that covers more than half of them covers the one in the middle.
         above = self.taxonomy.ancestors(int(self.taxonomy.walk[places[len(places) // 2]]))
         start = self.taxonomy.places[above]
-        covered = np.searchsorted(places, start + self.taxonomy.sizes[above]) - np.searchsorted(places, start)
+        covered = _between(places, start, start + self.taxonomy.sizes[above])
         return int(above[np.flatnonzero(covered >= self.coverage * len(places))[-1]])
 
     def compound(self, word: str) -> int | None:
@@ -345,7 +343,8 @@ class Lexicon:
 def _bits() -> NDArray[np.uint8]:
     """Returns how many bits are set in each number of 16 bits, shape (65536,)."""
     numbers = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
-    return np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
+    counts: NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
+    return counts
 
 
 def _is_slip_of_hand(word: str, known: str) -> bool:
@@ -353,9 +352,9 @@ def _is_slip_of_hand(word: str, known: str) -> bool:
     return [letter for letter, _ in groupby(word)] == [letter for letter, _ in groupby(known)]
 
 
-def _between(places: NDArray[np.int32], start: int, stop: int) -> int:
-    """Returns how many of ascending places are in a range."""
-    return bisect_left(places, stop) - bisect_left(places, start)
+def _between(places: NDArray[Any], start: ArrayLike, stop: ArrayLike) -> NDArray[np.int64]:
+    """Returns how many of ascending places are in ranges, elementwise."""
+    return np.searchsorted(places, stop) - np.searchsorted(places, start)
 
 
 def _only(nodes: tuple[int, ...]) -> tuple[int, ...]:

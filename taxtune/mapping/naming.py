@@ -159,9 +159,9 @@ def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
     """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    ranks = lexicon.taxonomy.ranks
-    if not after or after[0].key not in ranks:
+    if not after or after[0].key not in lexicon.ranks:
         return nodes
+    ranks = lexicon.taxonomy.ranks
     lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
     return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain
-from typing import overload
+from itertools import chain, islice
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
-from taxtune.packed import Multimap, MultimapBuilder, Texts
+from taxtune.packed import Multimap, MultimapBuilder, Part, Texts
 from taxtune.tables import clean
 
 __all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
@@ -28,11 +28,19 @@ IntArray = NDArray[np.int64]
 
 #: The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
 MAX_LINEAGE = 250_000_000
+#: The arrays of a tree.
+_DERIVED = ("parents", "depth", "_levels", "sizes", "places", "walk")
 _NEAR = 60  # names below this ratio are no suggestion
 
 
 def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
     return ((),) * n if names is None else tuple(tuple(some) for some in names)
+
+
+def _grouped(texts: Texts, counts: IntArray) -> tuple[tuple[str, ...], ...]:
+    """Returns texts in groups of so many each."""
+    names = iter(texts)
+    return tuple(tuple(islice(names, count)) if count else () for count in counts.tolist())
 
 
 def _by_folded(names: Iterable[Sequence[str]]) -> Multimap:
@@ -45,7 +53,8 @@ def _by_folded(names: Iterable[Sequence[str]]) -> Multimap:
 
 
 def _looked_up(name: str, table: Multimap) -> list[int]:
-    return table.find(name.strip().casefold()).tolist() or table.find(clean(name).casefold()).tolist()
+    found = table.find(name.strip().casefold())
+    return [*map(int, found if len(found) else table.find(clean(name).casefold()))]
 
 
 def _depths(parents: IntArray) -> IntArray:
@@ -238,6 +247,36 @@ class Taxonomy:
 
         return from_dict(data, root)
 
+    def parts(self) -> dict[str, Part]:
+        """Returns the tree, with all that follows from it and takes a while, as parts of a file (`taxtune.packed`)."""
+        return {
+            "labels": Texts.of(self.labels),
+            "alias_counts": np.array([len(names) for names in self.aliases], dtype=np.int32),
+            "aliases": Texts.of(chain(*self.aliases)),
+            "lead_counts": np.array([len(names) for names in self.leads], dtype=np.int32),
+            "leads": Texts.of(chain(*self.leads)),
+            "ranks": Texts.of(rank or "" for rank in self.ranks),
+            "ids": Texts.of(key or "" for key in self.ids),
+            "digest": Texts.of([self.digest]),
+            **{name: getattr(self, name) for name in _DERIVED},
+        }
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any], source: str | None = None) -> Self:
+        """Returns the tree that `parts` made parts of."""
+        tree = cls.__new__(cls)
+        ranks = {rank: rank or None for rank in set(parts["ranks"])}
+        tree.source = source
+        tree.labels = tuple(parts["labels"])
+        tree.aliases = _grouped(parts["aliases"], parts["alias_counts"])
+        tree.leads = _grouped(parts["leads"], parts["lead_counts"])
+        tree.ranks = tuple(ranks[rank] for rank in parts["ranks"])
+        tree.ids = tuple(key or None for key in parts["ids"])
+        tree.digest = parts["digest"][0]
+        for name in _DERIVED:
+            setattr(tree, name, parts[name])
+        return tree
+
     # -- size and nodes ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -322,8 +361,8 @@ class Taxonomy:
     # -- relations, for single numbers and arrays alike ----------------------------------------------------------------
 
     @cached_property
-    def lineage(self) -> NDArray[np.int32]:
-        """Ancestors of each node from the root (column 0) down to itself, then -1; shape (n, height + 1)."""
+    def lineage(self) -> NDArray[Any]:
+        """Ancestors of each node from the root (column 0) down to itself, then -1; int32, shape (n, height + 1)."""
         return self._levels.T
 
     @cached_property
@@ -453,7 +492,7 @@ class Taxonomy:
         for labels in (path, [clean(label) for label in path]):
             for candidate in ((*labels,), (self.labels[0], *labels)):
                 folded = tuple(label.casefold() for label in candidate)
-                named = self._by_name.find(folded[-1]).tolist() if folded else ()
+                named: list[int] = self._by_name.find(folded[-1]).tolist() if folded else []
                 paths = {v: self.path(v) for v in named if self.depth[v] == len(folded) - 1}
                 found = [v for v, path in paths.items() if tuple(label.casefold() for label in path) == folded]
                 if found:  # a path as it is written wins over others that differ only in upper and lower case
