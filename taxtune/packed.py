@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -69,8 +68,13 @@ class Texts(Sequence[str]):
         return self.block[start:stop].tobytes().decode(*_ENCODING)
 
     def __iter__(self) -> Iterator[str]:
-        data = self.block.tobytes()
-        return (data[start:stop].decode(*_ENCODING) for start, stop in pairwise([0, *self.ends.tolist()]))
+        # Cut from one decoded text: a third of the time of decoding each.
+        ends = self.ends
+        if len(self.block) and self.block.max() >= 0x80:  # characters, and not the further bytes of one
+            characters = np.append(0, np.cumsum((self.block & 0xC0) != 0x80))
+            ends = characters[ends]
+        cuts = [0, *ends.tolist()]
+        return map(self.block.tobytes().decode(*_ENCODING).__getitem__, map(slice, cuts, cuts[1:]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["kept_tree"]
 
 #: Changes with everything that changes how files are read.
-_VERSION = 1
+_VERSION = 2
 #: Smaller files are read faster than they are looked up.
 _MIN_BYTES = 2**20
 

@@ -9,6 +9,7 @@ root down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -249,13 +250,15 @@ class Taxonomy:
 
     def parts(self) -> dict[str, Part]:
         """Returns the tree, with all that follows from it and takes a while, as parts of a file (`taxtune.packed`)."""
+        ranks = {rank or "": number for number, rank in enumerate(dict.fromkeys(self.ranks))}
         return {
             "labels": Texts.of(self.labels),
             "alias_counts": np.array([len(names) for names in self.aliases], dtype=np.int32),
             "aliases": Texts.of(chain(*self.aliases)),
             "lead_counts": np.array([len(names) for names in self.leads], dtype=np.int32),
             "leads": Texts.of(chain(*self.leads)),
-            "ranks": Texts.of(rank or "" for rank in self.ranks),
+            "ranks": Texts.of(ranks),
+            "rank_numbers": np.array([ranks[rank or ""] for rank in self.ranks], dtype=np.int32),
             "ids": Texts.of(key or "" for key in self.ids),
             "digest": Texts.of([self.digest]),
             **{name: getattr(self, name) for name in _DERIVED},
@@ -265,12 +268,12 @@ class Taxonomy:
     def of_parts(cls, parts: Mapping[str, Any], source: str | None = None) -> Self:
         """Returns the tree that `parts` made parts of."""
         tree = cls.__new__(cls)
-        ranks = {rank: rank or None for rank in set(parts["ranks"])}
+        ranks = [rank or None for rank in parts["ranks"]]
         tree.source = source
         tree.labels = tuple(parts["labels"])
         tree.aliases = _grouped(parts["aliases"], parts["alias_counts"])
         tree.leads = _grouped(parts["leads"], parts["lead_counts"])
-        tree.ranks = tuple(ranks[rank] for rank in parts["ranks"])
+        tree.ranks = tuple(map(ranks.__getitem__, parts["rank_numbers"].tolist()))
         tree.ids = tuple(key or None for key in parts["ids"])
         tree.digest = parts["digest"][0]
         for name in _DERIVED:
@@ -602,15 +605,14 @@ class Taxonomy:
         self, *, aliases: Sequence[Sequence[str]] | None = None, leads: Sequence[Sequence[str]] | None = None
     ) -> Taxonomy:
         """Returns the same tree with other aliases, other leads or both; what is not given stays."""
-        return Taxonomy(
-            self.labels,
-            self.parents,
-            aliases=self.aliases if aliases is None else aliases,
-            ranks=self.ranks,
-            source=self.source,
-            ids=self.ids,
-            leads=self.leads if leads is None else leads,
-        )
+        tree = copy(self)
+        tree.aliases = self.aliases if aliases is None else _tuples(aliases, len(self))
+        tree.leads = self.leads if leads is None else _tuples(leads, len(self))
+        if not len(tree.aliases) == len(tree.leads) == len(self):
+            raise ValueError("aliases and leads must be as many as there are nodes")
+        for learnt in ("digest", "_by_name", "_by_lead", "_identifying"):
+            tree.__dict__.pop(learnt, None)
+        return tree
 
     def subtree(self, index: int) -> Taxonomy:
         """Returns the taxonomy below and including node `index`, which becomes the root.
