@@ -1,18 +1,19 @@
-"""What a large taxonomy costs: reading it, building the mapper's index, starting again, and placing an answer.
+"""What a large taxonomy costs: reading it, learning its names, starting again, and placing an answer.
 
     python benchmarks/taxonomy_scale.py --nodes 1e4 1e5 1e6
     python benchmarks/taxonomy_scale.py --nodes 1e6 --shapes ncbi --answers 20000
 
-Three trees are made of each size. `checklist`: a file of edges from kingdom to species with binomials whose epithets are
-shared, English names of one to four words that end in the nouns of their family, and synonyms. `ncbi`: nodes.dmp and
-names.dmp with lineages of 8 to 40 levels, clades without rank, strains, unnamed species and environmental samples.
-`things`: a file of edges without ranks, in which names go on with those above them. Each is read and used by two
-processes, one after the other, of which the second finds what the first has kept. The columns:
+Trees of three shapes are made in each size. `checklist`: a file of edges from kingdom to species, with binomials whose
+epithets are shared, English names of one to four words that end in the nouns of their family, and synonyms. `ncbi`:
+nodes.dmp and names.dmp with lineages of up to 40 levels, clades without rank, strains, unnamed species and
+environmental samples. `things`: a file of edges without ranks, in which names go on with those above them. Each is used
+by two processes, of which the second finds what the first has kept. All times are of the processor. The columns:
 
-- read, index: seconds to make the tree of its files, and from there to the first answer;
-- peak: the most memory that the first process held, in MiB; kept: the size of what it keeps on disk;
-- start: seconds from a new process' first line, imports included, to its first answer; peak: its memory;
-- mean: milliseconds an answer, over all; and then by the stage that decided it, in the second process.
+- read: seconds to make the tree of its files; learn: seconds to learn its names, and what WordNet says of them;
+- peak: the most memory that the process held, in MiB; kept: the size of what it kept on disk;
+- start: seconds from the second process' first line, imports included, to its first answer; wall: the same by the
+  clock; +WordNet: seconds more at the first answer with a word that the tree lacks, whatever the tree's size;
+- mean: milliseconds an answer in the second process; and then by the stage that decided it, with its share.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 #: Of 1,000 nodes, how many are of each rank, about as in the Catalogue of Life.
@@ -80,7 +82,7 @@ MODIFIERS = [
 ]
 FRAMES = (
     "{}", "{}", "a {}", "The {}.", "This is a {}.", "It looks like a {} sitting on a branch.",
-    "The image shows a {} in its natural habitat, with a blurred background.", "I think it's a {}, perhaps a young one.",
+    "The image shows a {} in its natural habitat, with a blurred background.", "I think it's a {}, or a young one.",
     '{{"answer": "{}"}}', "**{}**", "a photo of a {} next to a red car",
 )  # fmt: skip
 ELSEWHERE = (
@@ -101,6 +103,7 @@ class Made:
     synonyms: list[list[str]] = field(default_factory=list)
 
     def add(self, parent: int, label: str, rank: str = "", common: list[str] | None = None) -> int:
+        """Adds a node and returns its number."""
         self.parents.append(parent)
         self.labels.append(label)
         self.ranks.append(rank)
@@ -135,12 +138,15 @@ class Words:
                 return word
 
     def latin(self, endings: tuple[str, ...] = ("us", "a", "ia", "is", "ops", "ella")) -> str:
+        """Returns a new Latin name."""
         return self._word(3, endings).capitalize()
 
     def epithet(self) -> str:
+        """Returns one of the epithets, some much more often than others."""
         return self.epithets[int(len(self.epithets) * self.rng.random() ** 2)]
 
     def common(self, noun: str) -> str:
+        """Returns an English name that ends in a noun."""
         return " ".join([*self.rng.sample(MODIFIERS, self.rng.choice((0, 1, 1, 1, 2, 2, 3))), noun]).capitalize()
 
 
@@ -157,7 +163,6 @@ def checklist(nodes: int, rng: random.Random) -> Made:
             families = {node: rng.sample(words.nouns, rng.choice((1, 1, 2, 3))) for node in level}
             for node, nouns in families.items():
                 made.common[node] = [f"{nouns[0]}s"] if rng.random() < 0.5 else []
-    weights = [rng.paretovariate(1.1) for _ in level]
     used: set[tuple[int, str]] = set()
     while len(made.labels) < nodes:
         genus = (
@@ -227,7 +232,8 @@ def things(nodes: int, rng: random.Random) -> Made:
     """Made things and their kinds: "golden lamp", below "lamp"; series and codes."""
     words, made = Words(rng, nodes), Made()
     made.add(-1, "thing")
-    inner, used = [0], {(0, "")}
+    inner = [0]
+    used: set[tuple[int, str]] = set()
     while len(made.labels) < nodes:
         parent = inner[int(len(inner) * rng.random())]
         noun, lot = made.labels[parent].split()[-1], rng.random()
@@ -303,45 +309,46 @@ def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
 
 _USE = """
 import time
-start, wall = time.process_time(), time.perf_counter()
+wall = time.perf_counter()
 import json, resource, sys
 from collections import defaultdict
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import read_taxonomy
-imported = time.process_time()
+clock = time.process_time
+imported = clock()
 tree = read_taxonomy(sys.argv[1])
-read = time.process_time()
+read = clock()
 mapper = Mapper(tree)
+mapper.place_one(tree.labels[-1])
+first, waited = clock(), time.perf_counter() - wall
+mapper.place_one("a gost orchid or a parked gizmo")
+learnt = clock()
 texts = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
-mapper.place(["an owl", "a gost orchid or a parked gizmo"])
-indexed, waited = time.process_time(), time.perf_counter() - wall
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-at_start, digest, stages = peak(), 0, defaultdict(list)
-began = time.process_time()
+stages = defaultdict(list)
 for text in texts:
-    before = time.process_time()
+    before = clock()
     placement = mapper.place_one(text)
-    stages[str(placement.stage)].append(time.process_time() - before)
-mean = (time.process_time() - began) / len(texts)
-placed = [[p.node, str(p.stage), p.evidence] for p in mapper.place(texts)]
+    stages[str(placement.stage)].append(1e3 * (clock() - before))
 if len(sys.argv) > 3:
-    open(sys.argv[3], "w").write(json.dumps(placed))
+    with open(sys.argv[3], "w") as file:
+        json.dump([[p.node, str(p.stage), p.evidence] for p in mapper.place(texts)], file)
 print(json.dumps({
-    "nodes": len(tree), "height": tree.height, "imports": imported - start, "read": read - imported,
-    "index": indexed - read, "start": indexed, "wall": waited, "start_peak": at_start, "peak": peak(), "mean": 1e3 * mean,
-    "stages": {k: [len(v), 1e3 * sum(v) / len(v), 1e3 * max(v)] for k, v in stages.items()},
+    "nodes": len(tree), "height": tree.height, "read": read - imported, "learn": learnt - read, "start": first,
+    "wall": waited, "wordnet": learnt - first, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "mean": sum(map(sum, stages.values())) / len(texts),
+    "stages": {stage: [len(took), sum(took) / len(took)] for stage, took in stages.items()},
 }))
 """
 
 
-def use(path: Path, answers: Path, cache: Path, placed: Path | None) -> dict[str, object]:
+def use(path: Path, answers: Path, cache: Path, placed: Path | None) -> dict[str, Any]:
     """Returns what a process of its own measures as it reads a tree and places answers."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", _USE, str(path), str(answers), *([] if placed is None else [str(placed)])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(done.stderr)
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -353,32 +360,35 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--placed", type=Path, help="folder for the placements, for comparison of two versions")
     arguments = parser.parse_args()
-    header = "shape      nodes  levels |  read  index   peak   kept | start   peak |  mean   by stage: ms (share)"
+    header = "shape          nodes levels |  read  learn   peak  kept | start  wall +WordNet   peak | mean   by stage"
     print(f"{header}\n{'-' * len(header)}")
     for shape in arguments.shapes:
         for nodes in map(int, arguments.nodes):
             with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                cache, answers, tree = folder / "cache", folder / "answers.jsonl", folder / "tree"
-                tree.mkdir()
-                rng = random.Random(f"{arguments.seed} {shape} {nodes}")
-                made = SHAPES[shape](nodes, rng)
-                path = write(made, shape, tree)
-                texts = list(made_answers(made, arguments.answers, rng))
-                answers.write_text("".join(f"{json.dumps(text)}\n" for text in texts), encoding="utf-8")
-                del made
-                placed = arguments.placed and arguments.placed / f"{shape}-{nodes}.json"
-                first = use(path, answers, cache, placed)
-                kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 2**20
-                second = use(path, answers, cache, None)
-                stages = sorted(second["stages"].items(), key=lambda item: -item[1][0])
-                told = ", ".join(f"{k} {ms:.2f} ({n / len(texts):.0%})" for k, (n, ms, _) in stages)
-                print(
-                    f"{shape:9} {first['nodes']:7,} {first['height']:6} | {first['read']:5.1f} {first['index']:6.1f} "
-                    f"{first['peak']:6,.0f} {kept:6,.0f} | {second['start']:5.2f} {second['peak']:6,.0f} | "
-                    f"{second['mean']:5.2f}   {told}",
-                    flush=True,
-                )
+                measure(shape, nodes, Path(name), arguments)
+
+
+def measure(shape: str, nodes: int, folder: Path, arguments: argparse.Namespace) -> None:
+    """Makes a tree and answers, has two processes use them, and prints a line of the table."""
+    cache, answers, tree = folder / "cache", folder / "answers.jsonl", folder / "tree"
+    tree.mkdir()
+    rng = random.Random(f"{arguments.seed} {shape} {nodes}")
+    made = SHAPES[shape](nodes, rng)
+    path = write(made, shape, tree)
+    texts = list(made_answers(made, arguments.answers, rng))
+    answers.write_text("".join(f"{json.dumps(text)}\n" for text in texts), encoding="utf-8")
+    del made
+    first = use(path, answers, cache, arguments.placed and arguments.placed / f"{shape}-{nodes}.json")
+    kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 2**20
+    again = use(path, answers, cache, None)
+    stages = sorted(again["stages"].items(), key=lambda item: -item[1][0])
+    print(
+        f"{shape:9} {first['nodes']:9,} {first['height']:6} | {first['read']:5.1f} {first['learn']:6.1f} "
+        f"{first['peak']:6,.0f} {kept:5,.0f} | {again['start']:5.2f} {again['wall']:5.2f} {again['wordnet']:8.2f} "
+        f"{again['peak']:6,.0f} | {again['mean']:4.2f}   "
+        + ", ".join(f"{stage} {ms:.2f} ({n / len(texts):.0%})" for stage, (n, ms) in stages),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

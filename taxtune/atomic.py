@@ -102,7 +102,8 @@ def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) ->
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary, handle = _create_beside(target)
         with os.fdopen(handle, "wb") as file:
-            file.writelines([data] if isinstance(data, bytes) else data)
+            for block in [data] if isinstance(data, bytes) else data:
+                file.write(block)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

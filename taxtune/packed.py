@@ -203,7 +203,7 @@ def write_parts(path: Path, parts: Mapping[str, Part]) -> None:
     for name, part in parts.items():
         members = [part] if isinstance(part, np.ndarray) else [getattr(part, field.name) for field in fields(part)]
         places = []
-        for member in map(np.ascontiguousarray, members):
+        for member in (np.asarray(member, order="C") for member in members):
             places.append([member.dtype.str, member.shape, offset])
             arrays.append(member)
             offset += -(-member.nbytes // _ALIGNMENT) * _ALIGNMENT
