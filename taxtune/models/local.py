@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import accumulate, islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
@@ -77,6 +78,17 @@ class LocalModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+    def with_settings(self, **changes: Any) -> Self:
+        """Returns the same model, run in another way, such as in batches of another size; the weights are shared.
+
+        Args:
+            changes: Settings that have no part in how the weights are loaded.
+        """
+        other = type(self)(self.model, replace(self.settings, **changes))
+        for loaded in ("checkpoint", "_processor", "_network"):
+            other.__dict__[loaded] = getattr(self, loaded)
+        return other
 
     # -- what it is, known without loading the weights -----------------------------------------------------------------
 
@@ -235,8 +247,8 @@ class LocalModel(ABC):
         config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
         if self.temperature > 0:
             config.num_beams = 1
-        if config.pad_token_id is None:
-            config.pad_token_id = self._tokenizer.pad_token_id
+        # Not the checkpoint's own: that of Idefics3's kin may lie beyond the vocabulary.
+        config.pad_token_id = self._tokenizer.pad_token_id
         if config.eos_token_id is None:
             config.eos_token_id = self._tokenizer.eos_token_id
         return config
