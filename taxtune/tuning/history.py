@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sqlite3
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ _SHOWN = 5
 _POLL_SECONDS = 0.5
 # Of the identity of runs that were begun when it could not be raised.
 _FREED = frozenset({"recipe.max_missing"})
-# In the folder of a run whose history is on a server: what `read_attributes` returns.
+# In the run's folder: what `read_attributes` returns, which so needs no database.
 _ATTRIBUTES = "history.json"
 
 
@@ -212,7 +213,7 @@ class History:
                 optuna.delete_study(study_name=self.name, storage=self._storage)
         if hasattr(self, "_leases"):
             self.close()
-        names = (_ATTRIBUTES,) if self._server else ("history.db", "history.db-*")
+        names = (_ATTRIBUTES, *(() if self._server else ("history.db", "history.db-*")))
         for path in (*(file for name in names for file in self.folder.glob(name)), *self._locks.glob("*.lock")):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -230,8 +231,9 @@ class History:
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
         self._study.set_user_attr(f"note:{key}", value)
-        if self._server:
-            write_json(self.folder / _ATTRIBUTES, _attributes(self._study.user_attrs))
+        stored = self._study.user_attrs
+        notes = {key: value for key, value in stored.items() if key.startswith("note:")}
+        write_json(self.folder / _ATTRIBUTES, {**stored["identity"], **notes})
 
     # -- iterations ----------------------------------------------------------------------------------------------------
 
@@ -302,6 +304,9 @@ class History:
         self._storage.set_trial_state_values(self._id(number), state, values)
         self._leases.release(f"iteration {number}")
         self._held.discard(number)
+        if not self._server:
+            with self._storage.engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")  # to the disk
         self._file.append(self.records())
 
     def grow(self, record: IterationRecord) -> None:
@@ -349,7 +354,7 @@ class History:
                     this = select(grown.c.record).where(ours, grown.c.iteration == number)
                     found = json.loads(connection.execute(this).scalar_one())
                     self._records[number] = _RECORD.validate_python(upgraded(found))
-        return trials
+        return list(trials)
 
     def alone(self, what: str) -> AbstractContextManager[None]:
         """Holds off other processes of this run that want to do the same, until the block ends."""
@@ -413,21 +418,13 @@ def read_attributes(folder: Path) -> dict[str, Any]:
     Raises:
         TaxtuneError: If the history cannot be read.
     """
-    import optuna
-
-    if (folder / _ATTRIBUTES).exists():
-        return dict(json.loads((folder / _ATTRIBUTES).read_text(encoding="utf-8")))
-    if not (folder / "history.db").exists():
+    file = folder / _ATTRIBUTES
+    if not file.exists():
         return {}
-    with _opened(_url(folder), "read"):
-        studies = optuna.get_all_study_summaries(_url(folder), include_best_trial=False)
-        if not studies:
-            raise TaxtuneError("The history cannot be read: it contains no run.", file=folder / "history.db")
-        return _attributes(studies[0].user_attrs)
-
-
-def _attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {**stored.get("identity", {}), **{key: value for key, value in stored.items() if key.startswith("note:")}}
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise TaxtuneError(f"What the run was made from cannot be read: {error}.", file=file) from error
 
 
 def _url(folder: Path, storage: str | None = None) -> str:
@@ -447,7 +444,7 @@ def _open(url: str) -> Any:
 
     local = make_url(url).get_backend_name() == "sqlite"
     # Another worker may be writing to the file; a connection to a server may have been idle for too long.
-    options = {"connect_args": {"timeout": 60}} if local else {"pool_pre_ping": True}
+    options = {"connect_args": {"timeout": 60, "factory": _Connection}} if local else {"pool_pre_ping": True}
     for again in (True, True, False):
         try:
             storage = RDBStorage(url, engine_kwargs=options)
@@ -461,8 +458,22 @@ def _open(url: str) -> Any:
     return None
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that waits for the disk once an iteration, in `finish`, and not at every commit.
+
+    A process that is killed loses nothing. What a power failure takes from the iteration under way is done again, with
+    the answers of the store, which does wait.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        with contextlib.suppress(sqlite3.OperationalError):  # a file from before that somebody is reading
+            if self.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",):
+                self.execute("PRAGMA synchronous = NORMAL")
+
+
 @contextmanager
-def _opened(url: str, what: str = "opened") -> Iterator[None]:
+def _opened(url: str) -> Iterator[None]:
     """Tells what is wrong with a database in words for people."""
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -485,13 +496,13 @@ def _opened(url: str, what: str = "opened") -> Iterator[None]:
             raise
         if url.startswith("sqlite"):
             raise TaxtuneError(
-                f"The history cannot be {what}: {problem}.",
+                f"The history cannot be opened: {problem}.",
                 file=url.removeprefix("sqlite:///"),
                 remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another "
                 "folder with --out.",
             ) from error
         raise TaxtuneError(
-            f"The history in {_shown(url)} cannot be {what}: {problem}.",
+            f"The history in {_shown(url)} cannot be opened: {problem}.",
             remedy="Check that the server is running and reachable, and that user, password and database are right.",
         ) from error
 

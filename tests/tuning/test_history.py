@@ -166,7 +166,8 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
         History(tmp_path, "run", IDENTITY, resume=True)
-    with pytest.raises(TaxtuneError, match="cannot be read: file is not a database"):
+    (tmp_path / "history.json").write_text("{")
+    with pytest.raises(TaxtuneError, match=r"history\.json: What the run was made from cannot be read"):
         read_attributes(tmp_path)
 
 
