@@ -19,7 +19,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
 from taxtune.models.quantization import check_quantization, quantization_config
 
@@ -102,6 +102,13 @@ class LocalModel(ABC):
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
+
+    @property
+    def content(self) -> Identity:
+        """What stands for the identity where nothing is to be asked: known without loading torch or transformers."""
+        known = self.__dict__.get("checkpoint")
+        revision = checkpoint_revision(self.model, self.settings.revision) if known is None else known.revision
+        return {"model": self.model, "revision": revision, "settings": repr(self.settings)}
 
     @abstractmethod
     def _decoding(self) -> Identity:

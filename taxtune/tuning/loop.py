@@ -19,6 +19,7 @@ from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
+from taxtune.tuning.finished import mark_finished, read_finished
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
 from taxtune.tuning.optimism import find_optimism
@@ -83,13 +84,19 @@ class Tuner:
         """Runs, or goes on with, the tuning run.
 
         Returns:
-            The result; iterations that another process did are part of it.
+            The result; iterations that another process did are part of it. Of a run that is finished already it is
+            read from the folder, and callbacks are told nothing.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        # The iterations of a server's database may have become more elsewhere.
+        if self.resume and self.storage is None:
+            found = read_finished(self.folder, [experiment], self.callbacks.where())
+            if isinstance(found, TuneResult):
+                return found
         name = study_name(experiment.name, experiment.objective.name, self.storage)
         place = (self.folder, name, self.storage)
         if not self.resume:
@@ -191,6 +198,8 @@ class Tuner:
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
+        if self.callbacks.settled():
+            mark_finished(self.folder, [experiment], self.callbacks.where())
         return result
 
     def _look_ahead(self, record: IterationRecord) -> None:
