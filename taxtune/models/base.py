@@ -113,6 +113,7 @@ class Model(Protocol):
       there is no `stream`.
     - `check()` finds out, without asking anything, whether the model can be asked; it returns what the user should know
       before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
+    - `preload()` imports what the model needs; it is called in a thread, while images are read.
     - `content` stands for `identity` where nothing is to be asked, if it takes less to find out.
     """
 

@@ -168,6 +168,13 @@ class LocalModel(ABC):
         """Requests computed at a time from now on: as many as fit into the device's memory."""
         return self._batches.size
 
+    def preload(self) -> None:
+        """Imports what the model needs, which takes seconds."""
+        import torch  # noqa: F401
+        import transformers
+
+        _ = self._family(), transformers.AutoProcessor
+
     # -- loading -------------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -20,7 +20,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import places, read_result
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
-__all__ = ["mark_finished", "read_finished"]
+__all__ = ["is_finished", "mark_finished", "read_finished"]
 
 _FILE = "finished.json"
 _SHOWN = (".html", ".j2", ".jsonl", ".png", ".svg")
@@ -35,8 +35,13 @@ def mark_finished(folder: Path, experiments: Sequence[Experiment], where: Mappin
         where: Where callbacks have recorded it.
     """
     runs = [folder / experiment.objective.name for experiment in experiments if len(experiments) > 1]
-    if all((run / _FILE).exists() for run in runs):
+    if all(is_finished(run) for run in runs):
         write_json(folder / _FILE, _mark(folder, experiments, where))
+
+
+def is_finished(folder: Path) -> bool:
+    """Tells whether the run in a folder was finished, whatever became of it since."""
+    return (folder / _FILE).exists()
 
 
 def read_finished(
