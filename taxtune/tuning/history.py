@@ -254,8 +254,10 @@ class History:
                 found = next(filter(None, map(self._take, running)), None)
                 if found is None and new and len(trials) <= total:
                     # Not `Study.ask`, whose sampler looks at all trials before.
-                    trial = self._storage.create_new_trial(self._study_id)
-                    found = self._take(self._storage.get_trial_number_from_id(trial))
+                    self._storage.create_new_trial(self._study_id)
+                    found = self._take(len(trials))
+                    if found is None:
+                        continue  # another worker, which had taken this one for dead, began it first
             if found is not None or not running:
                 return found
             time.sleep(_POLL_SECONDS)
@@ -268,7 +270,8 @@ class History:
             self._leases.release(f"iteration {number}")
             return None
         self._held.add(number)
-        self._set(number, machine=self._leases.machine)
+        if self._server:
+            self._set(number, machine=self._leases.machine)
         stored = trial.user_attrs
         return Claim(
             number,
