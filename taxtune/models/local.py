@@ -20,7 +20,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
 from taxtune.models.quantization import check_quantization, quantization_config
 
@@ -115,6 +115,13 @@ class LocalModel(ABC):
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
 
+    @property
+    def content(self) -> Identity:
+        """What stands for the identity where nothing is to be asked: known without loading torch or transformers."""
+        known = self.__dict__.get("checkpoint")
+        revision = checkpoint_revision(self.model, self.settings.revision) if known is None else known.revision
+        return {"model": self.model, "revision": revision, "settings": repr(self.settings)}
+
     @abstractmethod
     def _decoding(self) -> Identity:
         """Returns the settings that can change an answer."""
@@ -172,6 +179,13 @@ class LocalModel(ABC):
     def batch_size(self) -> int:
         """Requests computed at a time from now on: as many as fit into the device's memory."""
         return self._batches.size
+
+    def preload(self) -> None:
+        """Imports what the model needs, which takes seconds."""
+        import torch  # noqa: F401
+        import transformers
+
+        _ = self._family(), transformers.AutoProcessor
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
