@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
+from taxtune.taxonomy.preorder import SharedAncestors
 
 __all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
 
@@ -309,21 +310,17 @@ class Taxonomy:
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
         a, b = np.asarray(a), np.asarray(b)
-        # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
         if a.size * b.size <= 64:
+            # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
             left, right = self.lineage[a], self.lineage[b]
             few: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
             return few
-        shared = np.ones(np.broadcast_shapes(a.shape, b.shape), dtype=np.int64)
-        for level in self._levels:
-            above = level[a]
-            shared += (above == level[b]) & (above >= 0)
-        return shared
+        a, b = np.broadcast_arrays(a, b)
+        return self._shared.count(a.ravel(), b.ravel()).reshape(a.shape)
 
     @cached_property
-    def _levels(self) -> NDArray[np.int32]:
-        """The columns of `lineage` below the root as rows, small and contiguous: four times as fast to look up."""
-        return np.ascontiguousarray(self.lineage.T[1:], dtype=np.int32)
+    def _shared(self) -> SharedAncestors:
+        return SharedAncestors(self.parents, self.depth)
 
     @overload
     def lca(self, a: int, b: int) -> int: ...
