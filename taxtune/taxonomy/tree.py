@@ -238,6 +238,11 @@ class Taxonomy:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Returns what a copy in another process is made of, without what is computed from it."""
+        kind = type(self)
+        return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
+
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
 
