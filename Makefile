@@ -84,6 +84,7 @@ docs: $(VENV)/.installed-docs
 
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
