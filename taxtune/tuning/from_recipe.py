@@ -63,6 +63,9 @@ _FREE = (
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
+    "vlm.device_map",
+    "vlm.image_disk_gib",
+    "vlm.image_memory_gib",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -360,6 +363,8 @@ class Parts:
             device=s.device,
             dtype=s.dtype,
             batch_size=s.batch_size,
+            device_map=s.device_map,
+            quantization=s.quantization,
             revision=s.revision,
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
@@ -391,6 +396,11 @@ class Parts:
                 dtype=s.dtype,
                 device=s.device,
                 batch_size=s.batch_size,
+                device_map=s.device_map,
+                quantization=s.quantization,
+                stop=s.stop,
+                image_memory_gib=s.image_memory_gib,
+                image_disk_gib=s.image_disk_gib,
                 max_tokens=s.max_new_tokens,
                 temperature=self.temperature,
                 seed=recipe.seed.model,
