@@ -32,6 +32,9 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
+        ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 682 | 2 |"),
+        ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
         ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )
