@@ -7,13 +7,14 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-__all__ = ["postgresql"]
+__all__ = ["Server", "postgresql"]
 
 
 def _program(name: str) -> str:
@@ -24,9 +25,18 @@ def _program(name: str) -> str:
     return found
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server that runs; `url` is that of an empty database in it, for SQLAlchemy."""
+
+    url: str
+    start: Callable[[], None]
+    stop: Callable[[], None]
+
+
 @contextmanager
-def postgresql() -> Iterator[str]:
-    """Starts a server with an empty database and yields the database's URL for SQLAlchemy; skips without PostgreSQL."""
+def postgresql() -> Iterator[Server]:
+    """Starts a server with an empty database; skips where PostgreSQL is not installed."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     # The server refuses to run as root, and its packages bring a user for it.
     user = "postgres" if os.geteuid() == 0 else None
@@ -44,8 +54,16 @@ def postgresql() -> Iterator[str]:
         run(_program("initdb"), "-D", data, "-U", "taxtune", "-A", "trust", "--no-sync")
         options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
         server = _program("pg_ctl")
-        run(server, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+
+        def start() -> None:
+            run(server, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+
+        def stop() -> None:
+            run(server, "-D", data, "-w", "-m", "immediate", "stop")
+
+        start()
         try:
-            yield f"postgresql+psycopg://taxtune:unused@127.0.0.1:{port}/postgres"
+            yield Server(f"postgresql+psycopg://taxtune:unused@127.0.0.1:{port}/postgres", start, stop)
         finally:
-            run(server, "-D", data, "-m", "immediate", "stop")
+            if Path(data, "postmaster.pid").exists():
+                stop()

@@ -10,7 +10,8 @@ from typing import Any
 
 from taxtune.data import Example
 from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore
+from taxtune.models import AnswerStore, answers_place
+from taxtune.store_server import is_server, shown
 from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
@@ -67,7 +68,7 @@ def compare_objectives(
     if not resume:
         for name in names:
             check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
-    answers = folder / "answers.db"
+    answers = answers_place(folder, storage)
     first = experiments[0]
     # What joins the runs in MLflow: the same for the same folder.
     identity = f"{first.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
@@ -120,6 +121,7 @@ def evaluate_templates(
     *,
     examples: Sequence[Example] | None = None,
     callbacks: Sequence[Any] = (),
+    storage: str | None = None,
 ) -> ComparisonResult:
     """Scores templates on the same images and compares each later one with each earlier one.
 
@@ -129,11 +131,12 @@ def evaluate_templates(
         folder: Where `answers.db` is kept.
         examples: Other images than the held-out split.
         callbacks: Told how many images are answered.
+        storage: A database; answers are kept there in place of the folder where it is PostgreSQL.
 
     Raises:
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
-    answers = folder / "answers.db"
+    answers = answers_place(folder, storage)
     told = Callbacks(callbacks)
     with AnswerStore(answers) as store:
         heldout, differences = compare_templates(
@@ -149,6 +152,6 @@ def evaluate_templates(
         heldout=heldout,
         differences=differences,
         folder=str(folder),
-        where={"answers": str(answers)},
+        where={"answers": shown(answers) if is_server(answers) else str(answers)},
         provenance=describe(experiment, account_of((), heldout), None),
     )

@@ -11,9 +11,10 @@ from typing import Any
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore, count_faults
+from taxtune.models import AnswerStore, answers_place, count_faults
 from taxtune.progress import note
 from taxtune.report.outlook import nothing_left
+from taxtune.store import Place
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.evaluation import Evaluation, Evaluator
@@ -48,7 +49,8 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: The answer store's file; `answers.db` in the folder where left out.
+        answers: Where the answers are kept; beside a history on PostgreSQL, else `answers.db` in the folder, where left
+            out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
         comparison: What joins the run to others that it is compared with, for the record.
@@ -61,7 +63,7 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Path | None = None,
+        answers: Place | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         comparison: str | None = None,
@@ -70,7 +72,7 @@ class Tuner:
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or folder / "answers.db"
+        self.answers = answers or answers_place(folder, storage)
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.comparison = comparison
