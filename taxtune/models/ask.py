@@ -1,14 +1,19 @@
-"""Asking a model: the store first, then the model, batch by batch."""
+"""Asking a model: the store first, then the model, while a thread behind it writes the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import queue
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from types import TracebackType
+from typing import Self
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.answers import AnswerStore
-from taxtune.models.base import Answer, Failure, Model, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request
 from taxtune.progress import track
 
 __all__ = ["ask", "check_model"]
@@ -40,18 +45,20 @@ def ask(
 ) -> list[Reply]:
     """Answers requests, asking the model only what the store does not know.
 
-    A request that occurs several times is asked once; its copies come back marked as cached. Each batch is written to
-    the store before the next is asked, so that whatever ends the run, only the batch in flight is lost. Failures are
-    never stored.
+    A request that occurs several times is asked once; its copies come back marked as cached. An answer is written to
+    the store as it comes, while the model goes on, so that whatever ends the run, only what is in flight is lost.
+    Failures are never stored.
 
-    When every request of a batch fails for a reason that may pass (a rate limit, a server that is down), the model has
-    retried them all already; the requests left over are then not asked but come back as failures that say so.
+    When as many requests in a row as keep the model busy (at least two) fail for a reason that may pass (a rate limit,
+    a server that is down), the model has retried them all already; the requests left over are then not asked but come
+    back as failures that say so.
 
     Args:
         model: The model.
         requests: The requests; an image without a hash is hashed here.
         store: Where answers are kept, or None to keep none.
-        batch_size: Requests a batch; by default the model's own `batch_size` if it has one, or else 8.
+        batch_size: Requests that keep the model busy: a batch, for a model that has no `stream`. By default the model's
+            own `batch_size` if it has one, or else 8.
         what: What the progress of it is called.
 
     Returns:
@@ -90,23 +97,26 @@ def ask(
                 from_store += len(places[key])
     done = sum(len(places[key]) for key in replies)
     wanted = [key for key in distinct if key not in replies]
-    given_up: str | None = None
     with track(what, len(requests), done=done, stored=from_store) as task:
-        for start in range(0, len(wanted), size):
-            keys = wanted[start : start + size]
-            if given_up is None:
-                batch = [distinct[key] for key in keys]
-                fresh = model.answer(batch)
-                if len(fresh) != len(batch):
-                    raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
-                if store is not None:
-                    store.put(identity, [(q, r) for q, r in zip(batch, fresh, strict=True) if isinstance(r, Answer)])
-                given_up = _hopeless(fresh)
-            else:
-                reason = f"not asked because the whole batch before it failed: {given_up}"
-                fresh = [Failure(reason, retryable=True)] * len(keys)
-            replies.update(zip(keys, fresh, strict=True))
-            task.advance(sum(len(places[key]) for key in keys))
+
+        def settle(key: _Key, reply: Reply) -> None:
+            replies[key] = reply
+            task.advance(len(places[key]))
+
+        given_up = None
+        with _Writer(store, identity) as writer, closing(_stream(model, [distinct[k] for k in wanted], size)) as stream:
+            failed_in_a_row = 0
+            for place, reply in stream:
+                settle(wanted[place], reply)
+                writer.keep(distinct[wanted[place]], reply)
+                failed = isinstance(reply, Failure) and reply.retryable
+                failed_in_a_row = failed_in_a_row + 1 if failed else 0
+                if isinstance(reply, Failure) and failed_in_a_row >= max(size, 2):
+                    given_up = f"not asked because the {failed_in_a_row} before it all failed: {reply.reason}"
+                    break
+        for key in wanted:
+            if key not in replies:
+                settle(key, Failure(str(given_up), retryable=True))
 
     result: dict[int, Reply] = {}
     for key, indices in places.items():
@@ -118,9 +128,71 @@ def ask(
     return [result[index] for index in range(len(requests))]
 
 
-def _hopeless(replies: Sequence[Reply]) -> str | None:
-    """Returns why a whole batch failed, if that may pass but did not in time; None if any was answered."""
-    if len(replies) < 2:
-        return None
-    reasons = [reply.reason for reply in replies if isinstance(reply, Failure) and reply.retryable]
-    return reasons[0] if len(reasons) == len(replies) else None
+def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
+    """Gives (place, reply) as replies come: from the model's own `stream`, or from its answers batch by batch."""
+    own: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]] | None = getattr(model, "stream", None)
+    if own is None:
+        for start in range(0, len(requests), size):
+            batch = requests[start : start + size]
+            fresh = model.answer(batch)
+            if len(fresh) != len(batch):
+                raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
+            yield from enumerate(fresh, start)
+        return
+    open_places = set(range(len(requests)))
+    with closing(own(requests)) as stream:
+        for place, reply in stream:
+            if place not in open_places:
+                raise ModelError(f"The model answered request {place} twice, or was never asked it.")
+            open_places.remove(place)
+            yield place, reply
+    if open_places:
+        raise ModelError(f"The model gave {len(requests) - len(open_places)} answers to {len(requests)} requests.")
+
+
+class _Writer:
+    """Writes answers to the store in a thread of its own, all that are waiting at once, so that no model waits."""
+
+    def __init__(self, store: AnswerStore | None, identity: Identity) -> None:
+        self._store, self._identity = store, identity
+        self._waiting: queue.SimpleQueue[tuple[Request, Answer] | None] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, name="taxtune-store", daemon=True)
+
+    def keep(self, request: Request, reply: Reply) -> None:
+        """Hands over a reply; a failure is not kept.
+
+        Raises:
+            DataError: If an answer before it could not be written.
+        """
+        if self._error is not None:
+            raise self._error
+        if isinstance(reply, Answer) and self._store is not None:
+            self._waiting.put((request, reply))
+
+    def _write(self) -> None:
+        ended = False
+        while not ended:
+            pairs = [self._waiting.get()]
+            while not self._waiting.empty():
+                pairs.append(self._waiting.get())
+            ended = None in pairs
+            try:
+                if self._store is not None and self._error is None:
+                    self._store.put(self._identity, [pair for pair in pairs if pair is not None])
+            except BaseException as error:
+                self._error = error
+
+    def __enter__(self) -> Self:
+        if self._store is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            self._waiting.put(None)
+            self._thread.join()
+        if error is None and self._error is not None:
+            raise self._error

@@ -101,9 +101,15 @@ def well_formed(text: str) -> str:
 class Model(Protocol):
     """A model: a vision-language model, a language model, or a function.
 
-    Two further members are optional. `batch_size` is the number of requests a call that keep the model busy, 8 where it
-    is missing. `check()` finds out, without asking anything, whether the model can be asked; it returns what the user
-    should know before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
+    Three further members are optional:
+
+    - `stream(requests)` gives (place, reply) as replies come, in any order, each place of the list once. It is given
+      all that is asked at once, so that it can sort the requests and keep its queue full; closing it lets go of the
+      rest.
+    - `batch_size` is the number of requests that keep the model busy, 8 where it is missing: a call of `answer`, where
+      there is no `stream`.
+    - `check()` finds out, without asking anything, whether the model can be asked; it returns what the user should know
+      before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
     """
 
     @property

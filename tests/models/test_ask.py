@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taxtune.data import content_hash
-from taxtune.errors import ModelError
+from taxtune.errors import DataError, ModelError
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -164,7 +166,7 @@ def test_progress_counts_what_is_done_and_what_came_from_the_store(store: Answer
     questions = [q("a"), q("b"), q("c"), q("d"), q("e"), q("e")]
     with following(lambda task: seen.append((task.done, task.stored))):
         ask(Scripted(echo), questions, store, batch_size=2)
-    assert seen == [(2, 2), (4, 2), (6, 2), (6, 2)], "the last tells that it has ended"
+    assert seen == [(2, 2), (3, 2), (4, 2), (6, 2), (6, 2)], "the last tells that it has ended"
 
 
 def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
@@ -210,3 +212,77 @@ def test_the_models_own_batch_size_is_the_default() -> None:
     vlm.batch_size = 5  # type: ignore[attr-defined]
     ask(vlm, [q(str(i)) for i in range(6)], None)
     assert [len(b) for b in vlm.batches] == [5, 1]
+
+
+class Streamed(Scripted):
+    """A model that streams: the places that it is told, in that order."""
+
+    def __init__(self, order: Sequence[int], reply: Callable[[Request], Reply] = echo) -> None:
+        super().__init__(reply)
+        self.order = order
+        self.closed = False
+
+    def stream(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
+        self.batches.append([request.prompt for request in requests])
+        try:
+            for place in self.order:
+                yield place, self.reply(requests[place])
+        finally:
+            self.closed = True
+
+
+def test_a_model_that_streams_is_given_all_at_once_and_may_answer_in_any_order(store: AnswerStore) -> None:
+    vlm = Streamed([2, 0, 1])
+    replies = ask(vlm, [q("a"), q("b"), q("c")], store, batch_size=2)
+    assert vlm.batches == [["a", "b", "c"]]
+    assert [r.text for r in replies if isinstance(r, Answer)] == ["said a i", "said b i", "said c i"]
+    assert len(store) == 3
+
+
+@pytest.mark.parametrize(("order", "complaint"), [([0, 0, 1], "twice"), ([0], "1 answers to 2 requests")])
+def test_a_stream_that_miscounts_is_an_error(order: list[int], complaint: str) -> None:
+    with pytest.raises(ModelError, match=complaint):
+        ask(Streamed(order), [q("a"), q("b")], None)
+
+
+def test_a_stream_is_let_go_when_as_many_in_a_row_fail_as_keep_the_model_busy(store: AnswerStore) -> None:
+    def down_after_one(question: Request) -> Reply:
+        return echo(question) if question.prompt == "0" else Failure("server is down", retryable=True)
+
+    vlm = Streamed(range(6), down_after_one)
+    replies = ask(vlm, [q(str(i)) for i in range(6)], store, batch_size=3)
+    assert vlm.closed
+    reasons = [reply.reason for reply in replies if isinstance(reply, Failure)]
+    assert reasons[:3] == ["server is down"] * 3
+    assert reasons[3:] == ["not asked because the 3 before it all failed: server is down"] * 2
+    assert len(store) == 1
+
+
+def test_a_model_does_not_wait_for_the_store(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_answered = threading.Event()
+    put = store.put
+
+    def slow_put(*arguments: Any) -> None:
+        assert all_answered.wait(30), "the model waited for the store"
+        put(*arguments)
+
+    def last_tells(question: Request) -> Reply:
+        if question.prompt == "4":
+            all_answered.set()
+        return echo(question)
+
+    monkeypatch.setattr(store, "put", slow_put)
+    ask(Scripted(last_tells), [q(str(i)) for i in range(5)], store, batch_size=1)
+    assert len(store) == 5
+
+
+@pytest.mark.parametrize("order", [range(6), [5, 4, 3, 2, 1, 0]])
+def test_a_store_that_cannot_be_written_ends_the_asking(
+    store: AnswerStore, monkeypatch: pytest.MonkeyPatch, order: Sequence[int]
+) -> None:
+    def full(*_: object) -> None:
+        raise DataError("The disk is full.")
+
+    monkeypatch.setattr(store, "put", full)
+    with pytest.raises(DataError, match="The disk is full"):
+        ask(Streamed(order), [q(str(i)) for i in range(6)], store)
