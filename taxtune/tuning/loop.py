@@ -215,6 +215,9 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
+        # All others are held to the baseline, so other workers wait until it is done.
+        if not self.history.records() and (claim := self.history.claim(0)) is not None:
+            return claim
         records, stage = self.history.records(), self.experiment.stages[0]
         spent = sum((record.usage for record in records), Usage())
         new &= not spent.exceeds(self.experiment.budget)
