@@ -254,6 +254,9 @@ class LocalVLMSettings(Settings):
         dtype: Precision of the weights; auto takes what fits the device.
         device: auto, cpu, cuda, cuda:1, mps, ...
         batch_size: Images per batch; halved automatically when memory runs out.
+        image_memory_gib: Memory for what the model makes of images, so that a further prompt does not read them again;
+            a quarter of the machine's if omitted, and 0 for none.
+        image_disk_gib: Disk for the same, in the user's cache folder, for later runs.
         max_new_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
         system_prompt: System message before every prompt.
@@ -265,6 +268,8 @@ class LocalVLMSettings(Settings):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
     batch_size: StrictInt = Field(8, ge=1)
+    image_memory_gib: Number | None = Field(None, ge=0)
+    image_disk_gib: Number = Field(0.0, ge=0)
     max_new_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
     system_prompt: str | None = None

@@ -40,8 +40,8 @@ class Request:
     Attributes:
         prompt: The text, ready to be sent.
         image: The image file, or None.
-        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model refuses a file that no longer has it.
-            None where it is not known, or there is no image.
+        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model that reads the file and finds another
+            refuses it. None where it is not known, or there is no image.
         sample: Which of several answers to the same question is wanted, counted from 0. A model that samples draws
             each anew; one that decodes greedily, or takes no seed, may give the same answer again.
     """
@@ -198,6 +198,9 @@ class ModelSettings:
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
+        image_memory_gib: GiB of memory for what a model on this machine makes of images, so that a further prompt about
+            an image is answered without reading it again; None is a quarter of the machine's memory, and 0 none.
+        image_disk_gib: GiB of disk for the same, in the user's cache, so that a later run has it as well; 0 is none.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -218,12 +221,18 @@ class ModelSettings:
     batch_size: int = 8
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
+    image_memory_gib: float | None = None
+    image_disk_gib: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
+        for name in ("image_memory_gib", "image_disk_gib"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ModelError(f"{name} must be 0 or more.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         dtypes = ("auto", "float32", "bfloat16", "float16")

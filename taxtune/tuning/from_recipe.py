@@ -64,6 +64,8 @@ _FREE = (
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
+    "vlm.image_disk_gib",
+    "vlm.image_memory_gib",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -400,6 +402,8 @@ class Parts:
                 dtype=s.dtype,
                 device=s.device,
                 batch_size=s.batch_size,
+                image_memory_gib=s.image_memory_gib,
+                image_disk_gib=s.image_disk_gib,
                 max_tokens=s.max_new_tokens,
                 temperature=self.temperature,
                 seed=recipe.seed.model,
