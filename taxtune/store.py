@@ -59,6 +59,10 @@ class Table(Protocol):
         """Returns the number of rows."""
         ...
 
+    def means(self, columns: Sequence[str], where: str, value: Any) -> tuple[int, tuple[float | None, ...]]:
+        """Returns how many rows have a value in a column, and the mean of other columns over those that have one."""
+        ...
+
     def close(self) -> None:
         """Ends the use of it."""
         ...

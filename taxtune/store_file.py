@@ -120,6 +120,14 @@ class FileTable:
         with self.connected() as db:
             return int(db.execute(f"SELECT COUNT(*) FROM {self.layout.table}").fetchone()[0])
 
+    def means(self, columns: Sequence[str], where: str, value: Any) -> tuple[int, tuple[float | None, ...]]:
+        """Returns how many rows have a value in a column, and the mean of other columns over those that have one."""
+        means = ", ".join(f"AVG({column})" for column in columns)
+        query = f"SELECT COUNT(*), {means} FROM {self.layout.table} WHERE {where} = ?"
+        with self.connected() as db:
+            count, *found = db.execute(query, (value,)).fetchone()
+        return count, tuple(found)
+
     def close(self) -> None:
         """Closes the file, and removes it where it was made here, has no row and nobody else has it open."""
         with self._lock:

@@ -90,6 +90,13 @@ class ServerTable:
         """Returns the number of rows."""
         return self._run(lambda db: int(_do(db, f"SELECT COUNT(*) FROM {self._name}").scalar_one()))
 
+    def means(self, columns: Sequence[str], where: str, value: Any) -> tuple[int, tuple[float | None, ...]]:
+        """Returns how many rows have a value in a column, and the mean of other columns over those that have one."""
+        means = ", ".join(f"AVG({column})" for column in columns)
+        query = f"SELECT COUNT(*), {means} FROM {self._name} WHERE {where} = :value"
+        ((count, *found),) = self._run(partial(_rows, query, {"value": value}))
+        return count, tuple(None if each is None else float(each) for each in found)
+
     def close(self) -> None:
         """Closes the connections."""
         self._engine.dispose()

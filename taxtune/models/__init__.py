@@ -6,7 +6,7 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore, answers_place, open_replies
+from taxtune.models.answers import AnswerStore, Rates, answers_place, open_replies
 from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
 from taxtune.models.faults import Fault, count_fault, count_faults
@@ -23,6 +23,7 @@ __all__ = [
     "Identity",
     "Model",
     "ModelSettings",
+    "Rates",
     "Reply",
     "Request",
     "RetryPolicy",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from taxtune.models.base import Answer, Request, well_formed
 from taxtune.store import Identity, Place, Store, cache_folder
 from taxtune.store_server import is_server
 
-__all__ = ["AnswerStore", "answer_key", "answers_place", "open_replies"]
+__all__ = ["AnswerStore", "Rates", "answer_key", "answers_place", "open_replies"]
 
 # Part of every key; a change makes every stored answer a stranger.
 _SCHEMA = 1
@@ -30,6 +31,23 @@ def answer_key(identity: Identity, request: Request) -> str:
     if request.sample:  # the first answer is the one that was stored before there were several
         what["sample"] = request.sample
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an answer took, on average over some.
+
+    Attributes:
+        answers: Answers that this was measured on.
+        tokens: Tokens an answer, read and written.
+        usd: US dollars an answer; None where no price is known.
+        seconds: Seconds an answer.
+    """
+
+    answers: int
+    tokens: float
+    usd: float | None
+    seconds: float
 
 
 class AnswerStore(Store[Request, Answer]):
@@ -77,6 +95,20 @@ class AnswerStore(Store[Request, Answer]):
         """Returns the answer of a row."""
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
         return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds)
+
+    def rates(self, identity: Identity) -> Rates | None:
+        """Returns what the answers of a model about images took, whichever run asked; None where there are none.
+
+        Raises:
+            DataError: If the store cannot be read.
+        """
+        columns = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
+        with self._table.faults():
+            answers, means = self._table.means(columns, "identity", _canonical(identity))
+        if not answers:
+            return None
+        read, written, usd, seconds = means
+        return Rates(answers, (read or 0.0) + (written or 0.0), usd, seconds or 0.0)
 
 
 def answers_place(folder: Path, storage: str | None) -> Place:
