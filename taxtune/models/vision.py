@@ -136,12 +136,24 @@ class LocalVLM(LocalModel):
         return question
 
     def _read(self, question: Question) -> Image.Image:
-        """Returns the image of a question; read once."""
+        """Returns the image of a question; read once, and where nothing better can be kept, not again either."""
         if question.pixels is None:
+            from PIL import Image
+
+            key = f"pixels {question.content}"
+            decoded = None if self.not_kept is None else self._states.get(key)
+            if decoded is not None:
+                question.pixels = Image.fromarray(decoded["pixels"].numpy())
+                return question.pixels
             assert question.request.image is not None
             question.pixels = load_image(
                 question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
             )
+            if self.not_kept is not None:
+                import numpy as np
+                import torch
+
+                self._states.hold(key, {"pixels": torch.from_numpy(np.array(question.pixels))})
         return question.pixels
 
     def _show(self, question: Question) -> Any:
@@ -260,7 +272,7 @@ class LocalVLM(LocalModel):
 
     @cached_property
     def _reuse(self) -> Reuse:
-        pad = int(self._generation.pad_token_id)
+        pad = int(self._tokenizer.pad_token_id)
         return self._ways[0](self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
     def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
@@ -327,8 +339,9 @@ class LocalVLM(LocalModel):
 
     def _do_not_keep(self, problem: Exception) -> None:
         said = " ".join(str(problem).split()) or type(problem).__name__
+        self._states.clear()
         self.not_kept = said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
-        note(f"{self.checkpoint.name} reads every image again for every prompt: {self.not_kept}.")
+        note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")
 
 
 def _user(text: str) -> dict[str, Any]:

@@ -75,12 +75,12 @@ class States:
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
             return None
-        self._hold(key, state)
+        self.hold(key, state)
         return state
 
     def put(self, key: str, state: State) -> None:
         """Keeps a state as long as there is room for it."""
-        self._hold(key, state)
+        self.hold(key, state)
         file = self._file(key)
         if file is None or size(state) > self.disk:
             return
@@ -102,7 +102,8 @@ class States:
             self._held.clear()
             self._bytes = 0
 
-    def _hold(self, key: str, state: State) -> None:
+    def hold(self, key: str, state: State) -> None:
+        """Keeps a state in memory alone."""
         needed = size(state)
         if needed > self.memory:
             return
