@@ -10,16 +10,26 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-__all__ = ["Server", "postgresql"]
+__all__ = ["Server", "installed", "postgresql"]
+
+
+def _found(name: str) -> str | None:
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+
+
+def installed() -> bool:
+    """Tells whether there is a PostgreSQL server to start, and its driver."""
+    return _found("initdb") is not None and find_spec("psycopg") is not None
 
 
 def _program(name: str) -> str:
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+    found = _found(name)
     if found is None:
         pytest.skip(f"PostgreSQL is not installed ({name} is missing)")
     return found

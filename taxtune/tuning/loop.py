@@ -34,12 +34,13 @@ from taxtune.tuning.records import (
     Usage,
     sum_judged,
 )
-from taxtune.tuning.selection import choose, front, next_step
+from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_POLL_SECONDS = 0.5
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -227,19 +228,27 @@ class Tuner:
 
     def _race(self, evaluator: Evaluator) -> None:
         """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
-        experiment = self.experiment
-        with self.history.alone("race"):  # another worker waits, and finds it done
-            while (step := next_step(self.history.records(), experiment.objective, experiment.stages)) is not None:
-                iteration, images = step
-                record = next(each for each in self.history.records() if each.iteration == iteration)
-                assert record.template is not None  # it was asked with
-                start, examples = time.monotonic(), experiment.splits.tuning[:images]
-                evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-                usage = replace(evaluation.usage, seconds=time.monotonic() - start)
-                grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-                grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
-                self.history.grow(replace(grown, usage=record.usage + usage))
-                self.callbacks.tell("on_race", grown)
+        objective, stages = self.experiment.objective, self.experiment.stages
+        while steps := next_steps(self.history.records(), objective, stages):
+            # The workers of a run deal the templates of a round among themselves, and wait for the last of it.
+            if not any(self._raced(evaluator, *step) for step in steps):
+                time.sleep(_POLL_SECONDS)
+
+    def _raced(self, evaluator: Evaluator, iteration: int, images: int) -> bool:
+        """Asks a template about so many of the tuning images; returns whether no other worker does, or did."""
+        with self.history.unless_busy(f"race {iteration}") as free:
+            record = next(each for each in self.history.records() if each.iteration == iteration)
+            if not free or len(record.rows) >= images:
+                return False
+            assert record.template is not None  # it was asked with
+            start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+            evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
+            usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+            grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
+            grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
+            self.history.grow(replace(grown, usage=record.usage + usage))
+        self.callbacks.tell("on_race", grown)
+        return True
 
     def _at_alternatives(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
         """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""
