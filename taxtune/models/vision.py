@@ -124,16 +124,19 @@ class LocalVLM(LocalModel):
         if held is not None:
             raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
         try:
-            question = Question(
-                self._chat(request.prompt), request, request.image_sha256 or content_hash(request.image)
-            )
-            if not self._keeps:
-                self._read(question)
-            elif self._key(question) not in self._states:
-                self._show(question)
+            content = request.image_sha256 or content_hash(request.image)
         except ImageError as error:
             raise Unanswerable(str(error)) from error
+        question = Question(self._chat(request.prompt), request, content)
+        if not self._keeps:
+            self._read(question)
+        elif self._key(question) not in self._states:
+            self._show(question)
         return question
+
+    def _length(self, prepared: Question) -> int:
+        # Without the tokens of the image, which are of no interest where it is kept; four characters are about a token.
+        return len(self._ids(prepared.text)) if self._keeps else len(prepared.text) // 4
 
     def _read(self, question: Question) -> Image.Image:
         """Returns the image of a question; read once, and where nothing better can be kept, not again either."""
@@ -146,9 +149,12 @@ class LocalVLM(LocalModel):
                 question.pixels = Image.fromarray(decoded["pixels"].numpy())
                 return question.pixels
             assert question.request.image is not None
-            question.pixels = load_image(
-                question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
-            )
+            try:
+                question.pixels = load_image(
+                    question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
+                )
+            except ImageError as error:
+                raise Unanswerable(str(error)) from error
             if self.not_kept is not None:
                 import numpy as np
                 import torch
@@ -213,9 +219,7 @@ class LocalVLM(LocalModel):
             try:
                 return self._from_kept(prepared)
             except Exception as problem:
-                if isinstance(problem, ImageError | ModelError) or is_out_of_memory(problem):
-                    raise
-                if isinstance(problem, Unanswerable):
+                if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
                     raise
                 self._do_not_keep(problem)
         return self._plain(prepared)

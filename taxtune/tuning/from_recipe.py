@@ -64,6 +64,7 @@ _FREE = (
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
+    "vlm.device_map",
     "vlm.image_disk_gib",
     "vlm.image_memory_gib",
     "vlm.max_retries",
@@ -367,6 +368,8 @@ class Parts:
             device=s.device,
             dtype=s.dtype,
             batch_size=s.batch_size,
+            device_map=s.device_map,
+            quantization=s.quantization,
             revision=s.revision,
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
@@ -402,6 +405,9 @@ class Parts:
                 dtype=s.dtype,
                 device=s.device,
                 batch_size=s.batch_size,
+                device_map=s.device_map,
+                quantization=s.quantization,
+                stop=s.stop,
                 image_memory_gib=s.image_memory_gib,
                 image_disk_gib=s.image_disk_gib,
                 max_tokens=s.max_new_tokens,
