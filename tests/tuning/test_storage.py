@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
+import taxtune
 from taxtune.audit.subject import run_settings
 from taxtune.errors import ResumeError
 from taxtune.models import AnswerStore
 from taxtune.recipe import load_recipe
+from taxtune.tracking import MLflowTracker
+from taxtune.tuning.callbacks import TrackingCallback
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.history import History
 from taxtune.tuning.proposers import Proposal, Proposer
@@ -46,6 +58,56 @@ def test_machines_share_a_run_on_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_settings(two)["recipe.seed"] == 3, "what a run was made from is known without the server"
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix not in {".db", ".png"}]
     assert not any("unused" in file.read_text(encoding="utf-8") for file in written), "no password in any file"
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path) -> Iterator[str]:
+    """Starts a tracking server that keeps artifacts, too, and yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts"]
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *store]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    folder.mkdir()
+    with (folder / "log").open("w") as log:
+        # A session of its own: the server starts others, which end with it.
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        try:
+            for _ in range(600):
+                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+                    break
+                assert server.poll() is None, (folder / "log").read_text()
+                time.sleep(0.2)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(60)
+
+
+@pytest.mark.heavy
+def test_the_result_is_in_mlflow_for_a_machine_that_had_no_part_in_it(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    with postgresql() as server, mlflow_server(tmp_path / "mlflow") as uri:
+        for name, iterations in (("one", 2), ("two", 5)):
+            settings = (f"storage={server.url}", f"iterations={iterations}")
+            told = TrackingCallback(partial(MLflowTracker, "birds", tmp_path / name, uri))
+            parts = make_parts(tmp_path / "in", tmp_path / name, overrides=settings)
+            result = tuned(parts, resume=True, callbacks=[told])
+        client = MlflowClient(uri)
+        experiment = client.get_experiment_by_name("birds")
+        assert experiment is not None
+        runs = client.search_runs([experiment.experiment_id])
+        (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+        assert len(runs) == 1 + 6, "one parent run for both machines, and each iteration once"
+        # As a command, since older versions of MLflow look into the default store otherwise.
+        three = tmp_path / "three"
+        download = ["artifacts", "download", "--run-id", parent.info.run_id, "--dst-path", str(three)]
+        environment = {**os.environ, "MLFLOW_TRACKING_URI": uri}
+        subprocess.run([sys.executable, "-m", "mlflow", *download], env=environment, check=True, capture_output=True)
+    assert taxtune.load_run(three) == replace(result, folder=str(three))
+    assert (three / "report.html").read_bytes() == (tmp_path / "two/report.html").read_bytes()
 
 
 class Numbered(Proposer):
