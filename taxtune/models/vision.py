@@ -253,7 +253,9 @@ class LocalVLM(LocalModel):
 
     @cached_property
     def _image_token(self) -> int:
-        number = getattr(self._processor, "image_token_id", None)
+        # Gemma's processor has the token that opens an image there, its tokenizer the one that stands for it.
+        named = (getattr(one, "image_token_id", None) for one in (self._tokenizer, self._processor))
+        number = next((number for number in named if number is not None), None)
         if number is None:
             number = self._tokenizer.convert_tokens_to_ids(getattr(self._processor, "image_token", None) or "<image>")
         return int(number)
