@@ -88,6 +88,7 @@ bench: install-dev
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
+	$(BIN)/python benchmarks/workers.py
 
 clean:
 	rm -rf $(VENV) $(LOWEST) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -60,15 +60,16 @@ def work(options: dict[str, Any], folder: Path, storage: str | None, seconds: fl
         def on_start(self, tuner: Any, done: Any) -> None:
             together.wait()
             self.began = self.ended = time.time()
+            self.idle = self.cpu = time.process_time()
 
         def on_iteration(self, record: Any, best: Any) -> None:
-            self.ended = time.time()
+            self.ended, self.cpu = time.time(), time.process_time()
 
         def on_race(self, record: Any) -> None:
-            self.ended = time.time()
+            self.ended, self.cpu = time.time(), time.process_time()
 
         def on_result(self, tuner: Any, result: Any) -> None:
-            took = {"began": self.began, "ended": self.ended}
+            took = {"began": self.began, "ended": self.ended, "cpu": self.cpu - self.idle}
             (folder / f"took-{time.time_ns()}.json").write_text(json.dumps(took))
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,6 +116,7 @@ def measure(workers: int, arguments: argparse.Namespace, folder: Path, storage: 
     asked = [line for file in folder.rglob("asked.log") for line in file.read_text().splitlines()]
     return {
         "seconds": max(each["ended"] for each in took) - min(each["began"] for each in took),
+        "cpu": sum(each["cpu"] for each in took),
         "questions": len(asked),
         "twice": len(asked) - len(set(asked)),
     }
@@ -136,8 +138,8 @@ def main() -> None:
     served = installed() and not arguments.sqlite
     print(f"history and answers: {'PostgreSQL' if served else 'SQLite in a shared folder'}")
     print(f"model: {arguments.seconds:g} s an answer, one question of a worker at a time\n")
-    print("| workers | seconds | iterations an hour | speed-up | questions | asked twice |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| workers | seconds | iterations an hour | speed-up | CPU s of all workers | questions | asked twice |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     first = None
     for workers in arguments.workers:
         with tempfile.TemporaryDirectory() as folder, postgresql() if served else nullcontext() as server:
@@ -146,7 +148,7 @@ def main() -> None:
         first = first or found["seconds"]
         print(
             f"| {workers} | {found['seconds']:.1f} | {hourly:,.0f} | {first / found['seconds']:.2f} | "
-            f"{found['questions']:,.0f} | {found['twice']:.0f} |",
+            f"{found['cpu']:.1f} | {found['questions']:,.0f} | {found['twice']:.0f} |",
             flush=True,
         )
 
