@@ -227,7 +227,8 @@ class Tuner:
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
         # All others are held to the baseline, so other workers wait until it is done.
-        if not self.history.known() and (claim := self.history.claim(0)) is not None:
+        begun = self.history.known() or self.history.records()
+        if not begun and (claim := self.history.claim(0)) is not None:
             return claim
         records, stage = self.history.known(), self.experiment.stages[0]
         spent = sum_usage([record.usage for record in records])
