@@ -62,6 +62,15 @@ def _no_bool(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
+def _auto_or_count(value: object) -> object:
+    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError("must be auto, or a whole number that is at least 1")
+    return value
+
+
+AutoOrCount = Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)]
+
+
 class Settings(BaseModel):
     """What every part of a recipe has: unknown keys are refused, and values do not change."""
 
@@ -276,7 +285,7 @@ class ApiVLMSettings(Settings):
     Attributes:
         model: The name that litellm knows it by: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls.
+        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
         timeout: Seconds that one attempt may take.
@@ -288,7 +297,7 @@ class ApiVLMSettings(Settings):
     model: str
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    concurrency: StrictInt = Field(8, ge=1)
+    concurrency: AutoOrCount = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
     timeout: Number = Field(60.0, gt=0)
@@ -385,7 +394,7 @@ class JudgeSettings(Settings):
 
     Attributes:
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls.
+        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
         device: Device of a local model: auto, cpu, cuda, ...
@@ -401,7 +410,7 @@ class JudgeSettings(Settings):
     max_tokens: StrictInt = Field(
         256, ge=1, description="Maximum length of a reply, which is a sentence and a rating, in tokens."
     )
-    concurrency: StrictInt = Field(8, ge=1)
+    concurrency: AutoOrCount = "auto"
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
     device: str = "auto"

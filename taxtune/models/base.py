@@ -184,7 +184,8 @@ class ModelSettings:
         system_prompt: A system message before the prompt, or None.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
-        concurrency: Calls of an API, or of an async function, under way at a time; at least 1.
+        concurrency: Most calls of an API, or of an async function, under way at a time; at least 1. Within it, an API's
+            server decides (see `ConcurrencyLimit`); "auto" leaves it to the server up to 128, and is 8 for a function.
         retry: When a call of an API that failed is tried again.
         max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
             None sends them as they are.
@@ -206,7 +207,7 @@ class ModelSettings:
     system_prompt: str | None = None
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    concurrency: int = 8
+    concurrency: int | Literal["auto"] = "auto"
     retry: RetryPolicy = RetryPolicy()
     max_image_side: int | None = 1024
     revision: str | None = None
@@ -219,7 +220,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and value != "auto" and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
