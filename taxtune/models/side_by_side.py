@@ -18,13 +18,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _START = 8
-# Answers that a limit is judged by, at least: of fewer, the mean time says little.
+# Calls that a limit is judged by, at least: of fewer, the mean time says little.
 _FEWEST = 12
 # A limit that is doubled must make the calls in sum 2^(1 - 0.85) = 11 % faster, or it only fills the server's queue.
 _EXPONENT = 0.85
 _FINE_STEP = 1.25
 _CUT = 0.7
-_LONGEST_HOLD = 16
+_LONGEST_HOLD = 8
 
 
 class ConcurrencyLimit:
@@ -41,18 +41,21 @@ class ConcurrencyLimit:
 
     Args:
         most: The highest limit, at least 1.
+        clock: Tells the time in seconds.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most
         #: Calls that may be under way now.
         self.limit = min(_START, most)
+        self._clock = clock
         self._changed = threading.Condition()
         self._places = 0
         self._calls = 0
         self._resume = 0.0
         self._since = 0.0
-        self._seconds: list[float] = []
+        self._judged = 0
+        self._seconds: list[float | None] = []
         self._score: float | None = None
         self._before: tuple[int, float] | None = None
         self._step = 2.0
@@ -93,37 +96,47 @@ class ConcurrencyLimit:
         Raises:
             InterruptedError: If `stop` was set.
         """
-        while (wait := self._resume - time.monotonic()) > 0 and not stop.wait(wait):
-            pass
+        self._rest(stop)
         if stop.is_set():
             raise InterruptedError("The call is not wanted any more.")
         with self._changed:
-            begun = time.monotonic()
+            begun = self._clock()
             self._calls += 1
-            # With fewer calls under way, as at the end of a list, the time says nothing of the limit.
-            full = self._calls == self.limit
+            # With fewer calls under way, as at the end of a list, the time says nothing of the limit. And all that are
+            # begun are waited for: those that end first are the fast ones.
+            judged = self._calls == self.limit and self._judged < max(_FEWEST, self.limit)
+            self._judged += judged
+        wait = seconds = None
         try:
             yield
+            seconds = self._clock() - begun
         except BaseException as error:
-            wait_for = overload(error)
-            if wait_for is not None:
-                with self._changed:
-                    self._overloaded(begun, wait_for)
+            wait = overload(error)
             raise
-        else:
-            with self._changed:
-                if full and begun >= self._since:
-                    self._answered(time.monotonic() - begun)
         finally:
             with self._changed:
                 self._calls -= 1
+                if wait is not None:
+                    self._overloaded(begun, wait)
+                if judged and begun >= self._since:
+                    self._ended(seconds)
 
-    def _answered(self, seconds: float) -> None:
+    def _rest(self, stop: threading.Event) -> None:
+        while (wait := self._resume - self._clock()) > 0 and not stop.wait(wait):
+            pass
+
+    def _ended(self, seconds: float | None) -> None:
         self._seconds.append(seconds)
         if len(self._seconds) < max(_FEWEST, self.limit):
             return
-        score = _EXPONENT * math.log(self.limit) - math.log(statistics.fmean(self._seconds))
+        answered = [each for each in self._seconds if each is not None]
+        self._judged = 0
         self._seconds.clear()
+        if answered:
+            self._judge(statistics.fmean(answered))
+
+    def _judge(self, seconds: float) -> None:
+        score = _EXPONENT * math.log(self.limit) - math.log(seconds)
         if self._before is None:
             self._score = score if self._score is None else (self._score + score) / 2
             self._hold -= 1
@@ -140,7 +153,7 @@ class ConcurrencyLimit:
     def _try(self, score: float) -> None:
         for _ in range(2):
             other = self.limit * self._step**self._direction
-            other = min(math.ceil(other) if self._direction > 0 else math.floor(other), self.most)
+            other = min(max(int(other), self.limit + 1) if self._direction > 0 else int(other), self.most)
             if 1 <= other != self.limit:
                 before = (self.limit, score)
                 self._set(other)
@@ -153,7 +166,7 @@ class ConcurrencyLimit:
         self._hold = self._patience = min(2 * self._patience, _LONGEST_HOLD)
 
     def _overloaded(self, begun: float, wait: float) -> None:
-        self._resume = max(self._resume, time.monotonic() + wait)
+        self._resume = max(self._resume, self._clock() + wait)
         if begun < self._since:
             return
         tried = self._before is not None and self._before[0] < self.limit
@@ -167,8 +180,9 @@ class ConcurrencyLimit:
     def _set(self, limit: int) -> None:
         self.limit = limit
         self._before = None
+        self._judged = 0
         self._seconds.clear()
-        self._since = time.monotonic()
+        self._since = self._clock()
         self._changed.notify_all()
 
 
