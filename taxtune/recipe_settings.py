@@ -290,6 +290,10 @@ class ApiVLMSettings(Settings):
         temperature: Sampling temperature; null leaves it to the provider.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
+        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent; null sends
+            them as they are.
+        images_at: Folders that the server can reach, each with its address there (file:///photos, https://...): images
+            in them that need no change are sent by reference.
         system_prompt: System message before every prompt.
     """
 
@@ -302,6 +306,8 @@ class ApiVLMSettings(Settings):
     temperature: Number | None = Field(0.0, ge=0)
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
+    max_image_side: StrictInt | None = Field(1024, ge=8)
+    images_at: dict[str, str] = Field(default_factory=dict)
     system_prompt: str | None = None
 
 

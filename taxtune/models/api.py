@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
     CallError,
@@ -28,16 +25,11 @@ from taxtune.models.api_errors import (
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.faults import Fault, count_fault
+from taxtune.models.image_urls import ENCODING, ImageUrls
 from taxtune.models.side_by_side import ConcurrencyLimit, Effort, as_completed
 
-if TYPE_CHECKING:
-    from PIL import Image
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall", "data_url"]
-
-# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
-_LOSSLESS_PIXELS = 256 * 256
-_JPEG_QUALITY = 92
 # Where the settings leave it to the server. Beyond it, a thread a call costs more than the calls gain.
 _MOST_CALLS = 128
 
@@ -112,6 +104,9 @@ class ApiModel:
         self.settings = settings or ModelSettings()
         most = self.settings.concurrency
         self._limit = ConcurrencyLimit(_MOST_CALLS if most == "auto" else most)
+        self._images = ImageUrls(
+            self.settings.max_image_side, max_pixels=self.settings.max_pixels, at=self.settings.images_at
+        )
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
@@ -150,7 +145,7 @@ class ApiModel:
             **decoding,
             "system_prompt": settings.system_prompt,
             "max_image_side": settings.max_image_side,
-            "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
+            "image_encoding": ENCODING,
         }
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
@@ -244,8 +239,8 @@ class ApiModel:
         prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:
-            image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
-            url = data_url(image, self.settings.max_image_side)
+            url = self._images.url(request.image, request.image_sha256 or None)
+            # The image before the text: a server's prefix cache then knows the image when the next prompt comes.
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
         user = {"role": "user", "content": content}
         system_prompt = self.settings.system_prompt
@@ -487,20 +482,3 @@ def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> C
             for call in completion.tool_calls
         ),
     )
-
-
-def data_url(image: Image.Image, max_side: int | None) -> str:
-    """Returns an RGB image as a data URL: PNG if it is small, JPEG otherwise, scaled down to `max_side` pixels."""
-    from PIL import Image as PillowImage
-
-    if max_side is not None and max(image.size) > max_side:
-        image = image.copy()
-        image.thumbnail((max_side, max_side), PillowImage.Resampling.LANCZOS)
-    stream = io.BytesIO()
-    if image.width * image.height <= _LOSSLESS_PIXELS:
-        image.save(stream, format="PNG")
-        kind = "png"
-    else:
-        image.save(stream, format="JPEG", quality=_JPEG_QUALITY)
-        kind = "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

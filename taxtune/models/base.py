@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,6 +189,8 @@ class ModelSettings:
         retry: When a call of an API that failed is tried again.
         max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
             None sends them as they are.
+        images_at: Folders that an API's server can reach, each with its address there: images in them that need no
+            change are sent by reference.
         revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
         dtype: "float32", "bfloat16", "float16" or "auto": on CUDA bfloat16 where the card computes in it and float16
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
@@ -210,6 +212,7 @@ class ModelSettings:
     concurrency: int | Literal["auto"] = "auto"
     retry: RetryPolicy = RetryPolicy()
     max_image_side: int | None = 1024
+    images_at: Mapping[str, str] | None = None
     revision: str | None = None
     dtype: str = "auto"
     device: str = "auto"

@@ -63,6 +63,7 @@ _FREE = (
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
+    "vlm.images_at",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -408,6 +409,8 @@ class Parts:
                 # A package's model that draws nothing at random need not take a seed.
                 seed=0 if self.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+                max_image_side=s.max_image_side,
+                images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
                 system_prompt=s.system_prompt,
             ),
         )

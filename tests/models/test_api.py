@@ -29,7 +29,7 @@ from taxtune.models import (
     count_faults,
     open_replies,
 )
-from taxtune.models.api import ApiModel, data_url
+from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm, without_credentials
 from tests import servers
 from tests.servers import OpenAIServer
@@ -131,18 +131,6 @@ def test_no_temperature_leaves_it_to_the_provider(asked: Request) -> None:
     with OpenAIServer("x") as server:
         vlm(server, temperature=None).answer([asked])
         assert "temperature" not in server.chats[0].json
-
-
-def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
-    def sent(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
-        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
-        picture = Image.open(io.BytesIO(data))
-        return picture.format, picture.size
-
-    assert sent((3000, 1500), 1024) == ("JPEG", (1024, 512))
-    assert sent((3000, 1500), None) == ("JPEG", (3000, 1500))
-    assert sent((3000, 1500), 200) == ("PNG", (200, 100))
-    assert sent((64, 64), 1024) == ("PNG", (64, 64))
 
 
 def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
