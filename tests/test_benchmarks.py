@@ -27,6 +27,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("serving.py", ["--calls", "20", "--fixed", "12", "--images", "2"], "| by reference |"),
         ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )

@@ -154,7 +154,7 @@ class ConcurrencyLimit:
         for _ in range(2):
             other = self.limit * self._step**self._direction
             other = min(max(int(other), self.limit + 1) if self._direction > 0 else int(other), self.most)
-            if 1 <= other != self.limit:
+            if 2 <= other != self.limit:  # with one alone, a call that hangs would hold up all
                 before = (self.limit, score)
                 self._set(other)
                 self._before = before
