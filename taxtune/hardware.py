@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from taxtune.errors import ModelError
 
-__all__ = ["ShrinkingBatches", "does_not_fit", "find_device", "free_memory", "is_out_of_memory", "number_format"]
+__all__ = ["AdaptiveBatches", "does_not_fit", "find_device", "free_memory", "is_out_of_memory", "number_format"]
+
+# Items of a batch where no number is asked for: at the start, and where memory cannot be measured.
+_START = 8
+# Most items of a batch that is sized to the memory. Beyond about so many, arithmetic takes longer than reading the
+# weights, so that more items at once gain little, while more work is lost with a batch.
+_MOST = 128
+# Batches that fit before twice as many items are tried again: at worst one batch in so many is computed for nothing.
+_FITTED = 16
+# Share of the free memory that a batch may take; memory is never free in one piece.
+_SHARE = 0.8
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -100,24 +110,33 @@ def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelEr
     )
 
 
-class ShrinkingBatches:
-    """How many items a model computes at once; where the device runs out of memory the batch is halved, for good.
+class AdaptiveBatches:
+    """How many items a model computes at once: as asked, or what the device's memory has room for.
+
+    Where the memory runs out the batch is halved, and the same items are computed again; after some batches that fit,
+    twice as many are tried again. With "auto" on CUDA each batch's use of memory tells how large the next may be.
 
     Args:
-        size: Items at the start, at least 1.
+        size: Items at once, at least 1, or "auto".
         model: The model's name, for the error where not even one item fits.
         device: Where it runs, so that its memory can be given back.
         item: What an item is called in the error: "text", "pair", "question".
-
-    Attributes:
-        size: Items at once from now on.
     """
 
-    def __init__(self, size: int, *, model: str, device: str, item: str = "text") -> None:
-        self.size = size
+    def __init__(self, size: int | Literal["auto"], *, model: str, device: str, item: str = "text") -> None:
         self.model = model
         self.device = device
         self.item = item
+        self._measured = size == "auto" and device.startswith("cuda")
+        self._wanted = _START if size == "auto" else size
+        self._most = _MOST if self._measured else self._wanted
+        self._limit = self._most  # what has not run out of memory
+        self._fitted = 0  # batches in a row, at the limit
+
+    @property
+    def size(self) -> int:
+        """Items at once from now on."""
+        return min(self._wanted, self._limit)
 
     def map(
         self,
@@ -160,14 +179,52 @@ class ShrinkingBatches:
         """
         while True:
             size = max(1, min(self.size, most))
+            memory = _CudaMemory() if self._measured else None
             done = _attempt(compute, size)
             if done is not None:
+                self._grow(size, memory)
                 return done[0]
             # Here, and not in an except clause, whose traceback would hold on to the tensors of the failed batch.
             free_memory(self.device)
             if size == 1:
                 raise does_not_fit(self.model, self.device, item=self.item)
-            self.size = size // 2
+            self._limit, self._fitted = size // 2, 0
+
+    def _grow(self, size: int, memory: _CudaMemory | None) -> None:
+        """Takes note of a batch that fitted."""
+        if size == self._limit < self._most:
+            self._fitted += 1
+            if self._fitted == _FITTED:
+                self._limit, self._fitted = min(2 * self._limit, self._most), 0
+        # What is used whatever the size would make a few items at the end of the work look large.
+        if memory is not None and 2 * size >= self.size:
+            self._wanted = min(memory.room(size), self._most)
+
+
+class _CudaMemory:
+    """What a batch uses of the memory of the CUDA cards on which the model is, from here to `room`."""
+
+    def __init__(self) -> None:
+        import torch
+
+        cuda = torch.cuda
+        self._before = {card: used for card in range(cuda.device_count()) if (used := cuda.memory_allocated(card))}
+        for card in self._before:
+            cuda.reset_peak_memory_stats(card)
+
+    def room(self, size: int) -> int:
+        """Returns how many items fit, at least 1, told from a batch of so many."""
+        import torch
+
+        rooms = []
+        for card, before in self._before.items():
+            used = torch.cuda.max_memory_allocated(card) - before
+            # What the allocator keeps for later is free for us, too.
+            kept = torch.cuda.memory_reserved(card) - torch.cuda.memory_allocated(card)
+            free = torch.cuda.mem_get_info(card)[0] + kept
+            if used > 0:
+                rooms.append(int(_SHARE * size * free / used))
+        return max(1, min(rooms, default=size))
 
 
 def _attempt(compute: Callable[[int], Result], size: int) -> tuple[Result] | None:

@@ -254,6 +254,11 @@ class PromptSettings(Settings):
     examples: tuple[str, ...] = Field((), max_length=32)
 
 
+BatchSize = Annotated[StrictInt, Field(ge=1)] | Literal["auto"]
+DeviceMap = Literal["auto", "balanced", "balanced_low_0", "sequential"]
+Quantization = Literal["4bit", "8bit", "int8", "int4", "float8"]
+
+
 class LocalVLMSettings(Settings):
     """A transformers checkpoint on this machine.
 
@@ -262,7 +267,15 @@ class LocalVLMSettings(Settings):
         revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
         dtype: Precision of the weights; auto takes what fits the device.
         device: auto, cpu, cuda, cuda:1, mps, ...
-        batch_size: Images per batch; halved automatically when memory runs out.
+        batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA card's memory, and 8
+            elsewhere.
+        device_map: Spreads the layers of a model that is too large for one card over several: auto, balanced,
+            balanced_low_0, sequential.
+        quantization: Weights in fewer bits: 4bit or 8bit (bitsandbytes), int8, int4 or float8 (torchao).
+        stop: Texts that end an answer; they are cut off.
+        image_memory_gib: Memory for what the model makes of images, so that a further prompt does not read them again;
+            a quarter of the machine's if omitted, and 0 for none.
+        image_disk_gib: Disk for the same, in the user's cache folder, for later runs.
         max_new_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
         system_prompt: System message before every prompt.
@@ -273,7 +286,12 @@ class LocalVLMSettings(Settings):
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
-    batch_size: StrictInt = Field(8, ge=1)
+    batch_size: BatchSize = "auto"
+    device_map: DeviceMap | None = None
+    quantization: Quantization | None = None
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    image_memory_gib: Number | None = Field(None, ge=0)
+    image_disk_gib: Number = Field(0.0, ge=0)
     max_new_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
     system_prompt: str | None = None
@@ -405,7 +423,9 @@ class JudgeSettings(Settings):
         max_retries: Further attempts after a failed one.
         device: Device of a local model: auto, cpu, cuda, ...
         dtype: Precision of a local model's weights.
-        batch_size: Batch size of a local model.
+        batch_size: Batch size of a local model, or auto.
+        device_map: Spreads a local model over several cards, as of `vlm`.
+        quantization: Weights of a local model in fewer bits, as of `vlm`.
         revision: Revision of a local model on Hugging Face.
     """
 
@@ -421,7 +441,9 @@ class JudgeSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
     device: str = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    batch_size: StrictInt = Field(8, ge=1)
+    batch_size: BatchSize = "auto"
+    device_map: DeviceMap | None = None
+    quantization: Quantization | None = None
     revision: str | None = None
     demonstrations: str | None = Field(None, description="A YAML file of demonstrations to use instead of taxtune's.")
     yes_no_demonstrations: str | None = Field(None, description="The same for yes/no questions.")

@@ -5,14 +5,14 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 
 from taxtune import hardware
 from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, free_memory, is_out_of_memory, number_format
+from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, free_memory, is_out_of_memory, number_format
 
 
 class Device:
@@ -35,11 +35,11 @@ def _little_to_collect() -> None:
     gc.freeze()
 
 
-def batches(size: int, **more: Any) -> ShrinkingBatches:
-    return ShrinkingBatches(size, **{"model": "m", "device": "cpu", **more})
+def batches(size: int | Literal["auto"], **more: Any) -> AdaptiveBatches:
+    return AdaptiveBatches(size, **{"model": "m", "device": "cpu", **more})
 
 
-def test_batches_shrink_until_they_fit_and_stay_small() -> None:
+def test_batches_shrink_until_they_fit() -> None:
     device, told = Device(3, RuntimeError("CUDA out of memory. Tried to allocate")), []
     batch = batches(16)
     assert batch.map(range(10), device, advance=told.append) == [i * i for i in range(10)]
@@ -48,6 +48,68 @@ def test_batches_shrink_until_they_fit_and_stay_small() -> None:
     assert told == [2] * 5
     assert batch.map([], device) == []
     assert batches(4).map(range(10), device.__class__(9, device.error)) == [i * i for i in range(10)]
+
+
+def test_a_batch_that_ran_out_of_memory_grows_again_to_what_was_asked() -> None:
+    device, batch = Device(3, MemoryError()), batches(8)
+    batch.map(range(6), device)
+    assert batch.size == 3
+    device.room = 99  # what held the memory is gone
+    device.batches.clear()
+    assert batch.map(range(200), device) == [i * i for i in range(200)]
+    assert device.batches[:34] == [3] * 14 + [6] * 16 + [8] * 4
+    assert batch.size == 8
+
+
+def test_a_batch_that_cannot_grow_costs_one_in_so_many() -> None:
+    device, batch = Device(2, MemoryError()), batches(4)
+    assert batch.map(range(100), device) == [i * i for i in range(100)]
+    assert device.batches.count(4) == 1 + 100 // (2 * 16)
+
+
+class Card:
+    """A CUDA card of so many bytes, of which the model and each item of a batch take some."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, total: int, model: int, item: int) -> None:
+        self.total, self.model, self.item = total, model, item
+        self.peak = model
+        self.batches: list[int] = []
+        for name, value in {
+            "device_count": lambda: 2,  # the second has nothing to do
+            "memory_allocated": lambda card: self.model if card == 0 else 0,
+            "reset_peak_memory_stats": lambda card: setattr(self, "peak", self.model),
+            "max_memory_allocated": lambda card: self.peak,
+            "memory_reserved": lambda card: self.peak,
+            "mem_get_info": lambda card: (self.total - self.peak, self.total),
+            "empty_cache": lambda: None,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(len(items))
+        if self.model + len(items) * self.item > self.total:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        self.peak = self.model + len(items) * self.item
+        return [item * item for item in items]
+
+
+def test_an_automatic_batch_takes_what_the_first_one_left_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, total=1000, model=500, item=10)
+    batch = batches("auto", device="cuda")
+    assert batch.map(range(100), card) == [i * i for i in range(100)]
+    assert card.batches == [8, 40, 40, 12]  # 500 are free, 80 % of it is to be used, and an item takes 10
+    card.item = 20
+    batch.map(range(100), card)
+    assert card.batches[4:] == [40, 20, 20, 20, 20, 20]
+    roomy = batches("auto", device="cuda")
+    roomy.map(range(500), Card(monkeypatch, total=10**6, model=10, item=10))
+    assert roomy.size == 128
+
+
+def test_elsewhere_an_automatic_batch_has_a_fixed_size() -> None:
+    device = Device(99, MemoryError())
+    batches("auto").map(range(20), device)
+    assert device.batches == [8, 8, 4]
 
 
 def test_a_last_batch_that_is_smaller_does_not_shrink_the_next() -> None:

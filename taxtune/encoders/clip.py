@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from taxtune.encoders.base import FloatMatrix, how_to_get
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.models.base import well_formed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ClipEncoder:
         self._device = find_device(device)
         # An image takes far more memory than a text.
         self._text_batches, self._image_batches = (
-            ShrinkingBatches(batch_size, model=model, device=self._device, item=item) for item in ("text", "image")
+            AdaptiveBatches(batch_size, model=model, device=self._device, item=item) for item in ("text", "image")
         )
         architecture, _, weights = model.partition("@")
         try:
@@ -121,7 +121,7 @@ class ClipEncoder:
             flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
         return flags
 
-    def _in_batches(self, batches: ShrinkingBatches, items: Sequence[Any], encode: Callable[..., Any]) -> FloatMatrix:
+    def _in_batches(self, batches: AdaptiveBatches, items: Sequence[Any], encode: Callable[..., Any]) -> FloatMatrix:
         import torch
 
         def compute(batch: Sequence[Any]) -> list[FloatMatrix]:

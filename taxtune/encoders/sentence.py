@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, is_lost_folder
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.models.base import well_formed
 
 __all__ = ["SentenceEncoder"]
@@ -50,7 +50,7 @@ class SentenceEncoder:
         if is_lost_folder(model):
             raise ModelError("The folder of the sentence model does not exist.", value=model, remedy="Check the path.")
         where = find_device(device)
-        self._batches = ShrinkingBatches(batch_size, model=model, device=where)
+        self._batches = AdaptiveBatches(batch_size, model=model, device=where)
         from taxtune.loading import quiet_progress
 
         try:

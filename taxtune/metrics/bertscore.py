@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
 from taxtune.metrics.registry import measure
@@ -147,8 +147,8 @@ class BertScoreMeasure(ModelMeasure):
         return find_device(self.settings.device)
 
     @cached_property
-    def _texts(self) -> ShrinkingBatches:
-        return ShrinkingBatches(self.settings.batch_size, model=self._model.name, device=self._device)
+    def _texts(self) -> AdaptiveBatches:
+        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=self._device)
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class BertScoreMeasure(ModelMeasure):
                 # Tokens rather than pairs bound a batch: short labels go by the thousand.
                 size = max(1, self.settings.batch_size * _TOKENS_A_PAIR // (lengths[group[start]] + 1))
                 batch = group[start : start + size]
-                matching = ShrinkingBatches(size, model=self._model.name, device=self._device, item="pair")
+                matching = AdaptiveBatches(size, model=self._model.name, device=self._device, item="pair")
                 scores[batch] = matching.map([pairs[i] for i in batch], self._match)
                 advance(len(batch))
                 start += size

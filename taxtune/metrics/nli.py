@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches, find_device
+from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
 from taxtune.metrics.registry import measure
@@ -128,8 +128,8 @@ class NliMeasure(ModelMeasure):
         return tokenizer
 
     @cached_property
-    def _batches(self) -> ShrinkingBatches:
-        return ShrinkingBatches(
+    def _batches(self) -> AdaptiveBatches:
+        return AdaptiveBatches(
             self.settings.batch_size, model=self._model.name, device=find_device(self.settings.device), item="pair"
         )
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS
 from taxtune.errors import ModelError
+from taxtune.models.quantization import QUANTIZATIONS
 from taxtune.store import Identity
 
 if TYPE_CHECKING:
     import tenacity
 
 __all__ = [
+    "DEVICE_MAPS",
     "Answer",
     "Failure",
     "Identity",
@@ -29,6 +31,10 @@ __all__ = [
     "well_formed",
 ]
 
+#: How the layers of a model may be spread over several cards, in the words of accelerate.
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]
 
@@ -40,8 +46,8 @@ class Request:
     Attributes:
         prompt: The text, ready to be sent.
         image: The image file, or None.
-        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model refuses a file that no longer has it.
-            None where it is not known, or there is no image.
+        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model that reads the file and finds another
+            refuses it. None where it is not known, or there is no image.
         sample: Which of several answers to the same question is wanted, counted from 0. A model that samples draws
             each anew; one that decodes greedily, or takes no seed, may give the same answer again.
     """
@@ -196,8 +202,18 @@ class ModelSettings:
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
+            "auto" is what fits into the memory of a CUDA card, measured batch by batch, and 8 elsewhere.
+        device_map: Spreads the layers of a model that is too large for one card over several, as accelerate does:
+            "auto" or "balanced", "balanced_low_0" (little on the first) or "sequential" (one card after the other);
+            None keeps the model on `device`.
+        quantization: Weights of a model on this machine in fewer bits: "4bit" (NF4) or "8bit" (LLM.int8()) by
+            bitsandbytes, "int8", "int4" or "float8" by torchao; None keeps them in `dtype`.
+        stop: Texts that end the answer of a model on this machine; they are cut off, with all after them.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
+        image_memory_gib: GiB of memory for what a model on this machine makes of images, so that a further prompt about
+            an image is answered without reading it again; None is a quarter of the machine's memory, and 0 none.
+        image_disk_gib: GiB of disk for the same, in the user's cache, so that a later run has it as well; 0 is none.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -216,17 +232,31 @@ class ModelSettings:
     revision: str | None = None
     dtype: str = "auto"
     device: str = "auto"
-    batch_size: int = 8
+    batch_size: int | Literal["auto"] = "auto"
+    device_map: str | None = None
+    quantization: str | None = None
+    stop: tuple[str, ...] = ()
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
+    image_memory_gib: float | None = None
+    image_disk_gib: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
-            if value is not None and value != "auto" and value < least:
+            if value not in (None, "auto") and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
+        for name in ("image_memory_gib", "image_disk_gib"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ModelError(f"{name} must be 0 or more.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
-        dtypes = ("auto", "float32", "bfloat16", "float16")
-        if self.dtype not in dtypes:
-            raise ModelError("Unknown dtype.", value=self.dtype, remedy=f"Use one of {', '.join(dtypes)}.")
+        for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise ModelError(f"Unknown {name}.", value=value, remedy=f"Use one of {', '.join(known)}.")
+        if self.device_map is not None and self.device != "auto":
+            raise ModelError("A device_map chooses the devices itself.", remedy="Leave device: auto.")
+        if not all(self.stop):
+            raise ModelError("A text that stops an answer is empty.", remedy="Give texts of one character at least.")

@@ -6,7 +6,6 @@ import base64
 import io
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +31,9 @@ _START_OF_SCAN = 0xDA
 
 
 class ImageUrls:
-    """Makes the URLs of images, and keeps those used last, as the images of a run stay while its prompts change.
+    """Makes the URLs of images, and keeps them as far as the room goes: images of a run stay while its prompts change.
+
+    What is kept is not let go: of images that come in turn, the least recently used is the one that is wanted next.
 
     A JPEG or PNG file that is upright, RGB or grey, opaque and no larger than wanted is sent as it is, without its
     metadata; or by reference where the server can reach it, which is the same to the model. Any other image is sent
@@ -68,7 +69,7 @@ class ImageUrls:
                     remedy="Use https://... or file:///...",
                 )
         self._room = max_bytes
-        self._kept: OrderedDict[tuple[Path, str | None], str] = OrderedDict()
+        self._kept: dict[tuple[Path, str | None], str] = {}
         self._lock = threading.Lock()
         # Of questions about one image that are asked side by side, one makes the URL and the others wait for it.
         self._making = tuple(threading.Lock() for _ in range(16))
@@ -87,20 +88,13 @@ class ImageUrls:
         with self._making[hash(key) % len(self._making)]:
             with self._lock:
                 if key in self._kept:
-                    self._kept.move_to_end(key)
                     return self._kept[key]
             url = self._made(path, sha256)
-            if sha256 is not None:
-                self._keep(key, url)
+            with self._lock:
+                if sha256 is not None and len(url) <= self._room:
+                    self._kept[key] = url
+                    self._room -= len(url)
             return url
-
-    def _keep(self, key: tuple[Path, str | None], url: str) -> None:
-        with self._lock:
-            self._kept[key] = url
-            self._room -= len(url)
-            while self._room < 0:
-                _, oldest = self._kept.popitem(last=False)
-                self._room += len(oldest)
 
     def _made(self, path: Path, sha256: str | None) -> str:
         image = load_image(path, max_pixels=self._max_pixels, sha256=sha256)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
-from hashlib import sha256
-from typing import Any, ClassVar
+from importlib.util import find_spec
+from itertools import accumulate, islice
+from typing import Any, ClassVar, NamedTuple
 
-from taxtune.errors import ModelError
-from taxtune.hardware import ShrinkingBatches, does_not_fit, find_device, is_out_of_memory, number_format
+from taxtune.errors import MissingExtraError, ModelError
+from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
+from taxtune.models.quantization import check_quantization, quantization_config
 
 __all__ = ["LocalModel", "Unanswerable"]
 
@@ -22,6 +29,28 @@ __all__ = ["LocalModel", "Unanswerable"]
 _DATE = "26 Jul 2024"
 # From so many bytes of weights a user should know that the model will run on a CPU.
 _SLOW_ON_CPU = 8 * 1024**3
+# Tokens of padding in a batch from which a batch of its own is quicker: a second batch reads all weights again for
+# each token that it writes, which takes as long as computing some dozens (CPU) to hundreds (GPU) of tokens.
+_PADDING = 1024
+
+
+class _Ready(NamedTuple):
+    """A request that is prepared, with its place in the list and its length."""
+
+    place: int
+    length: int
+    prepared: Any
+
+
+def _alike(lengths: Sequence[int]) -> int:
+    """Returns how many of some lengths, the longest first, may be padded to the first."""
+    padding = accumulate(lengths[0] - length for length in lengths)
+    return sum(1 for tokens in padding if tokens <= _PADDING)
+
+
+def _preparers(device: str) -> int:
+    """Returns how many threads prepare requests: beside a GPU a few, where the model itself runs on the CPU one."""
+    return 1 if device == "cpu" else min(8, os.cpu_count() or 1)
 
 
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
@@ -44,8 +73,6 @@ class LocalModel(ABC):
     def __init__(self, model: str, settings: ModelSettings | None = None) -> None:
         self.model = model
         self.settings = settings or ModelSettings(task=self.task)
-        #: Requests computed at a time; becomes what fits into the device's memory.
-        self.batch_size = self.settings.batch_size
         self.temperature = float(self.settings.temperature or 0.0)
 
     def __repr__(self) -> str:
@@ -62,6 +89,7 @@ class LocalModel(ABC):
         """
         import transformers
 
+        settings = self.settings
         return {
             "kind": "local",
             "model": self.checkpoint.name,
@@ -69,6 +97,8 @@ class LocalModel(ABC):
             "dtype": self.dtype,
             "device": self.device.split(":")[0],
             **self._decoding(),
+            **({"stop": json.dumps(settings.stop, ensure_ascii=False)} if settings.stop else {}),
+            **({"quantization": settings.quantization} if settings.quantization else {}),
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
@@ -108,14 +138,28 @@ class LocalModel(ABC):
 
         Raises:
             ModelError: If the model is missing, needs a licence to be accepted or is made for something else, or the
-                device is not there.
+                device is not there or not for such weights.
+            MissingExtraError: If a package that the settings need is missing.
         """
-        checkpoint, device = self.checkpoint, self.device
+        checkpoint, device, settings = self.checkpoint, self.device, self.settings
+        if settings.quantization is not None:
+            check_quantization(settings.quantization, device, self.dtype)
+        if settings.device_map is not None and find_spec("accelerate") is None:
+            raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
         notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
         if device == "cpu" and checkpoint.weight_bytes > _SLOW_ON_CPU:
             size = checkpoint.weight_bytes / 1024**3
             notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
         return notes
+
+    @cached_property
+    def _batches(self) -> AdaptiveBatches:
+        return AdaptiveBatches(self.settings.batch_size, model=self.model, device=self.device, item="prompt")
+
+    @property
+    def batch_size(self) -> int:
+        """Requests computed at a time from now on: as many as fit into the device's memory."""
+        return self._batches.size
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -159,16 +203,26 @@ class LocalModel(ABC):
         # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
         quiet = quiet_progress() if where.complete else nullcontext()
         try:
-            family = self._family()
+            family, placed = self._family(), self._placed()
             with quiet:
                 network = family.from_pretrained(
-                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype)
+                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype), **placed
                 )
-            return network.to(self.device).eval()
+            return (network if placed else network.to(self.device)).eval()
         except Exception as error:
             if is_out_of_memory(error):
                 raise does_not_fit(where.name, self.device) from error
             raise self._cannot_load(error, "weights") from error
+
+    def _placed(self) -> dict[str, Any]:
+        """Returns how the weights are loaded where they are not simply moved to the device."""
+        import torch
+
+        quantization, device_map = self.settings.quantization, self.settings.device_map
+        if quantization is None:
+            return {} if device_map is None else {"device_map": device_map}
+        config = quantization_config(quantization, getattr(torch, self.dtype))
+        return {"device_map": device_map or self.device, "quantization_config": config}
 
     @cached_property
     def _generation(self) -> Any:
@@ -177,10 +231,10 @@ class LocalModel(ABC):
 
         config = deepcopy(self._network.generation_config)
         config.max_new_tokens, config.max_length = self.settings.max_tokens, None
+        # What is drawn at random is drawn by `Draw`.
+        config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
         if self.temperature > 0:
-            config.do_sample, config.temperature, config.top_p, config.top_k = True, self.temperature, 1.0, 0
-        else:
-            config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
+            config.num_beams = 1
         if config.pad_token_id is None:
             config.pad_token_id = self._tokenizer.pad_token_id
         if config.eos_token_id is None:
@@ -205,100 +259,142 @@ class LocalModel(ABC):
         """Makes a reply of the text that was generated."""
         return Answer(text, False, prompt_tokens, completion_tokens, 0.0, seconds)
 
+    @abstractmethod
+    def _length(self, prepared: Any) -> int:
+        """Returns how long a prepared request is: requests of one length make a batch without padding."""
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number.
 
         Raises:
             ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
         """
-        batches = ShrinkingBatches(self.batch_size, model=self.checkpoint.name, device=self.device, item="prompt")
-        try:
-            return batches.map(requests, self._answer_batch)
-        finally:
-            self.batch_size = batches.size
+        replies = dict(self.stream(requests))
+        return [replies[place] for place in range(len(requests))]
 
-    def _answer_batch(self, requests: Sequence[Request]) -> list[Reply]:
+    def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        """Answers requests batch by batch, the longest first, and gives each reply with its request's place.
+
+        Threads prepare the requests of the next batches while the device computes; three batches at most are in
+        memory, however many requests there are.
+
+        Raises:
+            ModelError: As of `answer`.
+        """
+        if not requests:
+            return
+        # How many tokens a prompt has is known when it is prepared; how many characters, before.
+        order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
+        under_way: deque[tuple[int, Future[Any]]] = deque()
+        window: list[_Ready] = []
+        threads = ThreadPoolExecutor(_preparers(self.device), "taxtune-prepare")
+
+        def look_ahead(most: int) -> None:
+            for place in islice(order, max(0, most - len(under_way))):
+                under_way.append((place, threads.submit(self._prepare, requests[place])))
+
+        try:
+            look_ahead(1)
+            # The first is waited for, so that what all of them share is loaded once.
+            problem = under_way[0][1].exception()
+            if problem is not None and not isinstance(problem, Unanswerable):
+                raise problem
+            look_ahead(self.batch_size)
+            _ = self._network  # which takes its time, while the first requests are prepared
+            while under_way or window:
+                while under_way and len(window) < 2 * self.batch_size:
+                    place, future = under_way.popleft()
+                    look_ahead(self.batch_size)
+                    try:
+                        prepared = future.result()
+                    except Unanswerable as fault:
+                        yield place, Failure(str(fault), retryable=False)
+                    else:
+                        window.append(_Ready(place, self._length(prepared), prepared))
+                if window:
+                    window.sort(key=lambda ready: -ready.length)
+                    replies = self._batches.run(
+                        lambda size: self._answer_batch(requests, window[:size]), _alike([one.length for one in window])
+                    )
+                    del window[: len(replies)]
+                    yield from replies
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer_batch(self, requests: Sequence[Request], batch: Sequence[_Ready]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
         replies: dict[int, Reply] = {}
-        ready: list[tuple[int, Any]] = []
-        for place, request in enumerate(requests):
-            try:
-                ready.append((place, self._prepare(request)))
-            except Unanswerable as problem:
-                replies[place] = Failure(str(problem), retryable=False)
-        places, inputs = self._collate_good(requests, ready, replies)
+        places, inputs = self._collate_good(requests, batch, replies)
         if places:
             texts = self._generate(inputs, [requests[place] for place in places])
             seconds = (time.perf_counter() - started) / len(places)
             for place, (text, read, written) in zip(places, texts, strict=True):
                 replies[place] = self._finish(text, read, written, seconds)
-        return [replies[place] for place in range(len(requests))]
+        return list(replies.items())
 
     def _collate_good(
-        self, requests: Sequence[Request], ready: Sequence[tuple[int, Any]], replies: dict[int, Reply]
+        self, requests: Sequence[Request], batch: Sequence[_Ready], replies: dict[int, Reply]
     ) -> tuple[list[int], Any]:
         """Makes the model's input; requests that the processor refuses become failures in `replies`."""
-        if not ready:
-            return [], None
         try:
-            return [place for place, _ in ready], self._collate([one for _, one in ready])
+            return [one.place for one in batch], self._collate([one.prepared for one in batch])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
             good = []
-            for place, one in ready:
+            for one in batch:
                 try:
-                    self._collate([one])
+                    self._collate([one.prepared])
+                except Unanswerable as problem:
+                    replies[one.place] = Failure(str(problem), retryable=False)
                 except Exception as problem:
-                    where = f"{requests[place].image}: " if requests[place].image else ""
+                    image = requests[one.place].image
+                    where = f"{image}: " if image else ""
                     detail = " ".join(str(problem).split())
-                    replies[place] = Failure(
+                    replies[one.place] = Failure(
                         f"{where}the model's processor rejected the request: {detail}", retryable=False
                     )
                 else:
-                    good.append((place, one))
-            if len(good) == len(ready):
+                    good.append(one)
+            if len(good) == len(batch):
                 raise  # each goes alone but not together: that is no fault of a request
-            return [place for place, _ in good], self._collate([one for _, one in good]) if good else None
+            return [one.place for one in good], self._collate([one.prepared for one in good]) if good else None
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
         import torch
 
-        network, config = self._network, self._generation
-        devices = [torch.device(self.device)] if self.device.startswith("cuda") else []
-        with torch.random.fork_rng(devices, enabled=self.temperature > 0), torch.inference_mode():
-            if self.temperature > 0:
-                torch.manual_seed(self._batch_seed(requests))
+        network, settings = self._network, self.settings
+        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
+        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
+        start = inputs["input_ids"].shape[1] if decoder_only else 1
+        more: dict[str, Any] = {}
+        if self.temperature > 0:
+            seeds = [seed_of(request, settings.seed) for request in requests]
+            more["logits_processor"] = [Draw(self.temperature, seeds)]
+        if settings.stop:
+            more["stopping_criteria"] = [StopAt(self._tokenizer, settings.stop, start)]
+        with torch.inference_mode():
             try:
-                output = network.generate(**inputs, generation_config=config)
+                output = network.generate(**inputs, **more, generation_config=self._generation)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
                 raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
-        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
-        written = self._written(output[:, inputs["input_ids"].shape[1] if decoder_only else 1 :])
-        return [(text, int(n), new) for (text, new), n in zip(written, read, strict=True)]
+        return [(text, int(n), new) for (text, new), n in zip(self._written(output[:, start:]), read, strict=True)]
 
     def _written(self, new: Any) -> list[tuple[str, int]]:
         """Returns text and number of tokens of each row of new tokens."""
-        ends = self._generation.eos_token_id
+        ends, pad = self._generation.eos_token_id, self._generation.pad_token_id
         ends = ends if isinstance(ends, list) else [ends]
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
+        for row in rows:
+            while row and row[-1] == pad and pad not in ends:  # after a text that ends the answer
+                row.pop()
         texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
-
-    def _batch_seed(self, requests: Sequence[Request]) -> int:
-        """A seed that depends on the requests, so that a run draws the same after a restart with the same batches."""
-        text = "\0".join(
-            f"{request.prompt}\0{request.image_sha256 or ''}" + (f"\0{request.sample}" if request.sample else "")
-            for request in requests
-        )
-        digest = sha256(f"{self.settings.seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:7], "big")
+        return [(cut_at(text, self.settings.stop).strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""

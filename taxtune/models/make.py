@@ -84,7 +84,7 @@ def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Mod
         return cast(Model, given)
     return FunctionModel(
         cast(Callable[..., Any], given),
-        batch_size=settings.batch_size,
+        batch_size=8 if settings.batch_size == "auto" else settings.batch_size,
         concurrency=8 if settings.concurrency == "auto" else settings.concurrency,
         max_pixels=settings.max_pixels,
     )

@@ -43,16 +43,21 @@ class LocalLLM(LocalModel):
     def _family(self) -> Any:
         import transformers
 
-        where = self.checkpoint
-        config = transformers.AutoConfig.from_pretrained(where.source, revision=where.load_revision or "main")
-        if getattr(config, "is_encoder_decoder", False):
+        if getattr(self._config, "is_encoder_decoder", False):
             return transformers.AutoModelForSeq2SeqLM
         return transformers.AutoModelForCausalLM
 
     @cached_property
+    def _config(self) -> Any:
+        import transformers
+
+        where = self.checkpoint
+        return transformers.AutoConfig.from_pretrained(where.source, revision=where.load_revision or "main")
+
+    @cached_property
     def _room(self) -> int | None:
         """Most tokens of a prompt, or None where the model has no limit."""
-        config = self._network.config
+        config = self._config
         if getattr(config, "is_encoder_decoder", False):
             return None  # T5's positions are relative; what it was trained with is no limit
         most = getattr(config, "max_position_embeddings", None)
@@ -83,6 +88,9 @@ class LocalLLM(LocalModel):
         if system_prompt is not None:
             messages.insert(0, {"role": "system", "content": system_prompt})
         return list(tokenizer(self._render(messages, template), add_special_tokens=False)["input_ids"])
+
+    def _length(self, prepared: list[int]) -> int:
+        return len(prepared)
 
     def _collate(self, prepared: Sequence[list[int]]) -> Any:
         inputs = self._tokenizer.pad({"input_ids": list(prepared)}, padding=True, return_tensors="pt").to(self.device)

@@ -1,19 +1,60 @@
-"""Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers."""
+"""Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers.
+
+In prompt tuning the images stay and the prompts change, so what the network makes of an image is kept (`reuse/`), and a
+further prompt costs little more than its own tokens. Where that cannot be, each question is read with its pixels.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data.images import load_image
+from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError
+from taxtune.hardware import is_out_of_memory
 from taxtune.models.base import Identity, Request
 from taxtune.models.local import LocalModel, Unanswerable
+from taxtune.models.reuse import Reuse, State, States, Unsupported, memory_of_this_machine, ways_to_keep
+from taxtune.progress import note
+from taxtune.store import cache_folder
 
 if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = ["LocalVLM"]
+
+# A limit that holds fewer images than this would only be refilled without end.
+_FEWEST_IMAGES = 16
+# With room for fewer than this, about the images of a run, a way that keeps less of each is better.
+_MANY_IMAGES = 256
+# The texts whose tokens are remembered: a run asks with one at a time.
+_TEXTS = 256
+# By so much, as a share of their range, the first token's logits may differ from those of the plain way.
+_TOLERANCE = {"float32": 1e-3}
+_ROUGH_TOLERANCE = 0.05
+
+
+@dataclass(slots=True)
+class Question:
+    """A request, on its way into a batch.
+
+    Attributes:
+        text: What the checkpoint's chat template makes of its prompt.
+        request: The request.
+        content: What the image is known by: a hash of the file.
+        pixels: The image, or None where it is not needed.
+        shown: What the processor makes of text and image, or None.
+    """
+
+    text: str
+    request: Request
+    content: str
+    pixels: Image.Image | None = None
+    shown: Any = None
 
 
 class LocalVLM(LocalModel):
@@ -22,9 +63,17 @@ class LocalVLM(LocalModel):
     The image comes before the prompt. A chat template that allows no system turn beside an image (Llama 3.2's) gets the
     system prompt at the head of the user turn. A prompt that holds one of the model's control tokens, and an image that
     cannot be read or that the processor refuses, fails alone.
+
+    What the network makes of an image is kept, up to the settings' limits; the first batch shows whether answers from
+    what is kept are those of the plain way, and where they are not, or the network is of a kind for which this is not
+    possible, every question is asked with its pixels, and a note says so.
     """
 
     task = "image-text-to-text"
+
+    #: Why images are not kept; None while they are.
+    not_kept: str | None = None
+    _proven = False
 
     @property
     def identity(self) -> Identity:
@@ -65,33 +114,90 @@ class LocalVLM(LocalModel):
 
         return AutoModelForImageTextToText
 
-    def _prepare(self, request: Request) -> tuple[str, Image.Image]:
+    # -- one question --------------------------------------------------------------------------------------------------
+
+    def _prepare(self, request: Request) -> Question:
+        """Reads the image, unless what the network made of it is kept; called from several threads."""
         if request.image is None:
             raise Unanswerable(f"{self.checkpoint.name} answers questions about images, but the request has no image.")
-        try:
-            image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
-        except ImageError as error:
-            raise Unanswerable(str(error)) from error
         held = next((token for token in self._control_tokens if token in request.prompt), None)
         if held is not None:
             raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
-        return self._chat(request.prompt), image
+        try:
+            content = request.image_sha256 or content_hash(request.image)
+        except ImageError as error:
+            raise Unanswerable(str(error)) from error
+        question = Question(self._chat(request.prompt), request, content)
+        if not self._keeps:
+            self._read(question)
+        elif self._key(question) not in self._states:
+            self._show(question)
+        return question
 
-    def _collate(self, prepared: Sequence[tuple[str, Image.Image]]) -> Any:
-        import torch
+    def _length(self, prepared: Question) -> int:
+        # Without the tokens of the image, which are of no interest where it is kept; four characters are about a token.
+        return len(self._ids(prepared.text)) if self._keeps else len(prepared.text) // 4
 
-        texts = [text for text, _ in prepared]
+    def _read(self, question: Question) -> Image.Image:
+        """Returns the image of a question; read once, and where nothing better can be kept, not again either."""
+        if question.pixels is None:
+            from PIL import Image
+
+            key = f"pixels {question.content}"
+            decoded = None if self.not_kept is None else self._states.get(key)
+            if decoded is not None:
+                question.pixels = Image.fromarray(decoded["pixels"].numpy())
+                return question.pixels
+            assert question.request.image is not None
+            try:
+                question.pixels = load_image(
+                    question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
+                )
+            except ImageError as error:
+                raise Unanswerable(str(error)) from error
+            if self.not_kept is not None:
+                import numpy as np
+                import torch
+
+                self._states.hold(key, {"pixels": torch.from_numpy(np.array(question.pixels))})
+        return question.pixels
+
+    def _show(self, question: Question) -> Any:
+        """Returns what the processor makes of a question alone; done once."""
+        if question.shown is None:
+            pixels = self._read(question)
+            try:
+                question.shown = self._process([question.text], [pixels])
+            except Exception as problem:
+                detail = " ".join(str(problem).split())
+                raise Unanswerable(
+                    f"{question.request.image}: the model's processor rejected the request: {detail}"
+                ) from problem
+            question.pixels = None
+        return question.shown
+
+    def _process(self, texts: Sequence[str], images: Sequence[Image.Image]) -> Any:
+        """Returns texts with their images as tensors on the CPU, padded on the left."""
         bos = self._tokenizer.bos_token
         # A template that writes the start token itself must not get a second one.
         starts = bool(bos) and texts[0].startswith(bos)
-        inputs = self._processor(
-            images=[[image] for _, image in prepared],
-            text=texts,
-            padding=True,
-            padding_side="left",
-            add_special_tokens=not starts,
-            return_tensors="pt",
-        )
+        with self._processing:  # tokenizers do not bear two threads
+            return self._processor(
+                images=[[image] for image in images],
+                text=list(texts),
+                padding=True,
+                padding_side="left",
+                add_special_tokens=not starts,
+                return_tensors="pt",
+            )
+
+    @cached_property
+    def _processing(self) -> threading.RLock:
+        return threading.RLock()
+
+    def _on_device(self, inputs: Any) -> Any:
+        import torch
+
         return inputs.to(self.device, dtype=getattr(torch, self.dtype))
 
     def _chat(self, prompt: str) -> str:
@@ -105,6 +211,143 @@ class LocalVLM(LocalModel):
             return self._render([system, _user(prompt)], template)
         except Exception:
             return self._render([_user(f"{system_prompt}\n\n{prompt}")], template)
+
+    # -- a batch -------------------------------------------------------------------------------------------------------
+
+    def _collate(self, prepared: Sequence[Question]) -> Any:
+        if self._keeps:
+            try:
+                return self._from_kept(prepared)
+            except Exception as problem:
+                if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
+                    raise
+                self._do_not_keep(problem)
+        return self._plain(prepared)
+
+    def _plain(self, questions: Sequence[Question]) -> Any:
+        return self._on_device(self._process([q.text for q in questions], [self._read(q) for q in questions]))
+
+    # -- images that are kept ------------------------------------------------------------------------------------------
+
+    @property
+    def _keeps(self) -> bool:
+        return self.not_kept is None and (self._states.memory > 0 or self._states.disk > 0)
+
+    @cached_property
+    def _states(self) -> States:
+        memory, disk = self.settings.image_memory_gib, self.settings.image_disk_gib
+        limit = memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3)
+        return States(limit, cache_folder(None, "images") if disk else None, int(disk * 1024**3))
+
+    @cached_property
+    def _maker(self) -> str:
+        """Everything but the image that a state depends on."""
+        identity = {**self.identity, "processor": self._processor.to_json_string()}
+        return str(sorted(identity.items()))
+
+    def _key(self, question: Question) -> str:
+        """Returns what a state is kept under; the tokens before the image, such as a system prompt, are part of it."""
+        ids = self._ids(question.text)
+        before = ids[: ids.index(self._image_token)] if self._image_token in ids else None
+        return sha256(f"{self._ways[0].__name__}\0{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
+
+    @cached_property
+    def _image_token(self) -> int:
+        # Gemma's processor has the token that opens an image there, its tokenizer the one that stands for it.
+        named = (getattr(one, "image_token_id", None) for one in (self._tokenizer, self._processor))
+        number = next((number for number in named if number is not None), None)
+        if number is None:
+            number = self._tokenizer.convert_tokens_to_ids(getattr(self._processor, "image_token", None) or "<image>")
+        return int(number)
+
+    def _ids(self, text: str) -> list[int]:
+        """Returns the tokens of a text as the processor writes them, with those of a small image in it."""
+        known: dict[str, list[int]] = self.__dict__.setdefault("_known_ids", {})
+        if text not in known:
+            from PIL import Image
+
+            while len(known) >= _TEXTS:
+                known.pop(next(iter(known)), None)
+            known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][0].tolist()
+        return known[text]
+
+    @cached_property
+    def _ways(self) -> list[type[Reuse]]:
+        """The ways of keeping images that are left, the one in use first."""
+        return list(ways_to_keep(self.checkpoint.model_type))
+
+    @cached_property
+    def _reuse(self) -> Reuse:
+        pad = int(self._tokenizer.pad_token_id)
+        return self._ways[0](self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
+
+    def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
+        """Returns a batch in which no image is read again, in the first way that fits network and memory."""
+        while True:
+            try:
+                states = [self._state(question) for question in questions]
+                if not self._proven:
+                    self._prove(questions[:2], states[:2])
+                    self._proven = True
+                return self._reuse.inputs([question.text for question in questions], states)
+            except Unsupported:
+                if len(self._ways) == 1:
+                    raise
+            del self._ways[0]
+            self.__dict__.pop("_reuse", None)
+            self._proven = False
+            self._states.clear()
+
+    def _state(self, question: Question) -> State:
+        import torch
+
+        key = self._key(question)
+        state = self._states.get(key)
+        if state is None:
+            with torch.inference_mode():
+                state = self._reuse.encode(self._on_device(self._show(question)))
+            self._check_room(state)
+            self._states.put(key, state)
+            question.shown = None
+        return state
+
+    def _check_room(self, state: State) -> None:
+        needed = sum(tensor.nbytes for tensor in state.values())
+        least = _MANY_IMAGES if len(self._ways) > 1 else _FEWEST_IMAGES
+        if max(self._states.memory, self._states.disk) < needed * least:
+            raise Unsupported(
+                f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {least} fit into the limit; "
+                "raise image_memory_gib or image_disk_gib"
+            )
+
+    def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
+        """Compares the first token's logits with those of the plain way.
+
+        Raises:
+            Unsupported: If they differ by more than rounding.
+        """
+        plain = self._first_logits(self._plain(questions))
+        kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states))
+        scale = float(plain.amax() - plain.amin()) or 1.0
+        apart = float((plain - kept).abs().amax()) / scale
+        if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
+            raise Unsupported(f"the answers would not be those of the plain way (logits {apart:.1%} apart)")
+
+    def _first_logits(self, inputs: Any) -> Any:
+        from copy import deepcopy
+
+        import torch
+
+        config = deepcopy(self._generation)
+        config.update(max_new_tokens=1, return_dict_in_generate=True, output_logits=True)
+        with torch.inference_mode():
+            return self._network.generate(**inputs, generation_config=config).logits[0].float()
+
+    def _do_not_keep(self, problem: Exception) -> None:
+        said = " ".join(str(problem).split()) or type(problem).__name__
+        self._states.clear()
+        self.not_kept = said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
+        note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")
 
 
 def _user(text: str) -> dict[str, Any]:

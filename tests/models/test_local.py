@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 
 from taxtune.data import content_hash
-from taxtune.errors import ModelError
-from taxtune.models import Answer, Model, ModelSettings, Reply, Request, make_model
+from taxtune.errors import ModelError, TaxtuneError
+from taxtune.models import Answer, Model, ModelSettings, Reply, Request, local, make_model
+from taxtune.models import quantization as quantizing
+from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
+from taxtune.models.quantization import QUANTIZATIONS
+from tests import tiny_models
 from tests.tiny_models import TEXT_FAMILIES, make_checkpoint
 
 Make = Callable[..., LocalModel]
@@ -110,6 +115,160 @@ def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], mon
     assert model.batch_size == 1
 
 
+def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
+    """Requests with prompts of so many characters, one token each, and no two alike."""
+    return [
+        replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?")) for i, length in enumerate(lengths)
+    ]
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The tokens read of each row, batch by batch, as the network is given them."""
+    real, seen = LocalModel._generate, []
+
+    def noted(model: LocalModel, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
+        seen.append(inputs["attention_mask"].sum(dim=1).tolist())
+        return real(model, inputs, requests)
+
+    monkeypatch.setattr(LocalModel, "_generate", noted)
+    return seen
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
+def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
+    make: Make, requests: list[Request], temperature: float, batch_size: int
+) -> None:
+    asked = of_lengths(requests, [5, 90, 17, 40, 2, 61, 5, 33, 90, 12])
+    asked += [replace(request, sample=1) for request in asked[:3]]
+    expected = dict(zip(asked, texts(make(temperature=temperature).answer(asked)), strict=True))
+    assert len({expected[one] for one in asked}) > 5
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(asked, len(asked))
+        model = make(temperature=temperature, batch_size=batch_size)
+        assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
+
+
+def test_the_longest_are_asked_first_and_each_reply_says_which_it_is(
+    make: Make, requests: list[Request], batches: list[list[int]]
+) -> None:
+    lengths = [5, 90, 17, 40, 2, 61, 5, 33, 90, 12]
+    model, asked = make(batch_size=4), of_lengths(requests, lengths)
+    replies = list(model.stream(asked))
+    assert [[row - min(batches[-1]) for row in batch] for batch in batches] == [
+        [88, 88, 59, 38],
+        [31, 15, 10, 3],
+        [3, 0],
+    ]
+    assert [place for place, _ in replies] == sorted(range(10), key=lambda i: -lengths[i])
+    assert texts([reply for _, reply in sorted(replies)]) == texts(model.answer(asked))
+
+
+def test_a_batch_ends_where_it_would_be_mostly_padding(
+    make: Make, requests: list[Request], batches: list[list[int]]
+) -> None:
+    model = make(batch_size=8, max_tokens=1)
+    model.answer(of_lengths(requests, [10, 900, 800, 20, 10, 850]))
+    assert [len(batch) for batch in batches] == [3, 3]
+
+
+def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_more(
+    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = make(batch_size=3), of_lengths(requests, [20] * 40)
+    real, prepared = model._prepare, []
+    monkeypatch.setattr(model, "_prepare", lambda request: prepared.append(request) or real(request))
+    stream = model.stream(asked)
+    for answered in range(1, 20):
+        next(stream)
+        assert len(prepared) - answered <= 3 * 3
+    stream.close()
+    done = len(prepared)
+    assert done <= 19 + 3 * 3
+    assert texts(model.answer(asked[:2]))
+    assert len(prepared) == done + 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_an_answer_ends_before_a_text_that_stops_it(make: Make, requests: list[Request], temperature: float) -> None:
+    asked = of_lengths(requests, [5, 90, 17, 40, 2, 61])
+    free = make(max_tokens=16, temperature=temperature).answer(asked)
+    # Two characters out of the middle of two answers, and one that none has.
+    stops = (*(text[len(text) // 2 :][:2].strip() for text in texts(free)[:2]), "@@")
+    model = make(max_tokens=16, temperature=temperature, stop=stops)
+    stopped = model.answer(asked)
+    cut = [text[: min([text.find(stop) for stop in stops if stop in text], default=None)] for text in texts(free)]
+    assert texts(stopped) == [text.strip() for text in cut]
+    assert sum(len(a) < len(b) for a, b in zip(texts(stopped), texts(free), strict=True)) >= 2
+    for one, whole in zip(stopped, free, strict=True):
+        assert isinstance(one, Answer)
+        assert isinstance(whole, Answer)
+        shorter = len(one.text) < len(whole.text)
+        assert one.completion_tokens < 16 if shorter else one.completion_tokens == whole.completion_tokens
+    assert "stop" not in make().identity
+    assert model.identity == {**make(max_tokens=16, temperature=temperature).identity, "stop": model.identity["stop"]}
+
+
+def test_what_the_prompt_ends_with_is_no_part_of_a_stop(make: Make, requests: list[Request]) -> None:
+    import torch
+
+    tokenizer = make()._tokenizer
+    line, word = tokenizer("\n", add_special_tokens=False)["input_ids"], tokenizer("a", add_special_tokens=False)
+    stop_at = StopAt(tokenizer, ["\n\n"], start=2)
+    for new, ended in ((line, False), (line * 2, True), ([*line, *word["input_ids"], *line], False)):
+        rows = torch.tensor([[*line, *line, *new]])
+        assert stop_at(rows, None).tolist() == [ended]
+
+
+def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) -> None:
+    pytest.importorskip("accelerate")
+    plain, spread = make(), make(device="auto", device_map="auto")
+    if spread.device != "cpu":
+        pytest.skip("answers of a CPU and a GPU may differ")
+    assert texts(spread.answer(requests)) == texts(plain.answer(requests))
+    assert spread.identity == plain.identity
+
+
+@pytest.mark.parametrize("quantization", ["4bit", "8bit", "int8", "float8"])
+def test_weights_in_fewer_bits(
+    make: Make, family: str, requests: list[Request], quantization: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.nn import Parameter
+
+    pytest.importorskip(QUANTIZATIONS[quantization])
+    if quantization == "4bit" and family != "llama":
+        pytest.skip("bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not")
+    for width in ("hidden_size", "intermediate_size"):
+        monkeypatch.setitem(tiny_models._TEXT, width, 64)
+    folder = make_checkpoint(family, tmp_path)
+    small = make(folder, quantization=quantization, max_tokens=4)
+    assert small.check() == []
+    assert small.identity == {**make(folder, max_tokens=4).identity, "quantization": quantization}
+    answers = texts(small.answer(requests))
+    assert {type(weights) for weights in small._network.parameters()} > {Parameter}
+    if quantization in ("int8", "float8"):  # bitsandbytes' kernels round by what else is in the batch
+        assert texts(make(folder, quantization=quantization, max_tokens=4, batch_size=1).answer(requests)) == answers
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing", "message"),
+    [
+        ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package 'bitsandbytes'.*taxtune\[quantized\]"),
+        ({"quantization": "int8"}, "torchao", r"int8 needs the package 'torchao'.*taxtune\[quantized\]"),
+        ({"device_map": "auto", "device": "auto"}, "accelerate", r"device_map: auto needs .*taxtune\[sharded\]"),
+        ({"quantization": "int4"}, "", r"int4 needs a CUDA card and the dtype bfloat16, .* on cpu in float32"),
+    ],
+)
+def test_what_the_weights_need_is_missed_before_they_are_loaded(
+    make: Make, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], missing: str, message: str
+) -> None:
+    for module in (local, quantizing):
+        monkeypatch.setattr(module, "find_spec", lambda package: None if package == missing else object())
+    with pytest.raises(TaxtuneError, match=message):
+        make(**settings).check()
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -162,6 +321,10 @@ def test_damaged_weights_are_named(
         ({"dtype": "int8"}, "Unknown dtype"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
+        ({"quantization": "2bit"}, "Unknown quantization"),
+        ({"device_map": "cuda"}, "Unknown device_map"),
+        ({"device_map": "auto", "device": "cuda:1"}, "device_map chooses the devices itself"),
+        ({"stop": ("a", "")}, "stops an answer is empty"),
         ({"temperature": -1.0}, "temperature must be between"),
     ],
 )

@@ -45,11 +45,8 @@ def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
 
 
 def next_logits(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> np.ndarray[Any, Any]:
-    import torch
-
-    inputs = vlm._collate([vlm._prepare(Request(prompt, image)) for prompt, image in pairs])
-    with torch.inference_mode():
-        return vlm._network(**inputs).logits[:, -1].float().numpy()
+    questions = [vlm._prepare(Request(prompt, image)) for prompt, image in pairs]
+    return vlm._first_logits(vlm._collate(questions)).numpy()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -184,22 +181,26 @@ def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
 
 
 def test_a_changed_or_lost_image_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
+    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
+    vlm = local(checkpoints("llava"), max_tokens=10)
     changed = tmp_path / "changed.png"
     shutil.copy(pictures[0], changed)
     stale = request_for("Bird?", changed)
     shutil.copy(pictures[1], changed)
     lost = Request("Bird?", tmp_path / "lost.png", "0" * 64)
-    first, second, third, fourth = models("llava").answer(
-        [stale, request_for("Bird?", pictures[0]), lost, request_for("Bird?", pictures[2])]
+    first, second, third, fourth = vlm.answer(
+        [stale, request_for("Bird?", pictures[1]), lost, request_for("Bird?", pictures[2])]
     )
     assert isinstance(first, Failure)
     assert "changed.png: The image has changed" in first.reason
     assert isinstance(third, Failure)
     assert "lost.png: The image file does not exist" in third.reason
-    assert text(second) == text(models("llava").answer([request_for("Bird?", pictures[0])])[0])
+    assert text(second) == text(vlm.answer([request_for("Bird?", pictures[1])])[0])
     assert isinstance(fourth, Answer)
+    # What was seen of an image before it was lost is kept, and so it can still be asked about.
+    seen = request_for("Bird?", pictures[2])
+    assert text(vlm.answer([replace(seen, image=tmp_path / "lost.png")])[0]) == text(fourth)
 
 
 def test_a_control_token_in_the_prompt_fails_alone(
@@ -243,7 +244,7 @@ def test_pictures_that_do_not_fit_onto_the_device_halve_the_batch_too(
 ) -> None:
     from transformers import BatchFeature
 
-    vlm = local(checkpoints("llava"), batch_size=4, max_tokens=6)
+    vlm = local(checkpoints("llava"), batch_size=4, max_tokens=6, image_memory_gib=0)
     questions = [request_for(f"Bird {i}?", pictures[i]) for i in range(3)]
     expected = [text(r) for r in vlm.answer(questions)]
     real = BatchFeature.to

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from taxtune.models import Answer, ModelSettings, Request
+from taxtune.models.reuse import States, Unsupported
+from taxtune.models.reuse.states import size
+from taxtune.models.vision import LocalVLM
+from taxtune.progress import Display, showing
+from tests.tiny_models import FAMILIES
+
+Checkpoints = Callable[[str], Path]
+Ask = Callable[[str, Path], Request]
+
+PROMPTS = ["Bird?", "Name the bird in the picture, or only its family where you are unsure.", "What is it? " * 6]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Pictures of several sizes: one tile and several, tall and wide."""
+    folder = tmp_path_factory.mktemp("shapes")
+    files = []
+    for number, shape in enumerate([(28, 28), (112, 40), (40, 112), (90, 90), (60, 30)]):
+        picture = Image.new("RGB", shape, (40 * number, 200 - 30 * number, 90))
+        ImageDraw.Draw(picture).ellipse((5, 5, 20 + 3 * number, 20), fill=(250, 20 * number, 10))
+        files.append(folder / f"{number}.png")
+        picture.save(files[-1])
+    return files
+
+
+def local(folder: Path, **settings: Any) -> LocalVLM:
+    return LocalVLM(str(folder), ModelSettings(device="cpu", **{"max_tokens": 10, **settings}))
+
+
+def said(vlm: LocalVLM, questions: list[Request]) -> list[tuple[str, int, int]]:
+    replies = vlm.answer(questions)
+    assert all(isinstance(reply, Answer) for reply in replies), replies
+    return [(r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)]
+
+
+def count_encodings(vlm: LocalVLM, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that grows by one at each image that the network reads to keep it."""
+    read: list[int] = []
+    encode = vlm._reuse.encode
+
+    def counted(inputs: Any) -> Any:
+        read.append(len(inputs["input_ids"]))
+        return encode(inputs)
+
+    monkeypatch.setattr(vlm._reuse, "encode", counted)
+    return read
+
+
+class Notes(Display):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_answers_are_those_of_the_plain_way(
+    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask
+) -> None:
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    plain = said(local(checkpoints(family), image_memory_gib=0, batch_size=1), questions)
+    assert len({text for text, _, _ in plain}) > len(questions) // 2, "answers that are all alike show nothing"
+    for batch_size in (1, 4, 15):
+        vlm = local(checkpoints(family), batch_size=batch_size)
+        assert said(vlm, questions) == plain
+        assert said(vlm, questions[::-1]) == plain[::-1], "now all from what is kept"
+        assert vlm.not_kept is None
+        assert len(vlm._states) == len(images)
+
+
+@pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
+def test_an_image_is_read_once_whatever_is_asked(
+    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = local(checkpoints(family), batch_size=4)
+    read = count_encodings(vlm, monkeypatch)
+    for prompt in PROMPTS:
+        said(vlm, [request_for(prompt, image) for image in images])
+    assert len(read) == len(images)
+
+
+def test_a_system_prompt_before_the_image_is_part_of_what_is_kept(
+    checkpoints: Checkpoints, images: list[Path], request_for: Ask
+) -> None:
+    questions = [request_for("Bird?", image) for image in images]
+    for system_prompt in ("Be brief.", "You know birds."):
+        settings = {"system_prompt": system_prompt}
+        plain = said(local(checkpoints("internvl"), image_memory_gib=0, **settings), questions)
+        assert said(local(checkpoints("internvl"), **settings), questions) == plain
+
+
+def test_a_later_process_finds_on_disk_what_an_earlier_one_saw(
+    checkpoints: Checkpoints,
+    images: list[Path],
+    request_for: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("taxtune.models.vision.cache_folder", lambda *_: tmp_path)
+    questions = [request_for("Bird?", image) for image in images]
+    first = local(checkpoints("llava"), image_disk_gib=1)
+    expected = said(first, questions)
+    assert len(list(tmp_path.glob("*/*.safetensors"))) == len(images)
+    later = local(checkpoints("llava"), image_disk_gib=1, image_memory_gib=0)
+    read = count_encodings(later, monkeypatch)
+    assert said(later, questions) == expected
+    assert read == []
+    other_dtype = local(checkpoints("llava"), image_disk_gib=1, dtype="bfloat16")
+    read = count_encodings(other_dtype, monkeypatch)
+    said(other_dtype, questions)
+    assert len(read) == len(images)
+
+
+def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda inputs: {name: t * 2 if name == "keys" else t for name, t in encode(inputs).items()}
+
+
+def refusing(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def refuse(inputs: Any) -> Any:
+        raise Unsupported("its layers are of another kind")
+
+    return refuse
+
+
+def broken(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda inputs: {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(wrong, "would not be those of the plain way"), (refusing, "of another kind"), (broken, "KeyError|ValueError")],
+)
+def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
+    fault: Any,
+    reason: str,
+    checkpoints: Checkpoints,
+    images: list[Path],
+    request_for: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    plain = said(local(checkpoints("llava"), image_memory_gib=0), questions)
+    vlm = local(checkpoints("llava"), batch_size=4)
+    del vlm._ways[1:]
+    monkeypatch.setattr(vlm._reuse, "encode", fault(vlm._reuse.encode))
+    with showing(Notes()) as display:
+        assert said(vlm, questions) == plain
+    assert vlm.not_kept is not None
+    assert [note for note in display.notes if "encodes every image again" in note] == display.notes
+    assert len(display.notes) == 1
+    assert any(word in display.notes[0] for word in reason.split("|"))
+    # The decoded images are kept instead, so that the files are not needed again.
+    gone = [replace(question, image=Path("gone.png")) for question in questions]
+    assert said(vlm, gone) == plain
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "mllama"])
+def test_where_the_whole_prefix_is_too_much_the_features_of_the_image_are_kept(
+    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taxtune.models import vision
+
+    pytest.importorskip("transformers", "5.18", reason="takes no features before transformers 5.18")
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    plain = said(local(checkpoints(family), image_memory_gib=0), questions)
+    monkeypatch.setattr(vision, "_MANY_IMAGES", 10**9)
+    for batch_size in (1, 4):
+        vlm = local(checkpoints(family), batch_size=batch_size)
+        assert said(vlm, questions) == plain
+        assert type(vlm._reuse).__name__ == "Features"
+        assert vlm.not_kept is None
+        read = count_encodings(vlm, monkeypatch)
+        assert said(vlm, questions) == plain
+        assert read == []
+
+
+def test_a_limit_that_holds_next_to_nothing_keeps_nothing(
+    checkpoints: Checkpoints, images: list[Path], request_for: Ask
+) -> None:
+    vlm = local(checkpoints("mllama"), image_memory_gib=1e-5)
+    with showing(Notes()) as display:
+        said(vlm, [request_for("Bird?", image) for image in images])
+    assert "raise image_memory_gib" in display.notes[0]
+    assert vlm._states._bytes <= 1e-5 * 1024**3
+
+
+def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
+    checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    vlm = local(checkpoints("mllama"), batch_size=8)
+    expected = said(vlm, questions)
+    inputs = vlm._reuse.inputs
+
+    def tight(texts: Any, states: Any) -> Any:
+        if len(texts) > 2:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return inputs(texts, states)
+
+    monkeypatch.setattr(vlm._reuse, "inputs", tight)
+    assert said(vlm, questions) == expected
+    assert vlm.batch_size == 2
+    assert vlm.not_kept is None
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def state(number: int, length: int = 10_000) -> Any:
+    import torch
+
+    return {"states": torch.full((length,), float(number))}
+
+
+def want(states: States, number: int) -> bool:
+    """Asks for a state, as a model does, and returns whether it was kept."""
+    found = states.get(str(number))
+    assert found is None or float(found["states"][0]) == number
+    if found is None:
+        states.put(str(number), state(number))
+    return found is not None
+
+
+@given(st.lists(st.integers(0, 9), max_size=80), st.integers(1, 6))
+def test_memory_keeps_its_limit_and_gives_what_was_put(wanted: list[int], room: int) -> None:
+    states = States(room * size(state(0)))
+    for number in wanted:
+        want(states, number)
+        assert len(states) <= room
+    distinct = set(wanted)
+    if len(distinct) <= room:
+        assert all(str(number) in states for number in distinct), "nothing is given up without need"
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 3))
+def test_images_in_turn_are_kept_as_far_as_the_limit_goes(room: int, images: int, others: int) -> None:
+    states = States(room * size(state(0)))
+    for number in range(100, 100 + others):  # of an earlier run
+        want(states, number)
+    rounds = [sum(want(states, number) for number in range(images)) for _ in range(5)]
+    assert rounds[-1] == min(room, images), "with the least recently used given up, it would be none where one lacks"
+
+
+def test_the_disk_holds_what_memory_does_not_and_gives_up_what_earlier_runs_left(tmp_path: Path) -> None:
+    import os
+
+    one = size(state(0))
+    for number in range(3):  # earlier runs, long ago
+        States(0, tmp_path, disk=10 * one).put(str(number), state(number))
+        os.utime(next(tmp_path.glob(f"*/{number}.safetensors")), (1000 + number, 1000 + number))
+    states = States(one, tmp_path, disk=int(3.5 * one))
+    found = states.get("0")
+    assert found is not None
+    assert float(found["states"][0]) == 0
+    for number in (3, 4, 5):
+        states.put(str(number), state(number))
+    assert [str(number) in states for number in range(6)] == [True, False, False, True, True, False]
+    assert len(states) == 1, "in memory"
+
+
+def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+    states = States(0, tmp_path, disk=10**6)
+    states.put("0", state(0))
+    file = next(tmp_path.glob("*/*.safetensors"))
+    file.write_bytes(file.read_bytes()[:50])
+    assert states.get("0") is None
+    assert "0" not in states
+    states.put("0", state(0))
+    assert states.get("0") is not None
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    states = States(10**6, blocked, disk=10**6)
+    states.put("0", state(0))
+    assert states.get("0") is not None
+
+
+def test_a_limit_below_zero_is_refused() -> None:
+    from taxtune.errors import ModelError
+
+    with pytest.raises(ModelError, match="image_memory_gib"):
+        replace(ModelSettings(), image_memory_gib=-1.0)
