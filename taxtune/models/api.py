@@ -120,6 +120,10 @@ class ApiModel:
     def __repr__(self) -> str:
         return f"ApiModel({self.model!r}, api_base={self._api_base!r})"
 
+    def preload(self) -> None:
+        """Imports litellm, which takes seconds."""
+        load_litellm()
+
     @property
     def batch_size(self) -> int:
         """Requests that keep the server busy, as far as is known by now."""

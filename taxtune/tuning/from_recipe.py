@@ -19,6 +19,7 @@ from taxtune.metrics.information import Information
 from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
     AgentProposerSettings,
+    ExecutionSettings,
     FieldGuideData,
     FragmentsProposerSettings,
     INat21Data,
@@ -49,6 +50,7 @@ __all__ = ["Parts"]
 _FREE = (
     "budget.",
     "description",
+    "execution.",
     "iterations",
     "judge",  # what of it can change a rating is in the identity of a run that asks it
     "max_missing",
@@ -383,7 +385,8 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ModelError: If a setting is out of range.
         """
-        from taxtune.models import ModelSettings, RetryPolicy, make_model
+        from taxtune.execution import deploy
+        from taxtune.models import ModelSettings, RetryPolicy
 
         if self.vlm is not None:
             return self.vlm
@@ -407,8 +410,8 @@ class Parts:
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
-            return make_model(f"local:{model}", settings)
-        return make_model(
+            return deploy(f"local:{model}", settings, self.execution)
+        return deploy(
             s.model,
             ModelSettings(
                 api_base=s.api_base,
@@ -423,7 +426,20 @@ class Parts:
                 images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
                 system_prompt=s.system_prompt,
             ),
+            self.execution,
         )
+
+    @property
+    def execution(self) -> ExecutionSettings:
+        """Where the model is run, with the address as it is meant.
+
+        Raises:
+            RecipeError: If the address uses an environment variable that is not set.
+        """
+        settings = self.recipe.execution
+        if settings.address is None:
+            return settings
+        return settings.model_copy(update={"address": self.recipe.expanded(settings.address)})
 
     @cached_property
     def policy(self) -> Policy:
