@@ -345,6 +345,8 @@ class LocalModel(ABC):
             for one in batch:
                 try:
                     self._collate([one.prepared])
+                except Unanswerable as problem:
+                    replies[one.place] = Failure(str(problem), retryable=False)
                 except Exception as problem:
                     image = requests[one.place].image
                     where = f"{image}: " if image else ""

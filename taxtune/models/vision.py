@@ -124,15 +124,14 @@ class LocalVLM(LocalModel):
         if held is not None:
             raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
         try:
-            question = Question(
-                self._chat(request.prompt), request, request.image_sha256 or content_hash(request.image)
-            )
-            if not self._keeps:
-                self._read(question)
-            elif self._key(question) not in self._states:
-                self._show(question)
+            content = request.image_sha256 or content_hash(request.image)
         except ImageError as error:
             raise Unanswerable(str(error)) from error
+        question = Question(self._chat(request.prompt), request, content)
+        if not self._keeps:
+            self._read(question)
+        elif self._key(question) not in self._states:
+            self._show(question)
         return question
 
     def _length(self, prepared: Question) -> int:
@@ -150,9 +149,12 @@ class LocalVLM(LocalModel):
                 question.pixels = Image.fromarray(decoded["pixels"].numpy())
                 return question.pixels
             assert question.request.image is not None
-            question.pixels = load_image(
-                question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
-            )
+            try:
+                question.pixels = load_image(
+                    question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
+                )
+            except ImageError as error:
+                raise Unanswerable(str(error)) from error
             if self.not_kept is not None:
                 import numpy as np
                 import torch
@@ -217,9 +219,7 @@ class LocalVLM(LocalModel):
             try:
                 return self._from_kept(prepared)
             except Exception as problem:
-                if isinstance(problem, ImageError | ModelError) or is_out_of_memory(problem):
-                    raise
-                if isinstance(problem, Unanswerable):
+                if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
                     raise
                 self._do_not_keep(problem)
         return self._plain(prepared)
@@ -253,7 +253,9 @@ class LocalVLM(LocalModel):
 
     @cached_property
     def _image_token(self) -> int:
-        number = getattr(self._processor, "image_token_id", None)
+        # Gemma's processor has the token that opens an image there, its tokenizer the one that stands for it.
+        named = (getattr(one, "image_token_id", None) for one in (self._tokenizer, self._processor))
+        number = next((number for number in named if number is not None), None)
         if number is None:
             number = self._tokenizer.convert_tokens_to_ids(getattr(self._processor, "image_token", None) or "<image>")
         return int(number)

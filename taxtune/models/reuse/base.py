@@ -8,7 +8,7 @@ from typing import Any
 
 from taxtune.models.reuse.states import State
 
-__all__ = ["Reuse", "Unsupported", "padded", "rest", "ways_to_keep"]
+__all__ = ["Reuse", "Unsupported", "on_host", "padded", "rest", "ways_to_keep"]
 
 
 class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
@@ -94,3 +94,11 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
         tokens[row, longest - len(ids) :] = torch.tensor(ids, dtype=torch.long)
         mask[row, longest - len(ids) :] = 1
     return tokens, mask
+
+
+def on_host(tensor: Any) -> Any:
+    """Returns a tensor in this machine's memory; pinned, if it comes from a CUDA card, so that it goes back fast."""
+    import torch
+
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    return copy.copy_(tensor)

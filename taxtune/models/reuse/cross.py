@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taxtune.models.reuse.base import Reuse, Unsupported, padded
+from taxtune.models.reuse.base import Reuse, Unsupported, on_host, padded
 from taxtune.models.reuse.states import State
 
 __all__ = ["CrossAttended"]
@@ -39,7 +39,7 @@ class CrossAttended(Reuse):
             aspect_ratio_mask=inputs["aspect_ratio_mask"],
         ).last_hidden_state
         states = model.multi_modal_projector(seen).reshape(-1, seen.shape[-2], model.hidden_size)
-        return {"states": states.cpu(), "tiles": inputs["aspect_ratio_mask"].sum().reshape(1).cpu()}
+        return {"states": on_host(states), "tiles": inputs["aspect_ratio_mask"].sum().reshape(1).cpu()}
 
     def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
         """Returns tokens, the filled cache and, for each left-padded row, which tokens see which tiles."""

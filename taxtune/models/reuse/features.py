@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from taxtune.models.reuse.base import Reuse, Unsupported, padded, rest
+from taxtune.models.reuse.base import Reuse, Unsupported, on_host, padded, rest
 from taxtune.models.reuse.states import State
 
 __all__ = ["Features"]
@@ -43,7 +43,7 @@ class Features(Reuse):
             for name, value in inputs.items()
             if not name.startswith("pixel") and value.shape[:2] != inputs["input_ids"].shape
         }
-        features = {"listed_features" if listed else "features": (made[0] if listed else made).cpu()}
+        features = {"listed_features" if listed else "features": on_host(made[0] if listed else made)}
         return {"ids": ids[:length].cpu(), **features, **described}
 
     def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
-from taxtune.models.reuse.base import Reuse, Unsupported, padded, rest
+from taxtune.models.reuse.base import Reuse, Unsupported, on_host, padded, rest
 from taxtune.models.reuse.states import State
 
 __all__ = ["Prefix"]
@@ -53,8 +53,8 @@ class Prefix(Reuse):
         device = kept[0][0].device
         state = {
             "ids": ids[:length].cpu(),
-            "keys": torch.stack([keys[0].to(device) for keys, _ in kept]).cpu(),
-            "values": torch.stack([values[0].to(device) for _, values in kept]).cpu(),
+            "keys": on_host(torch.stack([keys[0].to(device) for keys, _ in kept])),
+            "values": on_host(torch.stack([values[0].to(device) for _, values in kept])),
         }
         delta = getattr(getattr(self.network, "model", None), "rope_deltas", None)
         if delta is not None:

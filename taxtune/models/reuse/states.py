@@ -1,4 +1,4 @@
-"""What is kept of images: in memory up to a limit, on disk up to another, the least recently used given up first."""
+"""What is kept of images: in memory up to a limit, and on disk up to another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,10 @@ def memory_of_this_machine() -> int:
 class States:
     """States by key; two threads may use it at once.
 
+    Memory gives up what was not used for longest, but only for a state that was wanted before and after that: a run
+    goes through its images in turn, so that if newcomers always came in, each image would be gone by the time that it
+    is wanted again, however little the limit lacks.
+
     A state is in memory, on disk, or both. What does not fit into memory is on disk only, and what fits neither is
     given up: it is then computed again. A file that cannot be read or written is as if it was not there.
 
@@ -45,6 +50,9 @@ class States:
         self._lock = threading.Lock()
         self._held: OrderedDict[str, State] = OrderedDict()
         self._bytes = 0
+        self._began = time.time() - 1  # file systems have coarse clocks
+        self._clock = 0
+        self._wanted: dict[str, tuple[int, int]] = {}  # when a state was wanted last, and the time before; 0 for never
         self._on_disk: int | None = None  # as far as this process knows; counted anew where that is too much
 
     def __contains__(self, key: str) -> bool:
@@ -60,6 +68,8 @@ class States:
     def get(self, key: str) -> State | None:
         """Returns a state, or None where none is kept."""
         with self._lock:
+            self._clock += 1
+            self._wanted[key] = (self._clock, self._wanted.get(key, (0, 0))[0])
             if key in self._held:
                 self._held.move_to_end(key)
                 return self._held[key]
@@ -89,9 +99,9 @@ class States:
         part = file.with_name(f"{secrets.token_hex(8)}.part")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._make_room(size(state))
-            save_file(dict(state), part)
-            os.replace(part, file)
+            if self._make_room(size(state)):
+                save_file(dict(state), part)
+                os.replace(part, file)
         except Exception:  # a full disk, among others: what is kept is only kept for speed
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -103,37 +113,45 @@ class States:
             self._bytes = 0
 
     def hold(self, key: str, state: State) -> None:
-        """Keeps a state in memory alone."""
-        needed = size(state)
-        if needed > self.memory:
-            return
+        """Keeps a state in memory alone, if there is room for it."""
         with self._lock:
-            self._bytes += needed - (size(self._held.pop(key)) if key in self._held else 0)
-            self._held[key] = state
-            while self._bytes > self.memory:
-                self._bytes -= size(self._held.popitem(last=False)[1])
+            if key in self._held:
+                self._bytes -= size(self._held.pop(key))
+            room = self.memory - self._bytes
+            before = self._wanted.get(key, (0, 0))[1]
+            given_up = []
+            for other, held in self._held.items():
+                if room >= size(state) or self._wanted.get(other, (0, 0))[0] > before:
+                    break
+                given_up.append(other)
+                room += size(held)
+            if room >= size(state):
+                for other in given_up:
+                    self._bytes -= size(self._held.pop(other))
+                self._held[key] = state
+                self._bytes += size(state)
 
     def _file(self, key: str) -> Path | None:
         return None if self.folder is None or not self.disk else self.folder / key[:2] / f"{key}.safetensors"
 
-    def _make_room(self, needed: int) -> None:
-        """Removes the files that were used longest ago, so that `needed` bytes more are within the limit."""
+    def _make_room(self, needed: int) -> bool:
+        """Removes files that no run used since this one began, the oldest first; returns whether that is enough."""
         assert self.folder is not None
-        if self._on_disk is not None and self._on_disk + needed <= self.disk:
-            self._on_disk += needed
-            return
-        files = []
-        for file in self.folder.glob("*/*.safetensors"):
-            with contextlib.suppress(OSError):  # another process was quicker
-                files.append((file.stat().st_mtime, file.stat().st_size, file))
-        total = sum(length for _, length, _ in files) + needed
-        for _, length, file in sorted(files):
-            if total <= self.disk:
-                break
-            with contextlib.suppress(OSError):
+        if self._on_disk is None or self._on_disk + needed > self.disk:
+            files = []
+            for file in self.folder.glob("*/*.safetensors"):
+                with contextlib.suppress(OSError):  # another process was quicker
+                    files.append((file.stat().st_mtime, file.stat().st_size, file))
+            self._on_disk = sum(length for _, length, _ in files)
+            for used, length, file in sorted(files):
+                if used >= self._began or self._on_disk + needed <= self.disk:
+                    break
                 file.unlink(missing_ok=True)
-                total -= length
-        self._on_disk = total
+                self._on_disk -= length
+        if self._on_disk + needed > self.disk:
+            return False
+        self._on_disk += needed
+        return True
 
 
 def size(state: State) -> int:
