@@ -10,30 +10,30 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it runs as a script, too
+from benchmarks.random_vlms import byte_tokenizer
 from taxtune.models import Answer, ModelSettings, Reply, Request
 from taxtune.models.text import LocalLLM
 
 Run = Callable[[], list[Reply]]
-NEW_TOKENS = 15
+NEW_TOKENS, VOCABULARY = 15, 32_000
 
 
 def make_model(folder: Path, width: int, layers: int) -> None:
     """Writes a checkpoint: a token a byte, a large vocabulary as real models have, and random weights."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE(vocab={character: i for i, character in enumerate([*alphabet, "<end>"])}, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<end>", pad_token="<end>")
+    tokenizer = byte_tokenizer(["<end>"], bos=None, eos="<end>", pad="<end>", size=VOCABULARY)
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         hidden_size=width,
@@ -41,9 +41,9 @@ def make_model(folder: Path, width: int, layers: int) -> None:
         num_hidden_layers=layers,
         num_attention_heads=width // 64,
         num_key_value_heads=width // 128,
-        vocab_size=32_000,
-        eos_token_id=31_999,  # next to never written, so that all answers are of one length
-        pad_token_id=256,
+        vocab_size=VOCABULARY,
+        eos_token_id=tokenizer.eos_token_id,  # next to never written, so that all answers are of one length
+        pad_token_id=tokenizer.pad_token_id,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -56,11 +56,9 @@ def made_prompts(count: int) -> list[Request]:
     return [Request("".join(rng.choices("abcdefghij ", k=length))) for length in lengths]
 
 
-def in_order(model: LocalLLM, requests: list[Request], size: int) -> Run:
+def in_order(model: LocalLLM, requests: list[Request], size: int) -> list[Reply]:
     """Asks batch by batch in the order of the requests."""
-    return lambda: [
-        reply for at in range(0, len(requests), size) for reply in model.answer(requests[at : at + size])
-    ]
+    return [reply for at in range(0, len(requests), size) for reply in model.answer(requests[at : at + size])]
 
 
 def variants(folder: Path, requests: list[Request], size: int, names: list[str]) -> dict[str, Run]:
@@ -69,43 +67,40 @@ def variants(folder: Path, requests: list[Request], size: int, names: list[str])
         task="text-generation", max_tokens=NEW_TOKENS, device="cpu", dtype="float32", batch_size=size
     )
 
-    def made(**changes: object) -> LocalLLM:
-        model = LocalLLM(str(folder), replace(settings, **changes))  # type: ignore[arg-type]
-        assert model.check() is not None
-        return model
+    def made(**changes: Any) -> LocalLLM:
+        return LocalLLM(str(folder), replace(settings, **changes))
 
     plain = made()
     runs: dict[str, Run] = {
-        f"in the order given, batches of {size}": in_order(plain, requests, size),
-        f"longest first, batches of {size}": lambda: plain.answer(requests),
+        f"in the order given, batches of {size}": partial(in_order, plain, requests, size),
+        f"longest first, batches of {size}": partial(plain.answer, requests),
     }
     if "batch" in names:
-        for other in (1, 4, 16, 32):
-            runs[f"longest first, batches of {other}"] = lambda model=made(batch_size=other): model.answer(requests)
+        for other in (1, 32):
+            runs[f"longest first, batches of {other}"] = partial(made(batch_size=other).answer, requests)
     if "attention" in names:
         eager = made()
         eager._network.set_attn_implementation("eager")
-        runs["eager attention in place of SDPA"] = lambda: eager.answer(requests)
-    for name, compiled in (("static", False), ("compile", True)):
+        runs["eager attention in place of SDPA"] = partial(eager.answer, requests)
+    for name in ("static", "compile"):
         if name in names:
             static = made()
             static._generation.cache_implementation = "static"
-            if compiled:
+            static._generation.disable_compile = True  # what `generate` compiles by itself, on CUDA only
+            if name == "compile":
                 static._network.forward = torch.compile(static._network.forward, dynamic=True)
-            static._generation.disable_compile = True
-            said = "static cache, compiled" if compiled else "static cache"
-            runs[said] = lambda model=static: model.answer(requests)
+            runs["static cache" + (", compiled" if name == "compile" else "")] = partial(static.answer, requests)
     if "weights" in names:
+        runs["dtype bfloat16"] = partial(made(dtype="bfloat16").answer, requests)
         for kind in ("4bit", "8bit", "int8", "float8"):
-            runs[f"weights in {kind}"] = lambda model=made(quantization=kind): model.answer(requests)
-        runs["dtype bfloat16"] = lambda model=made(dtype="bfloat16"): model.answer(requests)
+            runs[f"weights in {kind}"] = partial(made(quantization=kind).answer, requests)
     return runs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
