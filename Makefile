@@ -86,6 +86,7 @@ bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/local_runner.py --variants batch attention static weights
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 

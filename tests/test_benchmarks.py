@@ -24,6 +24,11 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("script", "arguments", "said"),
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
+        (
+            "local_runner.py",
+            ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],
+            "| static cache |",
+        ),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
