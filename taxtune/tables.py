@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
@@ -81,7 +82,7 @@ class Table:
 
 def clean(text: str) -> str:
     """Returns text in Unicode's composed form (NFC), trimmed, with inner white space as single spaces."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
 
 
 def column_key(name: str) -> str:
@@ -103,6 +104,8 @@ def split_cell(text: str, separators: str) -> list[str]:
         text: The cell.
         separators: The characters that part names.
     """
+    if "\\" not in text:
+        return re.split(f"[{re.escape(separators)}]", text)
     parts = [""]
     escaped = False
     for character in text:
