@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taxtune.api import calibrate, compare, evaluate, load_run, place, repeat, score, tune
+    from taxtune.classifier import Classifier, load_classifier
     from taxtune.errors import TaxtuneError
+    from taxtune.execution.ray_data import classify_dataset
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
         HierarchicalScores,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 #: Where each public name lives.
 _HOME = {
     "Callback": "taxtune.tuning.callbacks",
+    "Classifier": "taxtune.classifier",
     "ComparisonResult": "taxtune.tuning.records",
     "Evidence": "taxtune.tuning.proposers.evidence",
     "FunctionModel": "taxtune.models",
@@ -60,11 +63,13 @@ _HOME = {
     "TuneResult": "taxtune.tuning.records",
     "Vote": "taxtune.policies",
     "calibrate": "taxtune.api",
+    "classify_dataset": "taxtune.execution.ray_data",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
     "evidence": "taxtune.tuning.proposers.evidence",
     "information_scores": "taxtune.metrics",
     "leaf_information": "taxtune.metrics",
+    "load_classifier": "taxtune.classifier",
     "load_recipe": "taxtune.recipe",
     "load_run": "taxtune.api",
     "make_measure": "taxtune.metrics.registry",
@@ -80,6 +85,7 @@ _HOME = {
 
 __all__ = [
     "Callback",
+    "Classifier",
     "ComparisonResult",
     "Constraint",
     "Evidence",
@@ -104,11 +110,13 @@ __all__ = [
     "Vote",
     "__version__",
     "calibrate",
+    "classify_dataset",
     "compare",
     "evaluate",
     "evidence",
     "information_scores",
     "leaf_information",
+    "load_classifier",
     "load_recipe",
     "load_run",
     "make_measure",

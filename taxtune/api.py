@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from taxtune.models import Model
     from taxtune.policies import Policy
     from taxtune.recipe import Recipe
-    from taxtune.recipe_settings import SeedSettings
+    from taxtune.recipe_settings import ExecutionSettings, SeedSettings
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
@@ -62,6 +62,7 @@ class ExperimentArguments(TypedDict, total=False):
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None
     examples: Source | None
     vlm: Model | Callable[..., Any] | str | None
+    execution: str | Mapping[str, Any] | None
     recipe: Recipe | str | Path | None
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
     mapper: Mapper | MapperConfig | None
@@ -93,6 +94,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
+    execution: str | Mapping[str, Any] | None = None,
     recipe: Recipe | str | Path | None = None,
     proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
@@ -126,8 +128,8 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
         TaxtuneError: If something is missing or wrong.
     """
     from taxtune.data import load_examples, split
+    from taxtune.execution import deploy
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.models import make_model
     from taxtune.policies import DIRECT
     from taxtune.recipe_settings import PromptSettings
     from taxtune.tuning.experiment import Experiment, trivial_scores
@@ -155,17 +157,21 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
             "max_missing": max_missing,
             "max_off_tree": max_off_tree,
         }
+        given |= {
+            f"execution.{key}": value for key, value in _execution(execution).model_dump(exclude_unset=True).items()
+        }
         changes = {key: value for key, value in given.items() if value is not None}
         parts = Parts(
             _recipe(recipe).changed(changes),
             Path(folder),
-            vlm=None if vlm is None else make_model(vlm),
             own_proposer=None if proposer is None else make_proposer(proposer),
             own_taxonomy=None if taxonomy is None else _tree(taxonomy),
             own_examples=examples,
             own_metrics=own,
             own_policies=policies,
         )
+        if vlm is not None:
+            parts.vlm = deploy(vlm, execution=parts.execution)
         if mapper is not None:
             parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
         return [parts.experiment([each]) for each in objectives or (parts.recipe.objective.kind,)]
@@ -178,7 +184,8 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     iterations, seeds = 30 if iterations is None else iterations, _seeds(seed)
     max_missing = 0.1 if max_missing is None else max_missing
     max_off_tree = 0.5 if max_off_tree is None else max_off_tree
-    made_proposer, model = make_proposer(proposer or "fragments"), make_model(vlm)
+    made_proposer = make_proposer(proposer or "fragments")
+    model = deploy(vlm, execution=_execution(execution))
     tree = _tree(taxonomy)
     found = load_examples(examples, tree, folder=Path(folder) / "images")
     tuning = _TUNING if tuning is None else tuning
@@ -268,6 +275,7 @@ def tune(
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
+    execution: str | Mapping[str, Any] | None = None,
     recipe: Recipe | str | Path | None = None,
     proposer: Proposer | Callable[..., str] | str | None = None,
     objective: Objective | Callable[[TemplateScores], float] | str | None = None,
@@ -305,6 +313,8 @@ def tune(
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose `filename` is its
             file, also batched or async; "local:MODEL" for a transformers checkpoint, "PROVIDER/MODEL" for an API that
             litellm reaches; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
+        execution: Where a model that is named answers: "here", the default; "processes", one for each GPU of this
+            machine; "ray", on a cluster; or the keys of a recipe's group: {"engine": "ray", "workers": 8}.
         recipe: A recipe: a YAML file, the name of one that comes with taxtune ("fieldguide"), or what
             `taxtune.load_recipe` returns. It may leave out all the others; those that are given take the place of what
             it says.
@@ -369,6 +379,7 @@ def tune(
             taxonomy=taxonomy,
             examples=examples,
             vlm=vlm,
+            execution=execution,
             recipe=loaded,
             proposer=proposer,
             metrics=metrics,
@@ -699,6 +710,19 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     if isinstance(given, Taxonomy):
         return given
     return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def _execution(given: str | Mapping[str, Any] | None) -> ExecutionSettings:
+    from pydantic import ValidationError
+
+    from taxtune.recipe_settings import ExecutionSettings
+
+    try:
+        return ExecutionSettings.model_validate({"engine": given} if isinstance(given, str) else given or {})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(["execution", *map(str, problem["loc"])])
+        raise DataError(f"{key}: {problem['msg'].removeprefix('Value error, ')}.", value=given) from None
 
 
 def _seeds(given: int | Mapping[str, int] | None) -> SeedSettings:

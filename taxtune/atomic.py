@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -89,8 +89,8 @@ def check_folder(path: str | Path) -> None:
         raise output_error(path, error) from error
 
 
-def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Writes a file in one step, replacing what was there; returns its path.
+def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) -> Path:
+    """Writes a file in one step, replacing what was there, whole or block by block; returns its path.
 
     A symbolic link is followed: the file that it points to is replaced. The folder is made if need be.
 
@@ -98,7 +98,7 @@ def write_bytes(path: str | Path, data: bytes) -> Path:
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
     """
     with writing(path) as file:
-        file.write(data)
+        file.writelines([data] if isinstance(data, bytes) else data)
     return Path(path)
 
 

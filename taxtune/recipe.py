@@ -26,6 +26,7 @@ from taxtune.recipe_settings import (
     BudgetSettings,
     DataSettings,
     DirectPolicySettings,
+    ExecutionSettings,
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
@@ -56,6 +57,7 @@ __all__ = [
     "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
+    "ExecutionSettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -104,6 +106,7 @@ class Recipe(Settings):
     data: DataSettings
     prompt: PromptSettings = PromptSettings()
     vlm: VLMSettings
+    execution: ExecutionSettings = ExecutionSettings()
     mapper: MapperSettings = MapperSettings()
     policy: PolicySettings = DirectPolicySettings()
     objective: ObjectiveSettings = ObjectiveSettings()

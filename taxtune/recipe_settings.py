@@ -26,6 +26,7 @@ __all__ = [
     "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
+    "ExecutionSettings",
     "FieldGuideData",
     "FolderData",
     "FragmentsProposerSettings",
@@ -245,7 +246,13 @@ class PromptSettings(Settings):
     examples: tuple[str, ...] = Field((), max_length=32)
 
 
-BatchSize = Annotated[StrictInt, Field(ge=1)] | Literal["auto"]
+def _auto_or_count(value: object) -> object:
+    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError("must be auto, or a whole number that is at least 1")
+    return value
+
+
+Count = Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)]
 DeviceMap = Literal["auto", "balanced", "balanced_low_0", "sequential"]
 Quantization = Literal["4bit", "8bit", "int8", "int4", "float8"]
 
@@ -277,7 +284,7 @@ class LocalVLMSettings(Settings):
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
-    batch_size: BatchSize = "auto"
+    batch_size: Count = "auto"
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -315,6 +322,40 @@ class ApiVLMSettings(Settings):
 
 
 VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind")]
+
+
+class ExecutionSettings(Settings):
+    """Where the model's answers are computed; what comes out is the same."""
+
+    engine: Literal["here", "processes", "ray"] = Field(
+        "here",
+        description="here (in the process of the run), processes (one for each GPU of this machine) or ray (actors of "
+        "a Ray cluster). The other keys are for the last two.",
+    )
+    workers: Count = Field(
+        "auto",
+        description="How many workers, each with the whole model. auto: as many as the GPUs make; without GPUs one, or "
+        "on a Ray cluster one for each node.",
+    )
+    address: str | None = Field(
+        None,
+        min_length=1,
+        description="Address of the Ray cluster: HOST:6379, ray://HOST:10001 or auto. Default: that of RAY_ADDRESS, or "
+        "else a cluster on this machine, which is started if there is none.",
+    )
+    gpus_per_worker: Number | None = Field(
+        None,
+        ge=0,
+        description="GPUs of each worker: several for a model that is spread over them (vlm.device_map), a fraction "
+        "where workers share one, 0 for the CPU. Default: 1 where there are any.",
+    )
+
+    @model_validator(mode="after")
+    def _names_an_engine(self) -> ExecutionSettings:
+        # With `engine: here` the keys may stand, so that one key switches the workers off.
+        if self.model_fields_set and "engine" not in self.model_fields_set:
+            raise ValueError("needs an engine: processes or ray")
+        return self
 
 
 class MapperSettings(Settings):
@@ -426,7 +467,7 @@ class JudgeSettings(Settings):
     max_retries: StrictInt = Field(5, ge=0)
     device: str = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    batch_size: BatchSize = "auto"
+    batch_size: Count = "auto"
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     revision: str | None = None

@@ -9,6 +9,7 @@ import gzip
 import io
 import itertools
 import lzma
+import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -92,7 +93,7 @@ class Table:
 
 def clean(text: str) -> str:
     """Returns text in Unicode's composed form (NFC), trimmed, with inner white space as single spaces."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
 
 
 def column_key(name: str) -> str:
@@ -114,6 +115,8 @@ def split_cell(text: str, separators: str) -> list[str]:
         text: The cell.
         separators: The characters that part names.
     """
+    if "\\" not in text:
+        return re.split(f"[{re.escape(separators)}]", text)
     parts = [""]
     escaped = False
     for character in text:

@@ -25,31 +25,18 @@ class SharedAncestors:
     It takes 4 + b log2(n) bytes a node for a tree of n nodes, where b is 1 up to a height of 255 and else 2.
 
     Args:
-        parents: The parent of each node, smaller than the node's own number, shape (n,); -1 for the root, node 0.
+        places: Where each node comes in preorder, shape (n,).
         depth: Edges from the root of each node, shape (n,).
     """
 
-    def __init__(self, parents: IntArray, depth: IntArray) -> None:
-        n, height = len(parents), int(depth.max())
-        by_depth = np.argsort(depth, kind="stable")
-        levels = np.split(by_depth, np.searchsorted(depth[by_depth], np.arange(1, height + 1)))[1:]
-        size = np.ones(n, dtype=np.int64)
-        for nodes in reversed(levels):
-            np.add.at(size, parents[nodes], size[nodes])
-        # Where each node comes in preorder: after its parent and the subtrees of its siblings with smaller numbers.
-        place = np.zeros(n, dtype=np.int64)
-        siblings = np.argsort(parents, kind="stable")[1:]
-        before = np.cumsum(size[siblings]) - size[siblings]
-        above = parents[siblings]
-        place[siblings] = before - before[np.searchsorted(above, above)] + 1
-        for nodes in levels:
-            place[nodes] += place[parents[nodes]]
+    def __init__(self, places: IntArray, depth: IntArray) -> None:
+        n, height = len(places), int(depth.max())
         shallowest = np.empty((n.bit_length(), n), dtype=np.min_scalar_type(height))
-        shallowest[0, place] = depth
+        shallowest[0, places] = depth
         for k in range(1, len(shallowest)):
             half = 1 << (k - 1)
             np.minimum(shallowest[k - 1, : n - half], shallowest[k - 1, half:], out=shallowest[k, : n - half])
-        self._place = place.astype(np.int32)
+        self._place = places.astype(np.int32)
         # Row k, in one line: the depth of the shallowest of the 2^k nodes from each on; nobody asks beyond the last.
         self._shallowest, self._n = shallowest.ravel(), n
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import remaining
-from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
+from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, images_needed, worst_loss
 from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
 from taxtune.tuning.calibrate import Calibration, calibrate, write_calibration
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.files import read_result
+from taxtune.tuning.finished import finished_run, recipe_of
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.template import render
@@ -76,13 +76,7 @@ class CalibrationRun:
         Raises:
             DataError: If the folder holds no finished run.
         """
-        found = read_result(self.folder)
-        if not isinstance(found, TuneResult):
-            names = " or ".join(str(self.folder / run.objective) for run in found.runs)
-            raise DataError("This is a comparison of several runs.", file=self.folder, remedy=f"Give {names}.")
-        if not found.heldout:
-            raise DataError("The run is not finished.", file=self.folder, remedy="Finish it with --resume first.")
-        return found
+        return finished_run(self.folder)
 
     @cached_property
     def vote(self) -> Vote:
@@ -126,38 +120,7 @@ class CalibrationRun:
     def _settings(self) -> Recipe:
         if self.recipe is not None:
             return load_recipe(self.recipe)
-        import yaml
-
-        text, source = self.result.provenance.recipe, self.result.provenance.source
-        if text is None or source is None:
-            raise RecipeError(
-                "The run does not tell which recipe it was made with.",
-                file=self.folder,
-                remedy="Give the recipe with --recipe, and for a model of your own call taxtune.calibrate in Python.",
-            )
-        from pydantic import ValidationError
-
-        data = {**yaml.safe_load(text), "source": Path(source)}
-        if data["vlm"].get("kind") == "python":
-            if self.vlm is None:
-                raise RecipeError(
-                    "The run asked a model that was given in Python.",
-                    file=self.folder,
-                    remedy="Call taxtune.calibrate in Python with the same vlm.",
-                )
-            data["vlm"] = {"kind": "local", "model": "given in Python"}
-        for group in ("proposer", "policy"):  # nothing is proposed here, and the share is what is looked for
-            if data.get(group, {}).get("kind") == "python":
-                del data[group]
-        try:
-            return Recipe.model_validate(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise RecipeError(
-                f"The run's record of its recipe cannot be used: {'.'.join(map(str, first['loc']))}: {first['msg']}",
-                file=self.folder / "provenance.json",
-                remedy="Give the recipe with --recipe.",
-            ) from error
+        return recipe_of(self.result, own_vlm=self.vlm is not None)
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from taxtune.models import AnswerStore
     from taxtune.tuning.metrics import Metric, Taken
 
-__all__ = ["Evaluation", "Evaluator"]
+__all__ = ["Evaluation", "Evaluator", "Settled", "why_unanswered"]
 
 OnAnswers = Callable[[int, int], None]
 
@@ -59,7 +60,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class Settled:
     """Where one image went, in the words of `ExampleRow`."""
 
     text: str
@@ -152,7 +153,7 @@ class Evaluator:
             replies = ask(self.vlm, questions, self.store, what="answers")
 
         said = [replies[start : start + calls] for start in range(0, len(replies), calls)]
-        settled = self._settle(said, examples)
+        settled = self.settle(said, [example.image for example in examples])
         answered = list(settled)
         predicted = np.array([settled[i].node for i in answered], dtype=np.int64)
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
@@ -176,9 +177,7 @@ class Evaluator:
                 "truth": truth,
             }
             if i not in settled:
-                failures = [reply for reply in said[i] if isinstance(reply, Failure)]
-                failures.sort(key=lambda failure: not failure.retryable)  # what may yet be answered is the reason
-                rows.append(ExampleRow(**known, failure=failures[0].reason))
+                rows.append(ExampleRow(**known, failure=why_unanswered(said[i])))
                 continue
             placed = settled[i]
             hp, hr, ihp, ihr, missing, wrong = next(values)
@@ -250,11 +249,15 @@ class Evaluator:
             rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
 
-    def _settle(self, said: Sequence[Sequence[Reply]], examples: Sequence[Example]) -> dict[int, _Settled]:
+    def settle(self, said: Sequence[Sequence[Reply]], images: Sequence[Path]) -> dict[int, Settled]:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
         no vote, and so speaks for no node below the root.
+
+        Args:
+            said: What came of each image's requests, as many as the policy's `calls`.
+            images: The image files, as many.
         """
         answered = [
             i
@@ -268,14 +271,14 @@ class Evaluator:
             for column, reply in enumerate(said[i])
             if isinstance(reply, Answer)
         }
-        placements = self._place(list(texts.values()), [examples[answered[row]] for row, _ in texts])
+        placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
         nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
         off = np.zeros(nodes.shape, dtype=bool)
         for place, found in zip(texts, placements, strict=True):
             nodes[place], off[place] = found.node, found.off_tree
         if isinstance(self.policy, Direct):
             return {
-                answered[row]: _Settled(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence)
+                answered[row]: Settled(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence)
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
             }
         places = self.policy.place(self.taxonomy, nodes, off)
@@ -283,7 +286,7 @@ class Evaluator:
         for row, i in enumerate(answered):
             node, off_tree = int(places.nodes[row]), bool(places.off_tree[row])
             counts = Counter(reply.text for reply in said[i] if isinstance(reply, Answer))
-            settled[i] = _Settled(
+            settled[i] = Settled(
                 "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
                 node,
                 off_tree,
@@ -294,7 +297,7 @@ class Evaluator:
             )
         return settled
 
-    def _place(self, texts: Sequence[str], examples: Sequence[Example]) -> list[Placement]:
+    def _place(self, texts: Sequence[str], files: Sequence[Path]) -> list[Placement]:
         if not self.use_images:
             return self.mapper.place(texts)
         from taxtune.data.images import load_image
@@ -302,6 +305,12 @@ class Evaluator:
         placements: list[Placement] = []
         for start in range(0, len(texts), _IMAGES_AT_ONCE):
             chosen = slice(start, start + _IMAGES_AT_ONCE)
-            images = [load_image(example.image) for example in examples[chosen]]
+            images = [load_image(file) for file in files[chosen]]
             placements += self.mapper.place(texts[chosen], images)
         return placements
+
+
+def why_unanswered(replies: Sequence[Reply]) -> str:
+    """Returns why an image has no answer: what may yet succeed comes first."""
+    failures = [reply for reply in replies if isinstance(reply, Failure)]
+    return min(failures, key=lambda failure: not failure.retryable).reason

@@ -19,6 +19,7 @@ from taxtune.metrics.information import Information
 from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
     AgentProposerSettings,
+    ExecutionSettings,
     FieldGuideData,
     FragmentsProposerSettings,
     INat21Data,
@@ -49,6 +50,7 @@ __all__ = ["Parts"]
 _FREE = (
     "budget.",
     "description",
+    "execution.",
     "iterations",
     "judge",  # what of it can change a rating is in the identity of a run that asks it
     "max_missing",
@@ -382,7 +384,8 @@ class Parts:
             RecipeError: If the key's environment variable is not set.
             ModelError: If a setting is out of range.
         """
-        from taxtune.models import ModelSettings, RetryPolicy, make_model
+        from taxtune.execution import deploy
+        from taxtune.models import ModelSettings, RetryPolicy
 
         if self.vlm is not None:
             return self.vlm
@@ -406,8 +409,8 @@ class Parts:
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
-            return make_model(f"local:{model}", settings)
-        return make_model(
+            return deploy(f"local:{model}", settings, self.execution)
+        return deploy(
             s.model,
             ModelSettings(
                 api_base=s.api_base,
@@ -420,7 +423,20 @@ class Parts:
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
                 system_prompt=s.system_prompt,
             ),
+            self.execution,
         )
+
+    @property
+    def execution(self) -> ExecutionSettings:
+        """Where the model is run, with the address as it is meant.
+
+        Raises:
+            RecipeError: If the address uses an environment variable that is not set.
+        """
+        settings = self.recipe.execution
+        if settings.address is None:
+            return settings
+        return settings.model_copy(update={"address": self.recipe.expanded(settings.address)})
 
     @cached_property
     def policy(self) -> Policy:

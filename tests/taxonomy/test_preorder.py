@@ -17,7 +17,7 @@ def counted(tree: Taxonomy, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @given(trees(max_nodes=40))
 def test_every_pair_of_nodes(tree: Taxonomy) -> None:
     a, b = np.divmod(np.arange(len(tree) ** 2), len(tree))
-    shared = SharedAncestors(tree.parents, tree.depth)
+    shared = SharedAncestors(tree.places, tree.depth)
     assert shared.count(a, b).tolist() == counted(tree, a, b).tolist()
 
 

@@ -1,0 +1,67 @@
+"""Where the questions of a run are answered: in this process, by processes of this machine, or on a Ray cluster.
+
+`deploy` makes the model that the settings ask for; every engine gives the same answers under the same identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from taxtune.errors import ModelError
+from taxtune.models.base import Model, ModelSettings
+from taxtune.models.make import make_model
+
+if TYPE_CHECKING:
+    from taxtune.recipe_settings import ExecutionSettings
+
+__all__ = ["deploy"]
+
+
+def deploy(
+    spec: str | Callable[..., Any] | Model,
+    settings: ModelSettings | None = None,
+    execution: ExecutionSettings | None = None,
+) -> Model:
+    """Returns a model that is run where the settings say; no weights are loaded yet.
+
+    Args:
+        spec: What `make_model` takes; for workers the name of a model, which each of them makes itself.
+        settings: How the model is run.
+        execution: Where; in this process where left out.
+
+    Raises:
+        ModelError: If the model cannot be run there, there are too few GPUs, or there is no cluster.
+        MissingExtraError: If Ray is wanted and not installed.
+    """
+    if execution is None or execution.engine == "here":
+        return make_model(spec, settings)
+    settings = settings or ModelSettings()
+    if not isinstance(spec, str):
+        raise ModelError(
+            f"execution.engine {execution.engine!r} needs a model by name, since each worker makes its own.",
+            value=spec,
+            remedy="Give local:MODEL or the name of a model of an installed package, or leave out execution.",
+        )
+    from taxtune.execution.pool import Engine, Pool
+    from taxtune.models.api import ApiModel
+
+    if isinstance(make_model(spec, settings), ApiModel):
+        raise ModelError(
+            "A model behind an API needs no workers: one process has many calls under way.",
+            value=spec,
+            remedy="Leave out execution, and set vlm.concurrency.",
+        )
+    workers = None if execution.workers == "auto" else execution.workers
+    engine: Engine
+    if execution.engine == "ray":
+        from taxtune.execution.ray_actors import RayEngine
+
+        engine = RayEngine(
+            spec, settings, address=execution.address, workers=workers, gpus_per_worker=execution.gpus_per_worker
+        )
+    else:
+        from taxtune.execution.processes import ProcessEngine
+
+        engine = ProcessEngine(spec, settings, workers=workers, gpus_per_worker=execution.gpus_per_worker)
+    return Pool(engine, settings)

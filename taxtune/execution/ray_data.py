@@ -1,0 +1,106 @@
+"""Millions of images through Ray Data: a finished run's classifier, mapped over a data set by actors that hold it."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from taxtune.classifier import Classifier, load_classifier
+from taxtune.errors import DataError
+from taxtune.execution.ray_actors import load_ray
+
+if TYPE_CHECKING:
+    import pyarrow
+    import ray.data
+
+__all__ = ["classify_dataset"]
+
+_COLUMNS = ("image", "answer", "node", "rank", "confidence", "off_tree", "failure")
+
+
+def classify_dataset(
+    dataset: ray.data.Dataset,
+    run: str | PathLike[str] | Classifier,
+    *,
+    image: str = "image",
+    batch_size: int = 128,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+) -> ray.data.Dataset:
+    """Returns the data set with the labels that a run gives its images; Ray computes it when it is read or written.
+
+        files = ray.data.read_binary_files("s3://photos/", include_paths=True)
+        taxtune.classify_dataset(files, "runs/birds", image="bytes").write_parquet("s3://labels/")
+
+    Where a worker is lost, Ray gives its images to another. Rows come in no particular order.
+
+    Args:
+        dataset: A row an image.
+        run: The folder of a finished run, on this machine, or what `load_classifier` made of it. A model in a folder
+            must be in the same place on every node.
+        image: The column with the images: paths that every node can read, or the bytes of image files.
+        batch_size: Images that a worker is given at a time.
+        workers: How many; by default one for each GPU (or `gpus_per_worker` of them), and where there is none one for
+            each node.
+        gpus_per_worker: GPUs that each reserves, which may be a fraction; 1 where there are any by default.
+
+    Returns:
+        The other columns of the data set, and: image (the path, or the SHA-256 of the content), answer, node (its
+        path), rank, confidence, off_tree, and failure: why an image has no answer.
+
+    Raises:
+        MissingExtraError: If Ray is not installed.
+        DataError: If the data set has no such column, or one of the new columns already.
+        TaxtuneError: If the run cannot be loaded.
+    """
+    load_ray()
+    import ray
+    import ray.data
+
+    columns = dataset.columns() or []
+    if image not in columns:
+        raise DataError(f"The data set has no column {image!r}.", remedy=f"Its columns: {', '.join(columns)}.")
+    taken = next((name for name in columns if name in _COLUMNS and name != image), None)
+    if taken is not None:
+        raise DataError(f"The data set has a column {taken!r} already.", remedy="Rename or drop it.")
+    classifier = run if isinstance(run, Classifier) else load_classifier(run, execution="here")
+    resources = ray.cluster_resources()
+    gpus = resources.get("GPU", 0.0)
+    share = float(gpus > 0) if gpus_per_worker is None else gpus_per_worker
+    nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+    size = workers or max(1, int(gpus / share) if share else nodes)
+    # One copy for all, where the tree is large.
+    return dataset.map_batches(
+        _Labels,
+        fn_constructor_args=(ray.put(classifier), image),
+        compute=ray.data.ActorPoolStrategy(size=size),
+        num_gpus=share,
+        batch_size=batch_size,
+        batch_format="pyarrow",
+    )
+
+
+class _Labels:
+    """An actor that holds a classifier.
+
+    Args:
+        classifier: Where it is in the object store.
+        image: The column with the images.
+    """
+
+    def __init__(self, classifier: Any, image: str) -> None:
+        import ray
+
+        self._classifier: Classifier = ray.get(classifier)
+        self._image = image
+
+    def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
+        import pyarrow as pa
+
+        found = self._classifier.predict(batch.column(self._image).to_pylist())
+        kept = {name: batch.column(name) for name in batch.column_names if name != self._image}
+        types = {"confidence": pa.float64(), "off_tree": pa.bool_()}
+        labels = {name: [getattr(one, name) for one in found] for name in _COLUMNS}
+        return pa.table(
+            kept | {name: pa.array(values, types.get(name, pa.string())) for name, values in labels.items()}
+        )
