@@ -98,7 +98,8 @@ def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) ->
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
     """
     with writing(path) as file:
-        file.writelines([data] if isinstance(data, bytes) else data)
+        for block in [data] if isinstance(data, bytes) else data:
+            file.write(block)
     return Path(path)
 
 
