@@ -87,12 +87,11 @@ class ProcessEngine:
         """Sends a worker a job, whose event will be `Done`."""
         self._send(slot, job)
 
-    def wait(self, seconds: float) -> list[tuple[int, Event]]:
-        """Returns what happened, with the worker's place; nothing if nothing did within so many seconds."""
-        try:
-            return [self._events.get(timeout=seconds)]
-        except queue.Empty:
-            return []
+    def wait(self, seconds: float) -> tuple[int, Event] | None:
+        """Returns a worker's place and what happened there; None if nothing did within so many seconds."""
+        with contextlib.suppress(queue.Empty):
+            return self._events.get(timeout=seconds)
+        return None
 
     def close(self) -> None:
         """Ends all workers."""
