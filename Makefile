@@ -84,11 +84,15 @@ docs: $(VENV)/.installed-docs
 
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/build.py
+	$(BIN)/python benchmarks/taxonomy_scale.py --nodes 1e4 1e5
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/workers.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
+	$(BIN)/python benchmarks/vlm_throughput.py
 
 clean:
 	rm -rf $(VENV) $(LOWEST) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

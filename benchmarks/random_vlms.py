@@ -191,7 +191,8 @@ def scaled(shape: Shape, *, width: int, depth: int, tile: int | None = None) -> 
             if name in part:
                 part[name] = max(1, round(part[name] / depth))
     if "cross_attention_layers" in text:  # every fifth
-        text["cross_attention_layers"] = [i for i in range(text["num_hidden_layers"]) if i % 5 == 3]
+        layers = text["num_hidden_layers"] = max(2, text["num_hidden_layers"])
+        text["cross_attention_layers"] = list(range(3, layers, 5)) or [layers - 1]
     for name in ("intermediate_layers_indices", "fullatt_block_indexes"):
         if name in vision:
             vision[name] = sorted({i // depth for i in vision[name]})

@@ -298,16 +298,16 @@ def limits(plan: Plan) -> dict[str, Any]:
     phases = Phases(network, counter.get_total_flops)
     with counter, _modules_of_a_step(network) as used:
         phases.start()
-        _generate(plan, network, processor, plan.prompts[0], plan.images[:1])
+        # The prompt in the middle is as long as they are on average.
+        _generate(plan, network, processor, plan.prompts[len(plan.prompts) // 2], plan.images[:1])
         flop = phases.stop()
-    inputs = {id(p): p.numel() * p.element_size() for module in used for p in module.parameters(recurse=False)}
-    size = sum(p.numel() for p in network.parameters())
+    weights = {id(p): p.numel() * p.element_size() for module in used for p in module.parameters(recurse=False)}
     return {
         "bandwidth": bandwidth,
         "peak": peak,
         "flop": flop,
-        "bytes_a_step": sum(inputs.values()),
-        "parameters": size,
+        "bytes_a_step": sum(weights.values()),
+        "parameters": sum(p.numel() for p in network.parameters()),
         "model": type(network).__name__,
         "device": torch.cuda.get_device_name() if plan.device.startswith("cuda") else _processor(),
         "tokens": _tokens(plan, network, processor),

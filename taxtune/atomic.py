@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,8 @@ def check_folder(path: str | Path) -> None:
         raise output_error(path, error) from error
 
 
-def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Writes a file in one step, replacing what was there; returns its path.
+def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) -> Path:
+    """Writes a file in one step, replacing what was there, whole or block by block; returns its path.
 
     A symbolic link is followed: the file that it points to is replaced. The folder is made if need be.
 
@@ -101,7 +102,8 @@ def write_bytes(path: str | Path, data: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary, handle = _create_beside(target)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for block in [data] if isinstance(data, bytes) else data:
+                file.write(block)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import runpy
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +28,13 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("build.py", ["--nodes", "1500"], "read back: identical"),
         ("workers.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
+        ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "ncbi", "--answers", "20"], "ncbi            300"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
+        ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
+        ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 682 | 2 |"),
+        ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
         ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )
@@ -120,3 +127,34 @@ def test_a_run_is_a_landscape_of_its_own(
         optimizers, capsys, "--from", str(run), "--seeds", "2", "--budgets", "20", "--methods", "paper", "random"
     )
     assert {row["calls"] for row in found["means"]} == {20}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
+def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
+    family: str, tmp_path: Path
+) -> None:
+    # Every process of the benchmark reads this module when it starts.
+    blocked = dict.fromkeys(("mlflow", "litellm", "optuna", "open_clip"))
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update({blocked!r})\n", encoding="utf-8")
+    paths = [str(tmp_path), str(BENCHMARKS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    tiny = ["--width", "32", "--depth", "16", "--prompts", "3", "--images", "2", "--held-out", "3", "--new-tokens", "3"]
+    if family == "mllama":
+        tiny += ["--tile", "56"]
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "vlm_throughput.py", "--family", family, *tiny, "--batch-size", "2", "--json"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["questions"] == {"tuning": 6, "held out": 6, "all": 12}
+    assert found["distinct"] > 6
+    assert set(found["differ"].values()) == {0}
+    # Three tokens an answer: one from the prefill, two steps of one token for each batch.
+    assert found["step"]["count"] == 2 * (3 + 2 * 2)
+    assert all(seconds > 0 for way in found["seconds"].values() for seconds in way.values())
+    spent = found["shares"]["all"]
+    assert all(spent[phase] > 0 for phase in ("encoding", "prefill", "decoding", "else"))
+    assert sum(spent.values()) == pytest.approx(found["seconds"]["taxtune"]["all"], rel=0.05)

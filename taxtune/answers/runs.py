@@ -90,9 +90,10 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _iteration(history: Path, number: int) -> RunRows:
+    from taxtune.tuning.record_file import read_lines
+
     try:
-        records = [json.loads(line) for line in history.read_text("utf-8").splitlines() if line.strip()]
-        found = {int(record["iteration"]): list(record["rows"]) for record in records}
+        found = {number: list(record["rows"]) for number, record in read_lines(history).items()}
     except FileNotFoundError:
         raise DataError(
             "The folder contains no iterations.",

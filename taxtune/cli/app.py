@@ -12,6 +12,7 @@ from taxtune.cli.calibrate import calibrate
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
+from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.score import score
 from taxtune.cli.study import study_app, study_command
@@ -109,6 +110,7 @@ app.command()(stoppable(place))
 app.command()(stoppable(audit))
 app.command()(stoppable(score))
 app.command()(stoppable(measure))
+app.command()(stoppable(parity))
 app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
@@ -22,6 +23,7 @@ from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
+from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.repeats import RepeatsResult
@@ -35,6 +37,7 @@ __all__ = [
     "announce",
     "callbacks_of",
     "open_recipe",
+    "preloading",
     "read_template",
     "run_guarded",
     "show_evaluation",
@@ -69,6 +72,27 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
         with suppress(OSError):
             for folder in made:
                 folder.rmdir()
+
+
+@contextmanager
+def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
+    """Imports the packages of a recipe's model while the block reads images; a finished run needs none of them."""
+    preload = getattr(parts.model, "preload", None)
+    if preload is None or (resume and is_finished(parts.folder)):
+        yield
+        return
+
+    def load() -> None:
+        with suppress(Exception):  # whoever needs the package is told what is wrong with it
+            preload()
+
+    thread = Thread(target=load, name="taxtune-imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        # Two threads that import parts of the same package may meet one of its modules half-made.
+        thread.join()
 
 
 class _Interruptible(TuningProgress):

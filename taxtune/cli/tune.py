@@ -64,7 +64,15 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
-    from taxtune.cli.running import announce, callbacks_of, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.cli.running import (
+        announce,
+        callbacks_of,
+        open_recipe,
+        preloading,
+        run_guarded,
+        show_plan,
+        show_result,
+    )
 
     parts = open_recipe(recipe, settings or [], out)
     if dry_run:
@@ -78,7 +86,8 @@ def tune(
         if not resume:
             parts.check_unused(repeats=repeats)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
-            experiment = parts.experiment()
+            with preloading(parts, resume=resume):
+                experiment = parts.experiment()
             told: dict[str, Any] = {
                 "callbacks": callbacks_of(parts, progress),
                 "resume": resume,
@@ -106,7 +115,15 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
-    from taxtune.cli.running import announce, callbacks_of, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.cli.running import (
+        announce,
+        callbacks_of,
+        open_recipe,
+        preloading,
+        run_guarded,
+        show_plan,
+        show_result,
+    )
     from taxtune.tuning.compare import check_objectives
     from taxtune.tuning.objective import check_objective
 
@@ -125,8 +142,10 @@ def compare(
         if not resume:
             parts.check_unused(names)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
+            with preloading(parts, resume=resume):
+                experiments = [parts.experiment([name]) for name in names]
             return compare_objectives(
-                [parts.experiment([name]) for name in names],
+                experiments,
                 parts.folder,
                 callbacks=callbacks_of(parts, progress),
                 resume=resume,

@@ -138,7 +138,7 @@ def examples(
     if isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source):
         found = list(source)
     else:
-        found = load_examples(source, tree, folder=folder)
+        found = list(load_examples(source, tree, folder=folder))
     return [
         package.Example(
             image=package.Image(data_url(load_image(each.image), max_image_side)),

@@ -1,35 +1,47 @@
 """What a taxonomy's names say, learnt once and kept on disk.
 
 Everything is learnt from the tree: whole names, what a name says beyond the names above it, the words that names end
-and begin in, Latin binomials, stems. Each table goes from folded words to the numbers of nodes.
+and begin in, Latin binomials, stems. Each table leads from folded words to nodes. A node stands in them by its place in
+a walk down the tree (`Taxonomy.places`), so that of the nodes with a word those below another are a range.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import snowballstemmer
+from numpy.typing import NDArray
 
-from taxtune.atomic import write_bytes
-from taxtune.errors import TaxtuneError
 from taxtune.mapping import english
 from taxtune.mapping.normalize import fold_words
+from taxtune.packed import Multimap, MultimapBuilder, Part, Texts, kept, text_key
 from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Entry", "NameIndex", "has_digit", "kept", "latin_stem", "stem", "without_article"]
+__all__ = [
+    "MAX_HEAD",
+    "NameIndex",
+    "NameTails",
+    "folded_names",
+    "has_digit",
+    "latin_stem",
+    "letters_of",
+    "stem",
+    "stored",
+    "without_article",
+]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 7
+_VERSION = 8
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -38,42 +50,54 @@ MAX_HEAD = 3
 _CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
+#: A shorter word is no word that another one misspells.
+_MIN_MENDED = 4
+_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets", "initials"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
 _STEMMER = snowballstemmer.stemmer("english")
 
-#: A node with a whole name: its number, the words of the name joined by spaces, whether it is a Latin label above
-#: species (an English name of the same spelling, "nasturtium", is meant more often), whether it is the node's first.
-Entry = tuple[int, str, bool, bool]
-Table = dict[str, list[int]]
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class NameIndex:
-    """The tables of a tree's names; in each, a node stands as often as it has such a name."""
+    """The tables of a tree's names; in all but `exact` and `words`, places of nodes in a walk down the tree."""
 
-    #: Names with their words joined, so that "sea gull" and "seagull" are one key.
-    exact: dict[str, list[Entry]]
-    #: The last words of names, joined.
-    heads: Table
+    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next four,
+    #: where a node stands once for each key.
+    exact: Multimap
+    #: The node of each name.
+    named: NDArray[np.int32]
+    #: The key (`text_key`) of its words joined by spaces.
+    spelt: NDArray[np.uint64]
+    #: Whether it is a Latin label above species: an English name spelt so, "nasturtium", is meant more often.
+    in_latin: NDArray[np.bool_]
+    #: Whether it is the node's first.
+    preferred: NDArray[np.bool_]
+    #: The last words of names, joined; a node stands as often as it has such a name.
+    heads: Multimap
     #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
-    shortened: Table
+    shortened: Multimap
     #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
     #: architecture" below "medieval architecture".
-    clipped: Table
+    clipped: Multimap
     #: The beginnings of names that start with an ancestor's: "BMW Z4" of "BMW Z4 Convertible 2012".
-    fronts: Table
+    fronts: Multimap
     #: What comes before a number: "DC" of "DC-3".
-    series: Table
+    series: Multimap
     #: The stems of names.
-    stems: Table
+    stems: Multimap
     #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
-    genera: Table
-    epithets: Table
-    initials: Table
-    #: Every word.
-    vocabulary: list[str]
+    genera: Multimap
+    epithets: Multimap
+    initials: Multimap
+    #: Every word; its number there; those of each first letter and length; and the letters in each (`letters_of`).
+    vocabulary: Texts
+    words: Multimap
+    shapes: Multimap
+    letters: NDArray[np.uint32]
     #: Whether codes or years are common in the names.
     coded: bool
     #: Whether siblings' names mostly end in the same noun, as those of sister species do.
@@ -84,36 +108,90 @@ class NameIndex:
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
-        return cls(**kept(taxonomy, "names", folder, _Learner(taxonomy).content))
+        parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
+        parts |= {name: bool(parts[name]) for name in ("coded", "shares_heads", "latin")}
+        return cls(**parts)
 
 
-def kept(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Returns plain values that follow from a large tree, from disk where they are there and whole.
+def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
+    """Returns what follows from a large tree, from disk where it is there and whole.
 
     Args:
         taxonomy: The tree; a small one is learnt anew faster than it is read.
-        what: Names the values, and whatever but the tree changes them.
+        what: Names the parts, and whatever but the tree changes them.
         folder: Where they are kept; None is the user's cache folder.
         make: Makes them.
     """
     if len(taxonomy) < _MIN_STORED:
         return make()
-    folder = cache_folder(folder, "names")
-    names = [taxonomy.names(node) for node in range(len(taxonomy))]
-    key = json.dumps([_VERSION, what, names, taxonomy.parents.tolist(), taxonomy.ranks])
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return found
-    except (OSError, ValueError):
-        values = make()
-    with suppress(OSError, TaxtuneError):  # a folder that cannot be written to keeps nothing
-        folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, json.dumps(values, separators=(",", ":")).encode())
-    return values
+    key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
+    return kept(cache_folder(folder, "names") / f"{key}.parts", make)
 
 
-_TABLES = [field.name for field in fields(NameIndex) if field.type == "Table"]
+class NameTails:
+    """Walks down a tree and yields what its nodes' names say in other words than their own: shortened, clipped, ...
+
+    Args:
+        taxonomy: The tree.
+        names: The folded names of each node.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, names: list[list[Words]]) -> None:
+        self.taxonomy, self._names = taxonomy, names
+        self._latin = "genus" in taxonomy.ranks
+
+    def walk(self) -> Iterator[tuple[int, str, str]]:
+        """Yields a node, the table that something belongs in, and its words joined by spaces."""
+        #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
+        above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
+        internal = self.taxonomy.sizes > 1
+        for node in self.taxonomy.walk.tolist():
+            depth = int(self.taxonomy.depth[node])
+            known, begun = above[depth]
+            for table, words in self._said(node, known, begun):
+                yield node, table, " ".join(words)
+            if internal[node]:
+                own = [*self._names[node], *self._parts_of(node)]
+                below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
+                above[depth + 1 :] = [below]
+
+    def _said(self, node: int, known: frozenset[Words], begun: frozenset[Words]) -> Iterator[tuple[str, Words]]:
+        label = self._names[int(self.taxonomy.parents[node])][0] if node else ()
+        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
+        for words in self._parts_of(node):
+            yield "shortened", words
+        for words in self._names[node]:
+            for stop in range(1, len(words)):
+                if has_digit(words[stop]):
+                    yield "series", words[:stop]
+            fronted = [
+                n
+                for n in range(1, len(words))
+                if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
+            ]
+            if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
+                rest = words[fronted[-1] :]
+                yield "shortened", rest
+                for stop in range(1, len(rest)):
+                    yield "fronts", rest[:stop]
+                for stop in range(fronted[-1] + 1, len(words)):
+                    yield "fronts", words[:stop]
+            if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+                for name in sorted(known.difference(self._names[0])):
+                    yield "shortened", (*name, *words)
+                    for stop in range(1, len(words)):
+                        yield "fronts", (*name, *words[:stop])
+            if len(words) > 1 and words[-1:] in of_root:
+                yield "shortened", words[:-1]
+            elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
+                yield "clipped", words[:-1]
+
+    def _parts_of(self, node: int) -> list[Words]:
+        """Returns what a label that lists several things lists: "houses, cabins, and farms", "bar / pub"."""
+        if not _LISTED.search(self.taxonomy.labels[node]):
+            return []
+        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
+        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
 
 
 class _Learner:
@@ -121,115 +199,81 @@ class _Learner:
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
-        self._exact: dict[str, list[Entry]] = defaultdict(list)
-        self._tables: dict[str, dict[str, Counter[int]]] = {table: defaultdict(Counter) for table in _TABLES}
-        self._vocabulary: set[str] = set()
         self._latin = "genus" in taxonomy.ranks
-        self._names = [[fold_words(name) for name in taxonomy.names(v)] for v in range(len(taxonomy))]
+        self._names = folded_names(taxonomy)
+        self._places = taxonomy.places.tolist()
+        self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
+        self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
+        self._stems: dict[str, str] = {}
 
-    def content(self) -> dict[str, Any]:
-        """Returns all tables as plain values, the same each time."""
+    def learnt(self) -> dict[str, Part]:
+        """Returns all tables."""
         for node in range(len(self.taxonomy)):
             self._add_node(node)
-            self._add_shortened(node)
-        tables = {
-            name: {key: sorted(nodes.elements()) for key, nodes in table.items()}
-            for name, table in self._tables.items()
-        }
-        names = [words for group in self._names for words in group]
-        digits = sum(any(map(has_digit, words)) for words in names)
+        for node, table, text in NameTails(self.taxonomy, self._names).walk():
+            self._tables[table].add(text, self._places[node])
+        tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
         return {
             **tables,
-            "exact": self._exact,
-            "vocabulary": sorted(self._vocabulary),
-            "coded": digits >= _CODED_SHARE * len(names),
-            "shares_heads": self._share_of_shared_heads() >= _SHARED_HEADS,
-            "latin": self._latin,
+            **self._vocabulary(),
+            "named": np.array(self._named, dtype=np.int32),
+            "spelt": np.array(self._spelt, dtype=np.uint64),
+            "in_latin": np.array(self._in_latin, dtype=bool),
+            "preferred": np.array(self._preferred, dtype=bool),
+            "coded": np.array(self._is_coded()),
+            "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
+            "latin": np.array(self._latin),
         }
 
     def _add_node(self, node: int) -> None:
-        label, more = self.taxonomy.labels[node], self.taxonomy.names(node)[1:]
-        rank = self.taxonomy.ranks[node]
-        for position, (name, words) in enumerate(zip(self.taxonomy.names(node), self._names[node], strict=True)):
+        names, rank, place = self.taxonomy.names(node), self.taxonomy.ranks[node], self._places[node]
+        keys: set[str] = set()
+        for position, (name, words) in enumerate(zip(names, self._names[node], strict=True)):
             if not words:
                 continue
             is_label = position == 0
             latin = is_label and self._latin and rank != "species" and len(words) == 1
-            preferred = is_label or (position == 1 and name != label)
-            for called in dict.fromkeys((words, without_article(name))):
-                entries = self._exact["".join(called)]
-                if all(entry[0] != node for entry in entries):
-                    entries.append((node, " ".join(called), latin, preferred))
-            self._vocabulary.update(words)
+            preferred = is_label or (position == 1 and name != names[0])
+            for called in dict.fromkeys((words, without_article(name, words))):
+                if (key := "".join(called)) not in keys:
+                    keys.add(key)
+                    self._tables["exact"].add(key, len(self._named))
+                    self._named.append(node)
+                    self._spelt.append(text_key(" ".join(called)))
+                    self._in_latin.append(latin)
+                    self._preferred.append(preferred)
             if not (is_label and self._latin):
-                self._tables["stems"][" ".join(map(stem, words))][node] += 1
+                self._tables["stems"].add(" ".join(map(self._stem, words)), place)
             if len(words) == 2:
-                self._tables["initials"][f"{words[0][0]} {words[1]}"][node] += 1
+                self._tables["initials"].add(f"{words[0][0]} {words[1]}", place)
             if is_label and self._latin:
                 if rank == "genus":
-                    self._tables["genera"][words[0]][node] += 1
+                    self._tables["genera"].add(words[0], place)
                 if rank == "species" and len(words) > 1:
-                    self._tables["epithets"][latin_stem("".join(words[1:]))][node] += 1
-                if more or rank not in (None, "species"):
+                    self._tables["epithets"].add(latin_stem("".join(words[1:])), place)
+                if len(names) > 1 or rank not in (None, "species"):
                     continue
-            self._add_heads(node, name, words)
+            for head in _heads(name, words):
+                self._tables["heads"].add(head, place)
 
-    def _add_heads(self, node: int, name: str, words: tuple[str, ...]) -> None:
-        # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
-        inside: list[bool] = []
-        for part in name.replace("–", "-").split():
-            count = len(fold_words(part))
-            inside.extend(i > 0 for i in range(count))
-        stop = len(words)
-        while stop > 1 and has_digit(words[stop - 1]):
-            stop -= 1  # a "Focus Sedan 2007" is a sedan
-        for length in range(1, min(MAX_HEAD, stop) + 1):
-            start = stop - length
-            if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
-                continue
-            self._tables["heads"]["".join(words[start:stop])][node] += 1
+    def _stem(self, word: str) -> str:
+        if word not in self._stems:
+            self._stems[word] = stem(word)
+        return self._stems[word]
 
-    def _add_shortened(self, node: int) -> None:
-        """Indexes a node's names without the words that say again what its ancestors' names say."""
-        above = self.taxonomy.ancestors(node)[:-1].tolist()
-        known = {words for v in above for words in (*self._names[v], *self._parts_of(v))}
-        begun = {words[:n] for words in known for n in range(1, len(words))}  # "Nikon", of "Nikon DSLR"
-        label = self._names[int(self.taxonomy.parents[node])][0] if node else ()
-        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
-        for words in self._parts_of(node):
-            self._tables["shortened"][" ".join(words)][node] += 1
-        for words in self._names[node]:
-            for stop in range(1, len(words)):
-                if has_digit(words[stop]):
-                    self._tables["series"][" ".join(words[:stop])][node] += 1
-            fronted = [
-                n
-                for n in range(1, len(words))
-                if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))
-            ]
-            if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
-                rest = words[fronted[-1] :]
-                self._tables["shortened"][" ".join(rest)][node] += 1
-                for stop in range(1, len(rest)):
-                    self._tables["fronts"][" ".join(rest[:stop])][node] += 1
-                for stop in range(fronted[-1] + 1, len(words)):
-                    self._tables["fronts"][" ".join(words[:stop])][node] += 1
-            if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-                for name in known - set(self._names[0]):
-                    self._tables["shortened"][" ".join((*name, *words))][node] += 1
-                    for stop in range(1, len(words)):
-                        self._tables["fronts"][" ".join((*name, *words[:stop]))][node] += 1
-            if len(words) > 1 and words[-1:] in of_root:
-                self._tables["shortened"][" ".join(words[:-1])][node] += 1
-            elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
-                self._tables["clipped"][" ".join(words[:-1])][node] += 1
+    def _vocabulary(self) -> dict[str, Part]:
+        known = sorted({word for group in self._names for words in group for word in words})
+        words, shapes = MultimapBuilder(), MultimapBuilder()
+        for number, word in enumerate(known):
+            words.add(word, number)
+            if len(word) >= _MIN_MENDED:
+                shapes.add(f"{word[0]}{len(word)}", number)
+        letters = np.array([letters_of(word) for word in known], dtype=np.uint32)
+        return {"vocabulary": Texts.of(known), "words": words.build(), "shapes": shapes.build(), "letters": letters}
 
-    def _parts_of(self, node: int) -> list[tuple[str, ...]]:
-        """Returns what a label that lists several things lists: "houses, cabins, and farms", "bar / pub"."""
-        if not _LISTED.search(self.taxonomy.labels[node]):
-            return []
-        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
-        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
+    def _is_coded(self) -> bool:
+        names = [words for group in self._names for words in group]
+        return sum(any(map(has_digit, words)) for words in names) >= _CODED_SHARE * len(names)
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
@@ -245,6 +289,36 @@ class _Learner:
         return sum(shared) / max(1, len(shared))
 
 
+def folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
+    """Returns the folded words of each node's names."""
+    return [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
+
+
+def _heads(name: str, words: Words) -> Iterator[str]:
+    """Yields the last words of a name, joined: one, two and three of them."""
+    # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
+    inside: list[bool] = []
+    for part in name.replace("–", "-").split():
+        count = 1 if part.isascii() and part.isalpha() else len(fold_words(part))
+        inside.extend(i > 0 for i in range(count))
+    stop = len(words)
+    while stop > 1 and has_digit(words[stop - 1]):
+        stop -= 1  # a "Focus Sedan 2007" is a sedan
+    for length in range(1, min(MAX_HEAD, stop) + 1):
+        start = stop - length
+        if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
+            continue
+        yield "".join(words[start:stop])
+
+
+def letters_of(word: str) -> int:
+    """Returns which letters a word has, as bits; a slip of the pen changes two of them at most."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << (ord(letter) % 32)
+    return bits
+
+
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Returns the stem of an English word (Porter2)."""
@@ -258,9 +332,15 @@ def latin_stem(epithet: str) -> str:
 
 def has_digit(word: str) -> bool:
     """Tells whether a word has a digit in it."""
-    return any(character.isdigit() for character in word)
+    return not word.isalpha() and any(character.isdigit() for character in word)
 
 
-def without_article(name: str) -> tuple[str, ...]:
-    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12."""
-    return fold_words(_ARTICLE.sub("", name))
+def without_article(name: str, words: Words | None = None) -> Words:
+    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12.
+
+    Args:
+        name: The name.
+        words: Its folded words, where they are known.
+    """
+    bare = _ARTICLE.sub("", name)
+    return words if words is not None and bare == name else fold_words(bare)

@@ -13,9 +13,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taxtune.mapping import english
-from taxtune.mapping.index import MAX_HEAD, NameIndex, kept, without_article
+from taxtune.mapping.index import MAX_HEAD, NameIndex, NameTails, folded_names, stored, without_article
 from taxtune.mapping.normalize import fold_word
+from taxtune.packed import Part, Texts
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -77,7 +80,7 @@ class Kinds:
         senses = self._noun(text)[:_MAX_SENSES]
         if not senses or self.of(text) is not None:
             return False
-        return not self._index.latin or not any(sense.lexname in self._learnt["about"] for sense in senses)
+        return not self._index.latin or not any(sense.lexname in self._learnt[1] for sense in senses)
 
     def ends_in_noun(self, words: Sequence[str]) -> bool:
         """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
@@ -114,7 +117,7 @@ class Kinds:
 
     def _noun(self, text: str) -> Sequence[Synset]:
         if self.wordnet is not None and len(text) >= _MIN_PART and not text.isdigit():
-            for written in (text, text.replace(" ", "-")):
+            for written in dict.fromkeys((text, text.replace(" ", "-"))):
                 if self.wordnet.has(written, "n"):
                     return self.wordnet.synsets(written)
         return ()
@@ -132,36 +135,50 @@ class Kinds:
     @property
     def _nodes(self) -> dict[str, int]:
         """The node of each sense that a name on the tree has, by the sense's name."""
-        nodes: dict[str, int] = self._learnt["nodes"]
-        return nodes
+        return self._learnt[0]
 
     @cached_property
-    def _learnt(self) -> dict[str, Any]:
+    def _learnt(self) -> tuple[dict[str, int], frozenset[str]]:
+        """The nodes, and the parts of WordNet that the tree is about."""
         assert self.wordnet is not None
         what = f"{self.wordnet.place} {self.wordnet.source}"
-        return kept(self.taxonomy, what, self._cache_dir, self._learn)
+        parts: dict[str, Any] = stored(self.taxonomy, what, self._cache_dir, self._learn)
+        return dict(zip(parts["senses"], parts["nodes"].tolist(), strict=True)), frozenset(parts["about"])
 
-    def _learn(self) -> dict[str, Any]:
+    def _learn(self) -> dict[str, Part]:
         assert self.wordnet is not None
-        names = {
-            v: [text for name in self.taxonomy.names(v) for text in (_written(name), " ".join(without_article(name)))]
-            for v in range(1, len(self.taxonomy))
-        }
-        for text, called in self._index.shortened.items():
-            if len(set(called)) == 1:
-                names.get(called[0], []).append(text)
-        senses = {v: [*dict.fromkeys(s for name in group for s in self._noun(name))] for v, group in names.items()}
-        first = Counter(found[0].lexname for found in senses.values() if found)
+        senses = self._senses_of_names()
+        first = Counter(found[0].lexname for found in senses.values())
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}
-        for node in sorted(senses, key=lambda v: -int(self.taxonomy.depth[v])):
+        for node in sorted(senses, key=lambda v: (-int(self.taxonomy.depth[v]), v)):
             above = {s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())}
             found = senses[node]
             agreeing = [s for s in found if not above.isdisjoint(self.wordnet.ancestors(s) - {s})]
             for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
                 known = nodes.get(sense)
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
-        return {"nodes": {sense.name: node for sense, node in nodes.items() if node}, "about": sorted(about)}
+        kept = {sense.name: node for sense, node in nodes.items() if node}
+        return {
+            "senses": Texts.of(kept),
+            "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
+            "about": Texts.of(sorted(about)),
+        }
+
+    def _senses_of_names(self) -> dict[int, list[Synset]]:
+        """Returns the senses of the names of each node but the root that has any, in the order of the names."""
+        senses: dict[int, dict[Synset, None]] = {}
+        folded = folded_names(self.taxonomy)
+        for node, group in enumerate(folded[1:], start=1):
+            for name, words in zip(self.taxonomy.names(node), group, strict=True):
+                for text in dict.fromkeys((_written(name), " ".join(without_article(name, words)))):
+                    if found := self._noun(text):
+                        senses.setdefault(node, {}).update(dict.fromkeys(found))
+        for node, table, text in NameTails(self.taxonomy, folded).walk():
+            # Where several nodes can be shortened to a text, it is no name of any of them.
+            if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
+                senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
+        return {node: [*found] for node, found in senses.items()}
 
 
 def _written(name: str) -> str:

@@ -16,11 +16,10 @@ answer.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +27,12 @@ from numpy.typing import NDArray
 from taxtune.mapping import english
 from taxtune.mapping.asserted import Asserted, asserted_node
 from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
+from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.listing import ListingMapper, is_close, top_k
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.similarity import Similarity, make_similarity
+from taxtune.packed import Multimap, MultimapBuilder, Part
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 
@@ -44,6 +45,8 @@ __all__ = ["Mapper"]
 _BATCH = 64
 #: A longer answer, in words, that names nothing is prose, about which n-grams and similarity can only guess.
 _MAX_GUESSED_WORDS = 8
+#: The longest runs of words that names and answers are compared by.
+_LONGEST_GRAM = 4
 #: How often what these stages decided was right, or too general, on 691 answers in other domains
 #: (docs/explanation/mapper.md).
 _CONFIDENCE = {Stage.KIND: 0.7, Stage.NGRAM: 0.8}
@@ -84,6 +87,10 @@ class Mapper:
         #: Where words that the tree lacks are looked up, if anywhere.
         self.wordnet: WordNet | None = find_wordnet() if reads and self.config.wordnet else None
         self._cache_dir = cache_dir
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Returns what a copy in another process is made of: it finds WordNet and its indexes where it is."""
+        return partial(type(self), cache_dir=self._cache_dir), (self.taxonomy, self.similarity, self.config)
 
     def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:
         """Returns one placement for each answer, in order; a repeated answer is read only once.
@@ -199,11 +206,10 @@ class Mapper:
         # A phrase that ends in a noun of its own is something else: a "jigsaw puzzle" on a tree of tools.
         telling = [phrase for phrase in phrases if not lexicon.kinds.ends_in_noun(phrase)]
         telling = [phrase for phrase in telling if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
-        # Where siblings share their nouns, another word that they share says little.
-        for n in (4, 3, 2) if lexicon.shares_heads or lexicon.latin else (4, 3, 2, 1):
+        for n in range(_LONGEST_GRAM, self._shortest_gram - 1, -1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
-            nodes = {node for gram in grams for node in self._nodes_by_gram.get(gram, ())}
-            if nodes and (common := lexicon.lifted(lexicon.common(nodes))):
+            found = [nodes for gram in grams if len(nodes := self._nodes_by_gram.find(" ".join(gram)))]
+            if found and (common := lexicon.lifted(lexicon.common(np.unique(np.concatenate(found))))):
                 return common
         return None
 
@@ -230,15 +236,23 @@ class Mapper:
     def _listing(self) -> ListingMapper:
         return ListingMapper(self.taxonomy, self.config)
 
+    @property
+    def _shortest_gram(self) -> int:
+        """Where siblings share their nouns, one other word that they share says little."""
+        return 2 if self._lexicon.shares_heads or self._lexicon.latin else 1
+
     @cached_property
-    def _nodes_by_gram(self) -> dict[tuple[str, ...], set[int]]:
-        index: dict[tuple[str, ...], set[int]] = defaultdict(set)
-        for node in range(len(self.taxonomy)):
-            for words in map(fold_words, self.taxonomy.names(node)):
-                for n in (4, 3, 2, 1):
-                    for gram in _telling_grams(words, n):
-                        index[gram].add(node)
-        return dict(index)
+    def _nodes_by_gram(self) -> Multimap:
+        def learn() -> dict[str, Part]:
+            table = MultimapBuilder()
+            for node in range(len(self.taxonomy)):
+                for words in map(fold_words, self.taxonomy.names(node)):
+                    for n in range(self._shortest_gram, min(len(words), _LONGEST_GRAM) + 1):
+                        for gram in _telling_grams(words, n):
+                            table.add(" ".join(gram), node)
+            return {"nodes": table.build()}
+
+        return cast("Multimap", stored(self.taxonomy, f"grams {self._shortest_gram}", self._cache_dir, learn)["nodes"])
 
     @cached_property
     def _name_starts(self) -> NDArray[np.int64]:

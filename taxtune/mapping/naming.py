@@ -159,9 +159,9 @@ def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | 
 
 def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
     """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    ranks = lexicon.taxonomy.ranks
-    if not after or after[0].key not in ranks:
+    if not after or after[0].key not in lexicon.ranks:
         return nodes
+    ranks = lexicon.taxonomy.ranks
     lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
     return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
 
@@ -256,7 +256,7 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
     if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
-    shared = lexicon.support(suffix) > 1
+    shared = lexicon.is_shared(suffix)
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
     head = lexicon.head(suffix)

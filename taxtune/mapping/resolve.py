@@ -119,8 +119,7 @@ def _senses(taxonomy: Taxonomy, senses: Sequence[tuple[int, ...]]) -> list[int]:
 def _dominant(taxonomy: Taxonomy, senses: Sequence[int]) -> int:
     """Returns the sense that holds nearly all leaves of all senses, or else what the senses have in common."""
     if len(senses) > 1:
-        leaves = taxonomy.leaves
-        sizes = [int((taxonomy.lineage[leaves, taxonomy.depth[v]] == v).sum()) for v in senses]
+        sizes: list[int] = taxonomy.leaves_below(senses).tolist()
         if max(sizes) >= _DOMINANT * sum(sizes):
             return senses[sizes.index(max(sizes))]
     return taxonomy.common_ancestor(senses)

@@ -122,6 +122,10 @@ class ApiModel:
     def __repr__(self) -> str:
         return f"ApiModel({self.model!r}, api_base={self._api_base!r})"
 
+    def preload(self) -> None:
+        """Imports litellm, which takes seconds."""
+        load_litellm()
+
     @property
     def identity(self) -> Identity:
         """Everything that can change an answer, as far as this side of the API knows; never the key."""

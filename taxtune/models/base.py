@@ -104,7 +104,7 @@ def well_formed(text: str) -> str:
 class Model(Protocol):
     """A model: a vision-language model, a language model, or a function.
 
-    Three further members are optional:
+    Further members are optional:
 
     - `stream(requests)` gives (place, reply) as replies come, in any order, each place of the list once. It is given
       all that is asked at once, so that it can sort the requests and keep its queue full; closing it lets go of the
@@ -113,6 +113,8 @@ class Model(Protocol):
       there is no `stream`.
     - `check()` finds out, without asking anything, whether the model can be asked; it returns what the user should know
       before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
+    - `preload()` imports what the model needs; it is called in a thread, while images are read.
+    - `content` stands for `identity` where nothing is to be asked, if it takes less to find out.
     """
 
     @property

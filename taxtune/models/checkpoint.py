@@ -13,7 +13,7 @@ from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Task
 
-__all__ = ["BUILTIN", "Checkpoint", "find_checkpoint"]
+__all__ = ["BUILTIN", "Checkpoint", "checkpoint_revision", "find_checkpoint"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -74,6 +74,16 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
         raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     return _hub(model, revision, task)
+
+
+def checkpoint_revision(model: str, revision: str | None = None) -> str:
+    """Returns the `Checkpoint.revision` of a model that may have changed since it was found, and checks nothing else.
+
+    Raises:
+        ModelError: If it cannot be read or reached.
+    """
+    folder = BUILTIN.get(model) or Path(model).expanduser()
+    return f"sha256:{_hash_folder(folder)}" if folder.is_dir() else _commit(model, revision)
 
 
 def _local(name: str, folder: Path, task: Task) -> Checkpoint:

@@ -10,16 +10,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import accumulate, islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint
+from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
 from taxtune.models.quantization import check_quantization, quantization_config
 
@@ -78,6 +79,17 @@ class LocalModel(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
 
+    def with_settings(self, **changes: Any) -> Self:
+        """Returns the same model, run in another way, such as in batches of another size; the weights are shared.
+
+        Args:
+            changes: Settings that have no part in how the weights are loaded.
+        """
+        other = type(self)(self.model, replace(self.settings, **changes))
+        for loaded in ("checkpoint", "_processor", "_network"):
+            other.__dict__[loaded] = getattr(self, loaded)
+        return other
+
     # -- what it is, known without loading the weights -----------------------------------------------------------------
 
     @property
@@ -102,6 +114,13 @@ class LocalModel(ABC):
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
+
+    @property
+    def content(self) -> Identity:
+        """What stands for the identity where nothing is to be asked: known without loading torch or transformers."""
+        known = self.__dict__.get("checkpoint")
+        revision = checkpoint_revision(self.model, self.settings.revision) if known is None else known.revision
+        return {"model": self.model, "revision": revision, "settings": repr(self.settings)}
 
     @abstractmethod
     def _decoding(self) -> Identity:
@@ -160,6 +179,13 @@ class LocalModel(ABC):
     def batch_size(self) -> int:
         """Requests computed at a time from now on: as many as fit into the device's memory."""
         return self._batches.size
+
+    def preload(self) -> None:
+        """Imports what the model needs, which takes seconds."""
+        import torch  # noqa: F401
+        import transformers
+
+        _ = self._family(), transformers.AutoProcessor
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -235,8 +261,8 @@ class LocalModel(ABC):
         config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
         if self.temperature > 0:
             config.num_beams = 1
-        if config.pad_token_id is None:
-            config.pad_token_id = self._tokenizer.pad_token_id
+        # Not the checkpoint's own: that of Idefics3's kin may lie beyond the vocabulary.
+        config.pad_token_id = self._tokenizer.pad_token_id
         if config.eos_token_id is None:
             config.eos_token_id = self._tokenizer.eos_token_id
         return config

@@ -13,14 +13,26 @@ from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["assemble", "tree_of"]
+__all__ = ["assemble", "tree_and_notes", "tree_of"]
 
 # Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
 _TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
 
 
 def tree_of(raw: RawTaxonomy) -> Taxonomy:
-    """Returns the tree of a file's statements.
+    """Returns the tree of a file's statements, and tells what whoever uses it has to know.
+
+    Raises:
+        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
+    """
+    taxonomy, notes = tree_and_notes(raw)
+    for text in notes:
+        note(text)
+    return taxonomy
+
+
+def tree_and_notes(raw: RawTaxonomy) -> tuple[Taxonomy, list[str]]:
+    """Returns the tree of a file's statements, and what whoever uses it has to know.
 
     Args:
         raw: The statements.
@@ -28,20 +40,21 @@ def tree_of(raw: RawTaxonomy) -> Taxonomy:
     Raises:
         TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
     """
-    taxonomy, defects = assemble(raw)
+    taxonomy, defects = assemble(raw, shared_names=False)
     if taxonomy is None:
         breaking = [defect for defect in defects if defect.breaks]
         raise breaking[0].error(more=len(breaking) - 1)
-    for defect in defects:
-        if defect.kind in _TOLD:
-            note(f"{defect.file}: {defect.message}")
-    return taxonomy
+    return taxonomy, [f"{defect.file}: {defect.message}" for defect in defects if defect.kind in _TOLD]
 
 
-def assemble(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
+def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[Taxonomy | None, list[Defect]]:
     """Returns the tree and every defect of a file, those of its rows included; no tree where a defect breaks it.
 
     The nodes of the tree are numbered in depth-first order, siblings in file order.
+
+    Args:
+        raw: The statements.
+        shared_names: Whether names that several nodes share are noted, too.
     """
     graph = _Graph(raw)
     defects = [
@@ -50,7 +63,7 @@ def assemble(raw: RawTaxonomy) -> tuple[Taxonomy | None, list[Defect]]:
         *graph.cycle_defects(),
         *graph.root_defects(),
         *graph.sibling_defects(),
-        *graph.name_notes(),
+        *(graph.name_notes() if shared_names else ()),
     ]
     defects.sort(key=lambda defect: (defect.row is None, defect.row or 0))
     if any(defect.breaks for defect in defects):

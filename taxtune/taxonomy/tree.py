@@ -9,22 +9,29 @@ root down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
+from taxtune.packed import Multimap, MultimapBuilder, Part, Texts
 from taxtune.tables import clean
+from taxtune.taxonomy.preorder import SharedAncestors
 
 __all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
 
 IntArray = NDArray[np.int64]
 
-#: The most entries of the table of ancestors: 2 GB, enough for ten million nodes of depth 24.
+#: The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
 MAX_LINEAGE = 250_000_000
+#: The arrays of a tree.
+_DERIVED = ("parents", "depth", "_levels", "sizes", "places", "walk")
 _NEAR = 60  # names below this ratio are no suggestion
 
 
@@ -32,17 +39,35 @@ def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, .
     return ((),) * n if names is None else tuple(tuple(some) for some in names)
 
 
-def _by_folded(names: Iterable[Sequence[str]]) -> dict[str, list[int]]:
+def _grouped(texts: Texts, counts: IntArray) -> tuple[tuple[str, ...], ...]:
+    """Returns texts in groups of so many each."""
+    names = iter(texts)
+    return tuple(tuple(islice(names, count)) if count else () for count in counts.tolist())
+
+
+def _by_folded(names: Iterable[Sequence[str]]) -> Multimap:
     """Returns the numbers of the nodes that have each name, in lower case, given the names of node after node."""
-    table: dict[str, list[int]] = {}
+    table = MultimapBuilder()
     for i, some in enumerate(names):
-        for name in dict.fromkeys(name.casefold() for name in some):
-            table.setdefault(name, []).append(i)
-    return table
+        for name in some:
+            table.add(name.casefold(), i)
+    return table.build()
 
 
-def _looked_up(name: str, table: dict[str, list[int]]) -> list[int]:
-    return list(table.get(name.strip().casefold()) or table.get(clean(name).casefold()) or ())
+def _looked_up(name: str, table: Multimap) -> list[int]:
+    found = table.find(name.strip().casefold())
+    return [*map(int, found if len(found) else table.find(clean(name).casefold()))]
+
+
+def _depths(parents: IntArray) -> IntArray:
+    depth = np.zeros(len(parents), dtype=np.int64)
+    below = np.flatnonzero(parents >= 0)
+    above = parents[below]
+    while len(below):
+        depth[below] += 1
+        above = parents[above]
+        below, above = below[above >= 0], above[above >= 0]
+    return depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,40 +141,32 @@ class Taxonomy:
             n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
         ):
             raise TaxonomyError("Every node except the root (node 0) needs a parent that comes before it.", file=source)
-        seen: set[tuple[int, str]] = set()
-        for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
-            if not label.strip():
-                raise TaxonomyError(f"Node {i} has an empty label.", file=source, remedy="Give it a name or remove it.")
-            if (parent, label) in seen:
-                raise TaxonomyError(
-                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
-                    file=source,
-                    remedy="Merge them or rename one.",
-                )
-            seen.add((parent, label))
-
-        depth = np.zeros(n, dtype=np.int64)
-        for i in range(1, n):
-            depth[i] = depth[self.parents[i]] + 1
-        height = int(depth.max())
-        if n * (height + 1) > MAX_LINEAGE:
+        self._check_labels()
+        #: Edges from the root of each node, shape (n,).
+        self.depth: IntArray = _depths(self.parents)
+        if n * (self.height + 1) > MAX_LINEAGE:
             raise TaxonomyError(
-                f"The tree is too deep for its size: {n} nodes, {height} levels below the root.",
+                f"The tree is too deep for its size: {n} nodes, {self.height} levels below the root.",
                 file=source,
                 remedy="Look for a long chain of nodes that is not a real classification.",
             )
-        lineage = np.full((n, height + 1), -1, dtype=np.int64)
-        lineage[0, 0] = 0
-        for i in range(1, n):
-            d = depth[i]
-            lineage[i, :d] = lineage[self.parents[i], :d]
-            lineage[i, d] = i
-        #: Edges from the root of each node, shape (n,).
-        self.depth: IntArray = depth
-        #: Ancestors of each node from the root (column 0) down to itself, then -1; shape (n, height + 1).
-        self.lineage: IntArray = lineage
-        for array in (self.parents, self.depth, self.lineage):
+        for array in (self.parents, self.depth):
             array.flags.writeable = False
+
+    def _check_labels(self) -> None:
+        seen: set[tuple[int, str]] = set()
+        for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
+            if not label.strip():
+                raise TaxonomyError(
+                    f"Node {i} has an empty label.", file=self.source, remedy="Give it a name or remove it."
+                )
+            if (parent, label) in seen:
+                raise TaxonomyError(
+                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
+                    file=self.source,
+                    remedy="Merge them or rename one.",
+                )
+            seen.add((parent, label))
 
     @classmethod
     def from_paths(
@@ -232,10 +249,47 @@ class Taxonomy:
 
         return from_dict(data, root)
 
+    def parts(self) -> dict[str, Part]:
+        """Returns the tree, with all that follows from it and takes a while, as parts of a file (`taxtune.packed`)."""
+        ranks = {rank or "": number for number, rank in enumerate(dict.fromkeys(self.ranks))}
+        return {
+            "labels": Texts.of(self.labels),
+            "alias_counts": np.array([len(names) for names in self.aliases], dtype=np.int32),
+            "aliases": Texts.of(chain(*self.aliases)),
+            "lead_counts": np.array([len(names) for names in self.leads], dtype=np.int32),
+            "leads": Texts.of(chain(*self.leads)),
+            "ranks": Texts.of(ranks),
+            "rank_numbers": np.array([ranks[rank or ""] for rank in self.ranks], dtype=np.int32),
+            "ids": Texts.of(key or "" for key in self.ids),
+            "digest": Texts.of([self.digest]),
+            **{name: getattr(self, name) for name in _DERIVED},
+        }
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any], source: str | None = None) -> Self:
+        """Returns the tree that `parts` made parts of."""
+        tree = cls.__new__(cls)
+        ranks = [rank or None for rank in parts["ranks"]]
+        tree.source = source
+        tree.labels = tuple(parts["labels"])
+        tree.aliases = _grouped(parts["aliases"], parts["alias_counts"])
+        tree.leads = _grouped(parts["leads"], parts["lead_counts"])
+        tree.ranks = tuple(map(ranks.__getitem__, parts["rank_numbers"].tolist()))
+        tree.ids = tuple(key or None for key in parts["ids"])
+        tree.digest = parts["digest"][0]
+        for name in _DERIVED:
+            setattr(tree, name, parts[name])
+        return tree
+
     # -- size and nodes ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Returns what a copy in another process is made of, without what is computed from it."""
+        kind = type(self)
+        return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
 
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
@@ -251,10 +305,23 @@ class Taxonomy:
         """The number of the root: 0."""
         return 0
 
-    @property
+    @cached_property
     def height(self) -> int:
         """Edges on the longest way from the root to a leaf."""
-        return int(self.lineage.shape[1]) - 1
+        return int(self.depth.max())
+
+    @cached_property
+    def digest(self) -> str:
+        """What identifies the tree's content: its names, parents and ranks, whatever file they were read from."""
+        digest = blake2b(self.parents.astype("<i8").tobytes(), digest_size=16)
+        for names in (self.aliases, self.leads):
+            digest.update(np.fromiter(map(len, names), dtype="<i8", count=len(self)).tobytes())
+        ranks = [rank or "" for rank in self.ranks]
+        for texts in (self.labels, chain(*self.aliases), chain(*self.leads), ranks):
+            packed = Texts.of(texts)
+            digest.update(packed.ends.astype("<i8").tobytes())
+            digest.update(packed.block.tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def leaves(self) -> IntArray:
@@ -302,28 +369,85 @@ class Taxonomy:
 
     # -- relations, for single numbers and arrays alike ----------------------------------------------------------------
 
+    @cached_property
+    def lineage(self) -> NDArray[Any]:
+        """Ancestors of each node from the root (column 0) down to itself, then -1; int32, shape (n, height + 1)."""
+        return self._levels.T
+
+    @cached_property
+    def _levels(self) -> NDArray[np.int32]:
+        """The columns of `lineage` as rows, each contiguous: what relations of many nodes look up."""
+        levels = np.full((self.height + 1, len(self)), -1, dtype=np.int32)
+        above = np.arange(len(self))
+        for level in range(self.height, -1, -1):
+            there = np.flatnonzero(self.depth >= level)
+            levels[level, there] = above[there]
+            above[there] = self.parents[above[there]]
+        levels.flags.writeable = False
+        return levels
+
+    @cached_property
+    def _by_depth(self) -> list[IntArray]:
+        return np.split(np.argsort(self.depth, kind="stable"), np.cumsum(np.bincount(self.depth))[:-1])
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """How many nodes are at or below each node, shape (n,)."""
+        sizes = np.ones(len(self), dtype=np.int64)
+        for nodes in reversed(self._by_depth[1:]):
+            np.add.at(sizes, self.parents[nodes], sizes[nodes])
+        return sizes
+
+    @cached_property
+    def places(self) -> IntArray:
+        """Where each node comes in a walk down the tree, depth first, siblings by number; shape (n,).
+
+        The nodes at and below v have the `sizes[v]` places from `places[v]` on.
+        """
+        children = self._by_parent
+        before = np.cumsum(self.sizes[children]) - self.sizes[children]
+        ahead = np.zeros(len(self), dtype=np.int64)  # how many nodes are at and below the siblings before each
+        ahead[children] = before - before[self._child_range[self.parents[children]]]
+        places = np.zeros(len(self), dtype=np.int64)
+        for nodes in self._by_depth[1:]:
+            places[nodes] = places[self.parents[nodes]] + 1 + ahead[nodes]
+        return places
+
+    @cached_property
+    def walk(self) -> IntArray:
+        """The nodes in the order of their places, shape (n,)."""
+        return np.argsort(self.places)
+
+    @cached_property
+    def _leaves_before(self) -> IntArray:
+        """How many leaves have a smaller place, shape (n + 1,)."""
+        is_leaf = self.sizes[self.walk] == 1
+        return np.concatenate([[0], np.cumsum(is_leaf)])
+
+    def leaves_below(self, nodes: ArrayLike) -> IntArray:
+        """Returns how many leaves are at or below nodes, elementwise."""
+        start = self.places[np.asarray(nodes)]
+        counts: IntArray = self._leaves_before[start + self.sizes[np.asarray(nodes)]] - self._leaves_before[start]
+        return counts
+
     def ancestors(self, index: int) -> IntArray:
         """Returns anc(v): the root first, `index` itself last (paper 1, eq. 1)."""
-        return self.lineage[index, : self.depth[index] + 1]
+        return self.lineage[index, : self.depth[index] + 1].astype(np.int64)
 
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
         a, b = np.asarray(a), np.asarray(b)
-        # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
         if a.size * b.size <= 64:
+            # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
             left, right = self.lineage[a], self.lineage[b]
             few: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
             return few
-        shared = np.ones(np.broadcast_shapes(a.shape, b.shape), dtype=np.int64)
-        for level in self._levels:
-            above = level[a]
-            shared += (above == level[b]) & (above >= 0)
-        return shared
+        a, b = np.broadcast_arrays(a, b)
+        return self._shared.count(a.ravel(), b.ravel()).reshape(a.shape)
 
     @cached_property
-    def _levels(self) -> NDArray[np.int32]:
-        """The columns of `lineage` below the root as rows, small and contiguous: four times as fast to look up."""
-        return np.ascontiguousarray(self.lineage.T[1:], dtype=np.int32)
+    def _shared(self) -> SharedAncestors:
+        return SharedAncestors(self.places, self.depth)
 
     @overload
     def lca(self, a: int, b: int) -> int: ...
@@ -333,7 +457,7 @@ class Taxonomy:
         """Returns the lowest common ancestor, elementwise over broadcast arrays of node numbers."""
         shared = self.shared(a, b)
         first = np.broadcast_to(np.asarray(a), shared.shape)
-        result = self.lineage[first, shared - 1]
+        result = self.lineage[first, shared - 1].astype(np.int64)
         return int(result) if np.ndim(result) == 0 else result
 
     def common_ancestor(self, nodes: Iterable[int]) -> int:
@@ -361,31 +485,28 @@ class Taxonomy:
 
     def descendants(self, index: int) -> IntArray:
         """Returns `index` and every node below it, ascending."""
-        return np.flatnonzero(self.lineage[:, self.depth[index]] == index)
+        start = self.places[index]
+        return np.sort(self.walk[start : start + self.sizes[index]])
 
     # -- by name -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _by_name(self) -> dict[str, list[int]]:
+    def _by_name(self) -> Multimap:
         return _by_folded((label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True))
 
     @cached_property
-    def _by_lead(self) -> dict[str, list[int]]:
+    def _by_lead(self) -> Multimap:
         return _by_folded(self.leads)
-
-    @cached_property
-    def _by_path(self) -> dict[tuple[str, ...], int]:
-        # Paths as they are written come last and win over others that differ only in upper and lower case.
-        paths = [self.path(i) for i in range(len(self))]
-        folded = {tuple(label.casefold() for label in path): i for i, path in reversed([*enumerate(paths)])}
-        return folded | {path: i for i, path in enumerate(paths)}
 
     def _at_path(self, path: Sequence[str]) -> int | None:
         for labels in (path, [clean(label) for label in path]):
             for candidate in ((*labels,), (self.labels[0], *labels)):
-                for key in (candidate, tuple(label.casefold() for label in candidate)):
-                    if key in self._by_path:
-                        return self._by_path[key]
+                folded = tuple(label.casefold() for label in candidate)
+                named: list[int] = self._by_name.find(folded[-1]).tolist() if folded else []
+                paths = {v: self.path(v) for v in named if self.depth[v] == len(folded) - 1}
+                found = [v for v, path in paths.items() if tuple(label.casefold() for label in path) == folded]
+                if found:  # a path as it is written wins over others that differ only in upper and lower case
+                    return min(found, key=lambda v: (paths[v] != candidate, paths[v] != folded, v))
         return None
 
     @cached_property
@@ -491,15 +612,14 @@ class Taxonomy:
         self, *, aliases: Sequence[Sequence[str]] | None = None, leads: Sequence[Sequence[str]] | None = None
     ) -> Taxonomy:
         """Returns the same tree with other aliases, other leads or both; what is not given stays."""
-        return Taxonomy(
-            self.labels,
-            self.parents,
-            aliases=self.aliases if aliases is None else aliases,
-            ranks=self.ranks,
-            source=self.source,
-            ids=self.ids,
-            leads=self.leads if leads is None else leads,
-        )
+        tree = copy(self)
+        tree.aliases = self.aliases if aliases is None else _tuples(aliases, len(self))
+        tree.leads = self.leads if leads is None else _tuples(leads, len(self))
+        if not len(tree.aliases) == len(tree.leads) == len(self):
+            raise ValueError("aliases and leads must be as many as there are nodes")
+        for learnt in ("digest", "_by_name", "_by_lead", "_identifying"):
+            tree.__dict__.pop(learnt, None)
+        return tree
 
     def subtree(self, index: int) -> Taxonomy:
         """Returns the taxonomy below and including node `index`, which becomes the root.

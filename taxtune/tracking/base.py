@@ -14,6 +14,13 @@ __all__ = ["NullTracker", "Tracker"]
 class Tracker(Protocol):
     """Where a run is recorded."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether all that was told is recorded."""
+
+    def check(self) -> None:
+        """Checks that something could be recorded, before a run begins."""
+
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None
     ) -> str:
@@ -46,6 +53,11 @@ class Tracker(Protocol):
 
 class NullTracker:
     """Records nothing."""
+
+    whole = True
+
+    def check(self) -> None:
+        """Does nothing."""
 
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None

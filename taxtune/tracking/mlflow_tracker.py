@@ -20,7 +20,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.wording import best_so_far, headline, redact
 from taxtune.tracking import values
-from taxtune.tracking.store import Store, hushed, open_store, short_reason, store_uri
+from taxtune.tracking.store import Store, check_store, hushed, open_store, short_reason, store_uri
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 __all__ = ["MLflowTracker"]
@@ -57,12 +57,25 @@ class MLflowTracker:
         self._run: str | None = None
         self._recorded: set[int] = set()
         self._pending: dict[int, tuple[IterationRecord, IterationRecord | None]] = {}
-        self._complained = False
+        self._complained = self._failed = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was told is recorded."""
+        return not (self._pending or self._failed)
 
     @property
     def unrecorded(self) -> tuple[int, ...]:
         """Numbers of the iterations that could not be recorded yet."""
         return tuple(sorted(self._pending))
+
+    def check(self) -> None:
+        """Checks that the store can be reached, or made; of a local one without loading MLflow.
+
+        Raises:
+            TaxtuneError: If it cannot.
+        """
+        check_store(self._folder, self._uri)
 
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None
@@ -393,4 +406,5 @@ class MLflowTracker:
             return action()
         except Exception as error:
             note(f"MLflow could not record {what}: {short_reason(error)}")
+            self._failed = True
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -139,7 +139,7 @@ class CalibrationRun:
             )
         if self.data is not None:
             source, folder = self.data, self.folder / "images"
-            pool = load_examples(source, parts.taxonomy, folder=folder, part=parts.part)
+            pool: Sequence[Example] = load_examples(source, parts.taxonomy, folder=folder, part=parts.part)
         else:
             pool = parts.examples
         used = splits.tuning if self.heldout else (*splits.tuning, *splits.heldout)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ from taxtune.tracking import Tracker
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
+    from taxtune.tuning.history import History
     from taxtune.tuning.loop import Tuner
 
 __all__ = ["Callback", "Callbacks", "TrackingCallback"]
@@ -79,6 +83,10 @@ class Callbacks:
             if method is not None:
                 method(*what)
 
+    def settled(self) -> bool:
+        """Tells whether callbacks have done all that they were told to do, and need not be told of it again."""
+        return all(each.settled() for each in self._given if hasattr(each, "settled"))
+
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
         return {what: place for each in self._given if hasattr(each, "where") for what, place in each.where().items()}
@@ -86,6 +94,9 @@ class Callbacks:
 
 class TrackingCallback(Callback):
     """Records runs in MLflow: a parent run each, a nested run an iteration, the winner in the prompt registry.
+
+    MLflow is loaded and spoken to in a thread of its own, so that the model need not wait for it; the end of a run
+    waits until all is recorded.
 
     Args:
         make_tracker: Returns a new record of a run; called once a run.
@@ -95,17 +106,29 @@ class TrackingCallback(Callback):
         self._make = make_tracker
         self.tracker: Tracker = make_tracker()
         self._alone: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._thread: ThreadPoolExecutor | None = None
+        self._started: Future[None] | None = None
+        self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what is recorded."""
         shown = self._make().where()
         return {} if shown is None else {"experiments": shown}
 
+    def settled(self) -> bool:
+        """Tells whether all that was told is recorded."""
+        return self.tracker.whole
+
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
-        """Starts the parent run, or goes on with the one that the history remembers."""
+        """Starts the parent run, or goes on with the one that the history remembers.
+
+        Raises:
+            TaxtuneError: If the store cannot be reached or written.
+        """
         # Of several workers one at a time: there is one parent run, and what looks half-recorded is somebody's work.
         self._alone = partial(tuner.history.alone, "tracking")
         self.tracker = self._make()
+        self.tracker.check()
         experiment = tuner.experiment
         objective = experiment.objective
         parameters = dict(experiment.settings)
@@ -119,49 +142,82 @@ class TrackingCallback(Callback):
         tags = {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name}
         if tuner.comparison is not None:
             tags["taxtune.comparison"] = tuner.comparison
-        with self._alone():
-            run = self.tracker.start(
-                f"{experiment.name} ({objective.name})",
-                parameters,
-                tags,
-                tuner.history.note("mlflow_run"),
-            )
-            tuner.history.set_note("mlflow_run", run)
-            for record in done:
-                self.tracker.iteration(record)
+        self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
+        name = f"{experiment.name} ({objective.name})"
+        self._started = self._then(self._start, tuner.history, name, parameters, tags)
+        self._waiting.extend((record, None) for record in done)
+        self._then(self._record)
+
+    def on_answers(self, done: int, from_store: int) -> None:
+        """Ends the run if its record could not be started."""
+        self._check_started()
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records the iteration."""
-        with self._alone():
-            self.tracker.iteration(record, best)
+        self._check_started()
+        self._waiting.append((record, best))
+        self._then(self._record)
 
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
         """Records the held-out scores, the figures and the report, and registers the winner."""
-        with self._alone():
-            self._result(result)
+        finished = self._then(self._result, result)
+        if self._started is not None:
+            self._started.result()
+        finished.result()
 
     def on_comparison(self, result: ComparisonResult, identity: str) -> None:
         """Records the comparison."""
         folder = Path(result.folder)
         figures = [path for name in ("figure6", "history") for path in sorted(folder.glob(f"{name}.*"))]
-        self._make().comparison(result, figures, identity)
-
-    def _result(self, result: TuneResult) -> None:
-        self.tracker.finish(result)
-        for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):
-            self.tracker.figure(path)
-        for name in ("report.html", "winner.j2"):
-            if (Path(result.folder) / name).exists():
-                self.tracker.artifact(Path(result.folder) / name)
-        winner = result.heldout[-1]
-        self.tracker.register(
-            f"{result.name}-{result.objective}",
-            winner.template,
-            {"objective": result.objective, "iteration": str(result.winner)}
-            | {f"heldout.{key}": f"{winner.scores.get(key):.4f}" for key in ("hp", "hr", "hf", "accuracy")},
-            alias="winner",
-        )
+        self.tracker = self._make()
+        self.tracker.comparison(result, figures, identity)
 
     def on_stop(self, status: str) -> None:
-        """Ends the parent run."""
-        self.tracker.close(_STATUS[status])
+        """Ends the parent run, once all that was told is recorded."""
+        if self._thread is not None:
+            self._then(self.tracker.close, _STATUS[status])
+            self._thread.shutdown()
+            self._thread = self._started = None
+
+    def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
+        """Has the thread do something after what it is doing."""
+        assert self._thread is not None
+        return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
+
+    def _start(self, history: History, name: str, parameters: dict[str, Any], tags: dict[str, str]) -> None:
+        with self._alone():
+            run = self.tracker.start(name, parameters, tags, history.note("mlflow_run"))
+            history.set_note("mlflow_run", run)
+
+    def _record(self) -> None:
+        """Records all that waits by now: where a server is slow, what piles up costs one attempt."""
+        if self._began() and self._waiting:
+            with self._alone():
+                while self._waiting:
+                    self.tracker.iteration(*self._waiting.popleft())
+
+    def _check_started(self) -> None:
+        if self._started is not None and self._started.done():
+            self._started.result()
+
+    def _began(self) -> bool:
+        return self._started is not None and self._started.exception() is None
+
+    def _result(self, result: TuneResult) -> None:
+        if not self._began():
+            return
+        with self._alone():
+            self.tracker.finish(result)
+            for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):
+                self.tracker.figure(path)
+            for name in ("report.html", "winner.j2"):
+                if (Path(result.folder) / name).exists():
+                    self.tracker.artifact(Path(result.folder) / name)
+            winner = result.heldout[-1]
+            self.tracker.register(
+                f"{result.name}-{result.objective}",
+                winner.template,
+                {"objective": result.objective, "iteration": str(result.winner)}
+                | {f"heldout.{key}": f"{winner.scores.get(key):.4f}" for key in ("hp", "hr", "hf", "accuracy")},
+                alias="winner",
+            )

@@ -13,6 +13,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore
 from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
+from taxtune.tuning.done import mark_finished, read_finished
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
@@ -67,6 +68,11 @@ def compare_objectives(
     if not resume:
         for name in names:
             check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
+    told = Callbacks(callbacks)
+    if resume and storage is None:
+        finished = read_finished(folder, experiments, told.where())
+        if isinstance(finished, ComparisonResult):
+            return finished
     answers = folder / "answers.db"
     first = experiments[0]
     # What joins the runs in MLflow: the same for the same folder.
@@ -86,7 +92,6 @@ def compare_objectives(
     )
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout[1].template for run in runs}
-    told = Callbacks(callbacks)
     every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
     needs = tuple(dict.fromkeys(need for experiment in experiments for need in experiment.objective.needs))
     with AnswerStore(answers) as store:
@@ -110,6 +115,8 @@ def compare_objectives(
     )
     write_result(result)
     told.tell("on_comparison", result, identity)
+    if told.settled():
+        mark_finished(folder, experiments, told.where())
     return result
 
 

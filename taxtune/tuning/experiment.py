@@ -20,7 +20,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, TaxtuneError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores, leaf_information
-from taxtune.models.base import reseeded
+from taxtune.models.base import Identity, reseeded
 from taxtune.policies import DIRECT, Policy
 from taxtune.progress import note
 from taxtune.recipe_settings import BudgetSettings, PromptSettings, SeedSettings
@@ -299,8 +299,16 @@ class Experiment:
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.kind to direct.",
             )
 
-    def identity(self) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be resumed, by dotted key."""
+    def fingerprint(self) -> str:
+        """Returns a hash of all that a finished result depends on, known without loading what answers."""
+        return _digest([self.settings, self.identity(vlm=getattr(self.vlm, "content", None))])
+
+    def identity(self, *, vlm: Identity | None = None) -> dict[str, Any]:
+        """Returns what must stay the same for a run to be resumed, by dotted key.
+
+        Args:
+            vlm: What there is in place of the model's own identity.
+        """
         tree = self.taxonomy
         names = [tree.names(v)[1:] for v in range(len(tree))]
         whole = {} if self.part is None else {"domain root": "/".join(self.full_taxonomy.path(self.part.root))}
@@ -317,7 +325,7 @@ class Experiment:
             **weights,
             "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
             "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
-            **{f"vlm.{key}": value for key, value in self.vlm.identity.items()},
+            **{f"vlm.{key}": value for key, value in (vlm or self.vlm.identity).items()},
             **{f"mapper.{key}": value for key, value in self.mapper.identity().items()},
             **{f"proposer.{key}": value for key, value in self.proposer.identity().items()},
             **{f"policy.{key}": value for key, value in self.policy.identity().items()},

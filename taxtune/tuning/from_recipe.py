@@ -218,7 +218,7 @@ class Parts:
         return self.full_taxonomy if self.part is None else self.part.tree
 
     @cached_property
-    def examples(self) -> list[Example]:
+    def examples(self) -> Sequence[Example]:
         """Every labelled image below the domain."""
         data = self.recipe.data
         if self.own_examples is not None:

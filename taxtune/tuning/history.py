@@ -13,23 +13,30 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sqlite3
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 from pydantic import TypeAdapter
 
-from taxtune.atomic import write_json, write_text
+from taxtune.atomic import write_json
 from taxtune.errors import MissingExtraError, ResumeError, TaxtuneError
 from taxtune.tuning.databases import database_problem
 from taxtune.tuning.leases import Leases, make_table
 from taxtune.tuning.proposers.base import Proposal
+from taxtune.tuning.record_file import RecordFile, read_lines
 from taxtune.tuning.records import IterationRecord, upgraded
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+    from sqlalchemy import Table
 
 __all__ = ["Claim", "History", "best", "check_unused", "is_begun", "read_attributes", "read_records", "study_name"]
 
@@ -40,8 +47,23 @@ _SHOWN = 5
 _POLL_SECONDS = 0.5
 # Of the identity of runs that were begun when it could not be raised.
 _FREED = frozenset({"recipe.max_missing"})
-# In the folder of a run whose history is on a server: what `read_attributes` returns.
+# In the run's folder: what `read_attributes` returns, which so needs no database.
 _ATTRIBUTES = "history.json"
+
+
+@cache
+def _grown() -> Table:
+    """The records that grew after their iteration was finished: Optuna closes trials for good."""
+    from sqlalchemy import Column, Integer, MetaData, String, Table, Text
+
+    return Table(
+        "taxtune_grown",
+        MetaData(),
+        Column("run", String(250), primary_key=True),
+        Column("iteration", Integer, primary_key=True),
+        Column("images", Integer, nullable=False),
+        Column("record", Text, nullable=False),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +125,11 @@ class History:
         self._locks = folder / ".locks"
         self._made_folder = not folder.exists()
         self._held: set[int] = set()
+        # What was read: an iteration costs the same whatever came before it.
+        self._records: dict[int, IterationRecord] = {}
+        self._templates: dict[int, str] = {}
+        self._ids: dict[int, int] = {}
+        self._file = RecordFile(folder / "history.jsonl", self._locks / "history.lock")
         # Before anything is made: a database out of reach leaves no folder behind.
         (is_begun if resume else check_unused)(folder, name, storage)
         made = False
@@ -186,7 +213,7 @@ class History:
                 optuna.delete_study(study_name=self.name, storage=self._storage)
         if hasattr(self, "_leases"):
             self.close()
-        names = (_ATTRIBUTES,) if self._server else ("history.db", "history.db-*")
+        names = (_ATTRIBUTES, *(() if self._server else ("history.db", "history.db-*")))
         for path in (*(file for name in names for file in self.folder.glob(name)), *self._locks.glob("*.lock")):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -204,8 +231,9 @@ class History:
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
         self._study.set_user_attr(f"note:{key}", value)
-        if self._server:
-            write_json(self.folder / _ATTRIBUTES, _attributes(self._study.user_attrs))
+        stored = self._study.user_attrs
+        notes = {key: value for key, value in stored.items() if key.startswith("note:")}
+        write_json(self.folder / _ATTRIBUTES, {**stored["identity"], **notes})
 
     # -- iterations ----------------------------------------------------------------------------------------------------
 
@@ -221,11 +249,15 @@ class History:
         """
         while True:
             with self.alone("claim"):
-                trials = self._study.get_trials(deepcopy=False)
+                trials = self._read()
                 running = [t.number for t in trials if not t.state.is_finished() and t.number not in self._held]
                 found = next(filter(None, map(self._take, running)), None)
                 if found is None and new and len(trials) <= total:
-                    found = self._take(self._study.ask().number)
+                    # Not `Study.ask`, whose sampler looks at all trials before.
+                    self._storage.create_new_trial(self._study_id)
+                    found = self._take(len(trials))
+                    if found is None:
+                        continue  # another worker, which had taken this one for dead, began it first
             if found is not None or not running:
                 return found
             time.sleep(_POLL_SECONDS)
@@ -238,7 +270,8 @@ class History:
             self._leases.release(f"iteration {number}")
             return None
         self._held.add(number)
-        self._set(number, machine=self._leases.machine)
+        if self._server:
+            self._set(number, machine=self._leases.machine)
         stored = trial.user_attrs
         return Claim(
             number,
@@ -270,47 +303,71 @@ class History:
         if scores is not None:
             shown = {"hP": scores.hp, "hR": scores.hr, "value": record.value, "feasible": record.feasible}
         self._set(number, **shown, record=_RECORD.dump_python(record, mode="json"))
-        if scores is None:
-            self._study.tell(number, state=TrialState.FAIL)
-        else:
-            self._study.tell(number, [scores.hp, scores.hr])
+        state, values = (TrialState.FAIL, None) if scores is None else (TrialState.COMPLETE, [scores.hp, scores.hr])
+        self._storage.set_trial_state_values(self._id(number), state, values)
         self._leases.release(f"iteration {number}")
         self._held.discard(number)
-        self.write()
+        if not self._server:
+            with self._storage.engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")  # to the disk
+        self._file.append(self.records())
 
     def grow(self, record: IterationRecord) -> None:
         """Stores a finished iteration anew, with the rows of more images."""
-        # Optuna closes trials for good; what grew is kept beside them, and wins.
-        self._study.set_user_attr(f"grown:{record.iteration}", _RECORD.dump_python(record, mode="json"))
-        self.write()
+        table, which = _grown(), {"run": self.name, "iteration": record.iteration}
+        text = json.dumps(_RECORD.dump_python(record, mode="json"))
+        with self._storage.engine.begin() as connection:
+            connection.execute(table.delete().where(*(table.c[key] == value for key, value in which.items())))
+            connection.execute(table.insert().values(**which, images=len(record.rows), record=text))
+        self._file.append(self.records())
 
     def write(self) -> None:
-        """Writes `history.jsonl`, which a process that died may have left behind the database."""
-        with self.alone("jsonl"):
-            lines = [json.dumps(_RECORD.dump_python(r, mode="json"), ensure_ascii=False) for r in self.records()]
-            write_text(self.folder / "history.jsonl", "".join(line + "\n" for line in lines))
+        """Puts `history.jsonl` in order, which a process that died may have left behind the database."""
+        self._file.complete(self.records())
 
     def records(self) -> list[IterationRecord]:
-        """Returns the finished iterations in their order."""
-        trials, grown = self._study.get_trials(deepcopy=False), self._study.user_attrs
-        return [
-            _RECORD.validate_python(upgraded(grown.get(f"grown:{trial.number}") or trial.user_attrs["record"]))
-            for trial in trials
-            if trial.state.is_finished() and "record" in trial.user_attrs
-        ]
+        """Returns the finished iterations in their order, other workers' included; reads only what is new."""
+        self._read()
+        return self.known()
+
+    def known(self) -> list[IterationRecord]:
+        """Returns the finished iterations in their order, as they were last read."""
+        return [self._records[number] for number in sorted(self._records)]
 
     def templates(self) -> tuple[str, ...]:
         """Returns every template that was proposed so far, those that another process is just asking with included."""
-        trials = self._study.get_trials(deepcopy=False)
-        proposals = (trial.user_attrs["proposal"] for trial in trials if "proposal" in trial.user_attrs)
-        return tuple(_PROPOSAL.validate_python(proposal).template for proposal in proposals)
+        self._read()
+        return tuple(self._templates[number] for number in sorted(self._templates))
+
+    def _read(self) -> list[FrozenTrial]:
+        """Reads what this worker does not know yet; returns all trials, as Optuna keeps them in memory."""
+        trials = self._study.get_trials(deepcopy=False)  # of the database it reads new and unfinished ones
+        for trial in trials:
+            number, stored = trial.number, trial.user_attrs
+            if number not in self._templates and "proposal" in stored:
+                self._templates[number] = _PROPOSAL.validate_python(stored["proposal"]).template
+            if number not in self._records and trial.state.is_finished() and "record" in stored:
+                self._records[number] = _RECORD.validate_python(upgraded(stored["record"]))
+        from sqlalchemy import select
+
+        grown, ours = _grown(), _grown().c.run == self.name
+        with self._storage.engine.connect() as connection:
+            for number, images in connection.execute(select(grown.c.iteration, grown.c.images).where(ours)).all():
+                if len(self._records[number].rows) != images:
+                    this = select(grown.c.record).where(ours, grown.c.iteration == number)
+                    found = json.loads(connection.execute(this).scalar_one())
+                    self._records[number] = _RECORD.validate_python(upgraded(found))
+        return list(trials)
 
     def alone(self, what: str) -> AbstractContextManager[None]:
         """Holds off other processes of this run that want to do the same, until the block ends."""
         return self._leases.held(what)
 
     def _id(self, number: int) -> int:
-        return int(self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number))
+        if number not in self._ids:
+            found = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+            self._ids[number] = int(found)
+        return self._ids[number]
 
     def _set(self, number: int, **attributes: Any) -> None:
         for key, value in attributes.items():
@@ -364,21 +421,13 @@ def read_attributes(folder: Path) -> dict[str, Any]:
     Raises:
         TaxtuneError: If the history cannot be read.
     """
-    import optuna
-
-    if (folder / _ATTRIBUTES).exists():
-        return dict(json.loads((folder / _ATTRIBUTES).read_text(encoding="utf-8")))
-    if not (folder / "history.db").exists():
+    file = folder / _ATTRIBUTES
+    if not file.exists():
         return {}
-    with _opened(_url(folder), "read"):
-        studies = optuna.get_all_study_summaries(_url(folder), include_best_trial=False)
-        if not studies:
-            raise TaxtuneError("The history cannot be read: it contains no run.", file=folder / "history.db")
-        return _attributes(studies[0].user_attrs)
-
-
-def _attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {**stored.get("identity", {}), **{key: value for key, value in stored.items() if key.startswith("note:")}}
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise TaxtuneError(f"What the run was made from cannot be read: {error}.", file=file) from error
 
 
 def _url(folder: Path, storage: str | None = None) -> str:
@@ -398,11 +447,12 @@ def _open(url: str) -> Any:
 
     local = make_url(url).get_backend_name() == "sqlite"
     # Another worker may be writing to the file; a connection to a server may have been idle for too long.
-    options = {"connect_args": {"timeout": 60}} if local else {"pool_pre_ping": True}
+    options = {"connect_args": {"timeout": 60, "factory": _Connection}} if local else {"pool_pre_ping": True}
     for again in (True, True, False):
         try:
             storage = RDBStorage(url, engine_kwargs=options)
             make_table(storage.engine)
+            _grown().create(storage.engine, checkfirst=True)
             return storage
         except Exception as error:
             # Where several workers make the tables in the same moment, all but one are told that they are there.
@@ -411,8 +461,22 @@ def _open(url: str) -> Any:
     return None
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that waits for the disk once an iteration, in `finish`, and not at every commit.
+
+    A process that is killed loses nothing. What a power failure takes from the iteration under way is done again, with
+    the answers of the store, which does wait.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        with contextlib.suppress(sqlite3.OperationalError):  # a file from before that somebody is reading
+            if self.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",):
+                self.execute("PRAGMA synchronous = NORMAL")
+
+
 @contextmanager
-def _opened(url: str, what: str = "opened") -> Iterator[None]:
+def _opened(url: str) -> Iterator[None]:
     """Tells what is wrong with a database in words for people."""
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -435,13 +499,13 @@ def _opened(url: str, what: str = "opened") -> Iterator[None]:
             raise
         if url.startswith("sqlite"):
             raise TaxtuneError(
-                f"The history cannot be {what}: {problem}.",
+                f"The history cannot be opened: {problem}.",
                 file=url.removeprefix("sqlite:///"),
                 remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another "
                 "folder with --out.",
             ) from error
         raise TaxtuneError(
-            f"The history in {_shown(url)} cannot be {what}: {problem}.",
+            f"The history in {_shown(url)} cannot be opened: {problem}.",
             remedy="Check that the server is running and reachable, and that user, password and database are right.",
         ) from error
 
@@ -466,8 +530,7 @@ def read_records(folder: Path) -> list[IterationRecord]:
     """
     file = folder / "history.jsonl"
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        return [_RECORD.validate_python(upgraded(json.loads(line))) for line in lines]
+        return [_RECORD.validate_python(upgraded(line)) for line in read_lines(file).values()]
     except (OSError, ValueError) as error:
         raise TaxtuneError(f"The history cannot be read: {str(error).splitlines()[0]}.", file=file) from error
 

@@ -16,6 +16,7 @@ from taxtune.progress import note
 from taxtune.report.outlook import nothing_left
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
+from taxtune.tuning.done import mark_finished, read_finished
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
@@ -32,6 +33,7 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
     sum_judged,
+    sum_usage,
 )
 from taxtune.tuning.selection import choose, front, next_step
 from taxtune.tuning.trials import Trials
@@ -82,13 +84,19 @@ class Tuner:
         """Runs, or goes on with, the tuning run.
 
         Returns:
-            The result; iterations that another process did are part of it.
+            The result; iterations that another process did are part of it. Of a run that is finished already it is
+            read from the folder, and callbacks are told nothing.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        # The iterations of a server's database may have become more elsewhere.
+        if self.resume and self.storage is None:
+            found = read_finished(self.folder, [experiment], self.callbacks.where())
+            if isinstance(found, TuneResult):
+                return found
         name = study_name(experiment.name, experiment.objective.name, self.storage)
         place = (self.folder, name, self.storage)
         if not self.resume:
@@ -136,7 +144,7 @@ class Tuner:
             exhausted |= ends
             self.history.finish(record)
             self._look_ahead(record)
-            self.callbacks.tell("on_iteration", record, best(self.history.records()))
+            self.callbacks.tell("on_iteration", record, best(self.history.known()))
         self._race(evaluator)
         self.history.write()
 
@@ -190,6 +198,8 @@ class Tuner:
         )
         write_result(result)
         self.callbacks.tell("on_result", self, result)
+        if self.callbacks.settled():
+            mark_finished(self.folder, [experiment], self.callbacks.where())
         return result
 
     def _look_ahead(self, record: IterationRecord) -> None:
@@ -213,8 +223,8 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        records, stage = self.history.records(), self.experiment.stages[0]
-        spent = sum((record.usage for record in records), Usage())
+        records, stage = self.history.known(), self.experiment.stages[0]
+        spent = sum_usage([record.usage for record in records])
         new &= not spent.exceeds(self.experiment.budget)
         if self.experiment.budget.vlm_calls is not None:  # drafts take the place of templates
             new &= (len(records) + 1) * stage.images + spent.tried <= stage.templates * stage.images
@@ -226,7 +236,7 @@ class Tuner:
         with self.history.alone("race"):  # another worker waits, and finds it done
             while (step := next_step(self.history.records(), experiment.objective, experiment.stages)) is not None:
                 iteration, images = step
-                record = next(each for each in self.history.records() if each.iteration == iteration)
+                record = next(each for each in self.history.known() if each.iteration == iteration)
                 assert record.template is not None  # it was asked with
                 start, examples = time.monotonic(), experiment.splits.tuning[:images]
                 evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
@@ -333,7 +343,7 @@ class Tuner:
 
     def _valued(self, record: IterationRecord, scores: TemplateScores) -> IterationRecord:
         objective = self.experiment.objective
-        baseline = scores if record.iteration == 0 else self.history.records()[0].scores
+        baseline = scores if record.iteration == 0 else self.history.known()[0].scores
         return replace(
             record,
             scores=scores,
@@ -375,7 +385,7 @@ class Tuner:
         Raises:
             ProposerError: If it has not.
         """
-        before = [record for record in self.history.records() if record.iteration > 0]
+        before = [record for record in self.history.known() if record.iteration > 0]
         if all(record.out_of_reach for record in before[-_PATIENCE:]):
             raise ProposerError(
                 failure.reason,
@@ -385,7 +395,7 @@ class Tuner:
 
     def _trials(self, evaluator: Evaluator) -> Trials:
         """Returns what asks about an iteration's drafts, on what a budget of calls leaves to the search."""
-        experiment, records = self.experiment, self.history.records()
+        experiment, records = self.experiment, self.history.known()
         stage, most = experiment.stages[0], None
         if experiment.budget.vlm_calls is not None:
             most = stage.images * (stage.templates - len(records) - 1) - sum(each.usage.tried for each in records)
@@ -403,7 +413,7 @@ class Tuner:
         else:
             earlier = self.history.templates()
             proposal = self.experiment.proposer.propose(
-                self.history.records(),
+                self.history.known(),
                 replace(self.experiment.goal(), ask=None if trials.left == 0 else trials),
                 iteration=claim.iteration,
                 seed=self.experiment.seeds.proposer,

@@ -39,6 +39,7 @@ __all__ = [
     "Usage",
     "sum_faults",
     "sum_judged",
+    "sum_usage",
     "upgraded",
 ]
 
@@ -211,6 +212,18 @@ class ExampleRow:
     votes: tuple[int, ...] = ()
 
 
+def sum_usage(usages: Sequence[Usage]) -> Usage:
+    """Returns the sum of what was consumed; a cost that is unknown counts as nothing."""
+    found: dict[str, Any] = {}
+    for each in fields(Usage):
+        values = [value for usage in usages if (value := getattr(usage, each.name)) is not None]
+        if each.name.endswith("_faults"):
+            found[each.name] = sum_faults(values)
+        elif values:
+            found[each.name] = sum(values)
+    return Usage(**found)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What an iteration consumed; cost is None where the provider's price is unknown.
@@ -245,14 +258,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        found: dict[str, Any] = {}
-        for each in fields(self):
-            one, two = getattr(self, each.name), getattr(other, each.name)
-            if isinstance(one, dict):
-                found[each.name] = sum_faults((one, two))
-            else:
-                found[each.name] = one if two is None else two if one is None else one + two
-        return Usage(**found)
+        return sum_usage((self, other))
 
     def exceeds(self, budget: BudgetSettings) -> bool:
         """Tells whether a search that consumed this has used up a budget's tokens, dollars or minutes."""

@@ -102,11 +102,13 @@ def check_template(
             )
     finally:
         _empty_joins.reset(token)
-    normal = normalise_source(source)
+    normal, same = normalise_source(source), _squeezed(prompt)
+    values = () if sample is None else _hashable(sample)
     for other in earlier:
-        if normalise_source(other) == normal:
+        other_normal, other_prompt = _forms(other, values)
+        if other_normal == normal:
             raise TemplateError("This template repeats an earlier one.", remedy="Propose one that differs in wording.")
-        if sample is not None and _same_prompt(other, variables, prompt):
+        if sample is not None and other_prompt == same:
             raise TemplateError(
                 "This template gives word for word the same prompt as an earlier one.",
                 remedy="Propose one that differs in wording.",
@@ -263,11 +265,18 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     return values
 
 
-def _same_prompt(other: str, variables: Mapping[str, object], prompt: str) -> bool:
+def _hashable(variables: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
+    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in variables.items())
+
+
+@lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it
+def _forms(source: str, variables: tuple[tuple[str, object], ...]) -> tuple[str, str | None]:
+    """Returns what a repeat is known by: the normalised source, and the prompt, or None where it gives none."""
     try:
-        return _squeezed(render(other, variables)) == _squeezed(prompt)
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in variables}
+        return normalise_source(source), _squeezed(render(source, values))
     except TemplateError:
-        return False
+        return normalise_source(source), None
 
 
 def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], labels: tuple[str, ...]) -> None:

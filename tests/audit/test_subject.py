@@ -110,6 +110,6 @@ def test_what_is_no_run(run: Path, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"heldout": [{"name": "a", "rows": [{"answer": null}]}]}')
     with pytest.raises(DataError, match="No image of the held-out split has an answer"):
         read_run_rows(tmp_path)
-    (tmp_path / "history.db").write_text("no database")
-    with pytest.raises(TaxtuneError, match="The history cannot be read"):
+    (tmp_path / "history.json").write_text("not JSON")
+    with pytest.raises(TaxtuneError, match="What the run was made from cannot be read"):
         run_settings(tmp_path)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import OSA
 
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy import Taxonomy
+from tests.trees import tree_and_nodes
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,31 @@ def test_the_common_ancestor_is_robust(nature: Taxonomy) -> None:
     lexicon = Lexicon(nature, coverage=0.7)
     assert nature.labels[lexicon.common([*leaves, nature.resolve("Acer")])] == "Picidae"
     assert Lexicon(nature, coverage=0.9).common([*leaves, nature.resolve("Acer")]) == 0
+
+
+@given(tree_and_nodes(rows=1), st.sampled_from([0.51, 0.6, 0.85, 1.0]))
+def test_the_common_ancestor_is_the_deepest_that_covers_enough(
+    case: tuple[Taxonomy, list[list[int]]], coverage: float
+) -> None:
+    tree, (nodes,) = case
+    covering = [
+        v for v in range(len(tree)) if sum(bool(tree.is_ancestor(v, w)) for w in nodes) >= coverage * len(nodes)
+    ]
+    assert Lexicon(tree, coverage=coverage).common(nodes) == max(covering, key=lambda v: tree.depth[v])
+
+
+@given(st.lists(st.text("abcd", min_size=4, max_size=12), min_size=1, max_size=8, unique=True), st.data())
+def test_what_is_mended_is_the_nearest_known_word(known: list[str], data: st.DataObject) -> None:
+    """Looking only at words of like length and letters overlooks none."""
+    lexicon = Lexicon(Taxonomy(["top", *known], [-1, *[0] * len(known)]))
+    word = data.draw(st.text("abcd", min_size=7, max_size=12))
+    if lexicon.knows(word):
+        return
+    near = {w: OSA.distance(word, w) for w in map(fold_words, ["top", *known]) for w in w if w[0] == word[0]}
+    least = min(near.values(), default=9)
+    nearest = [w for w, distance in near.items() if distance == least and len(w) >= 4]
+    expected = nearest[0] if least <= (2 if len(word) >= 10 else 1) and len(nearest) == 1 else None
+    assert lexicon.correct(word) == expected
 
 
 @pytest.mark.parametrize(

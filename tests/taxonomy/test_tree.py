@@ -204,6 +204,53 @@ def test_accents_may_be_written_as_signs_of_their_own(name: str) -> None:
         tree.resolve("Paquerette")
 
 
+@given(trees())
+def test_what_is_below_a_node_is_a_range_of_places(tree: Taxonomy) -> None:
+    below = [{v for v in range(len(tree)) if node in walk_up(tree, v)} for node in range(len(tree))]
+    assert tree.sizes.tolist() == [len(nodes) for nodes in below]
+    assert tree.places[tree.walk].tolist() == list(range(len(tree)))
+    for node, nodes in enumerate(below):
+        start = int(tree.places[node])
+        assert set(tree.walk[start : start + len(nodes)].tolist()) == nodes
+        assert tree.descendants(node).tolist() == sorted(nodes)
+        assert [tree.places[child] for child in tree.children(node)] == sorted(tree.places[tree.children(node)])
+    leaves = set(tree.leaves.tolist())
+    assert tree.leaves_below(range(len(tree))).tolist() == [len(nodes & leaves) for nodes in below]
+
+
+@given(trees())
+def test_every_path_leads_to_its_node(tree: Taxonomy) -> None:
+    for node in range(len(tree)):
+        path = tree.path(node)
+        assert tree.resolve(path) == tree.resolve([label.upper() for label in path]) == node
+        if node and path[1] != path[0]:
+            assert tree.resolve(path[1:]) == node
+
+
+def test_of_paths_that_differ_in_case_only_the_one_as_written_is_meant() -> None:
+    tree = Taxonomy(["top", "Aa", "aA", "x", "X"], [-1, 0, 0, 1, 2])
+    assert [tree.resolve(["Aa", "x"]), tree.resolve(["aA", "X"]), tree.resolve(["AA", "X"])] == [3, 4, 3]
+
+
+def test_the_digest_is_that_of_the_content() -> None:
+    def digest(labels: list[str], parents: list[int], **more: object) -> str:
+        return Taxonomy(labels, parents, **more).digest  # type: ignore[arg-type]
+
+    whole = {"aliases": [("a", "b"), (), ()], "ranks": ["x", None, None], "leads": [(), ("c",), ()]}
+    first = digest(["top", "one", "two"], [-1, 0, 0], **whole)
+    assert first == digest(["top", "one", "two"], [-1, 0, 0], **whole, source="elsewhere", ids=["1", None, None])
+    others = [
+        digest(["top", "on", "etwo"], [-1, 0, 0], **whole),
+        digest(["top", "one", "two"], [-1, 0, 1], **whole),
+        digest(["top", "one", "two"], [-1, 0, 0], **whole | {"aliases": [("a",), ("b",), ()]}),
+        digest(["top", "one", "two"], [-1, 0, 0], **whole | {"leads": [(), (), ("c",)]}),
+        digest(["top", "one", "two"], [-1, 0, 0], **whole | {"ranks": [None, "x", None]}),
+    ]
+    assert len({first, *others}) == 6
+    tree = Taxonomy(["top", "one"], [-1, 0])
+    assert tree.with_names(leads=[(), ("first",)]).digest != tree.digest
+
+
 def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     tree = Taxonomy(
         ["life", "Fratercula", "stork"], [-1, 0, 0], aliases=[(), (), ("puffer",)], leads=[(), ("puffin",), ()]
@@ -220,6 +267,8 @@ def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     assert tree.subtree(1).leads == (("puffin",),)
     with pytest.raises(ValueError, match="same length"):
         Taxonomy(["life"], [-1], leads=[])
+    with pytest.raises(ValueError, match="as many"):
+        tree.with_names(leads=[()])
 
 
 def test_a_label_beats_the_lead_of_another_node() -> None:

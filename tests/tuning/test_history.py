@@ -7,14 +7,22 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import optuna
 import pytest
+import sqlalchemy
+from pydantic import TypeAdapter
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import Mapper
 
 from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.tuning import history as tuning_history
 from taxtune.tuning.history import History, best, check_unused, is_begun, read_attributes
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
@@ -166,7 +174,8 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
         History(tmp_path, "run", IDENTITY, resume=True)
-    with pytest.raises(TaxtuneError, match="cannot be read: file is not a database"):
+    (tmp_path / "history.json").write_text("{")
+    with pytest.raises(TaxtuneError, match=r"history\.json: What the run was made from cannot be read"):
         read_attributes(tmp_path)
 
 
@@ -277,6 +286,44 @@ def test_workers_share_the_iterations_and_each_is_done_once(place: Place) -> Non
         thread.join()
     assert sorted(done) == list(range(9))
     assert workers[0].records() == [record(i, hp=0.5 + i / 10) for i in range(9)]
+
+
+class Counted:
+    """A type adapter that counts what it validates."""
+
+    def __init__(self, adapter: TypeAdapter[IterationRecord], counts: Counter[str]) -> None:
+        self.adapter, self.counts = adapter, counts
+        self.dump_python = adapter.dump_python
+
+    def validate_python(self, data: object) -> IterationRecord:
+        self.counts["records"] += 1
+        return self.adapter.validate_python(data)
+
+
+def test_an_iteration_costs_the_same_whatever_came_before_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+    monkeypatch.setattr(tuning_history, "_RECORD", Counted(tuning_history._RECORD, counts))
+    first, second = (place.open(machine=name, patience=FOREVER) for name in ("one", "two"))
+    with ExitStack() as listening:
+        for target, event, what in ((Engine, "before_cursor_execute", "statements"), (Mapper, "load", "rows")):
+            count = partial(lambda what, *_: counts.update([what]), what)
+            sqlalchemy.event.listen(target, event, count)
+            listening.callback(sqlalchemy.event.remove, target, event, count)
+        costs = []
+        for i in range(10):
+            counts.clear()
+            for worker in (first, second):
+                claim = worker.claim(100)
+                assert len(worker.templates()) == claim.iteration, "what the other has done is seen"
+                worker.propose(claim, Proposal(f"template {claim.iteration}"))
+                worker.finish(record(claim.iteration))
+                if i == 5 and worker is first:  # what grows once costs once
+                    worker.grow(replace(record(0), rows=record(0).rows * 2))
+                assert len(worker.known()) == claim.iteration + 1
+            costs.append(dict(counts))
+    assert costs[2] == costs[4] == costs[-1]
+    assert costs[-1]["records"] == 4, "each of the two iterations is read once by each of the two workers"
+    assert [len(r.rows) for r in second.records()[:2]] == [2, 1]
 
 
 def test_only_one_does_what_is_done_alone(place: Place) -> None:

@@ -68,25 +68,26 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
     it: on a tree that calls Fringillidae "finch", Passeriformes does not become one too. So is the label of a leaf:
     where "marigold" is a class of its own, it is not all of Asteraceae.
     """
-    by_key: dict[tuple[str, str], list[int]] = {}
+    rows = read_english_names()
+    by_key: dict[tuple[str, str], list[int]] = {(row.rank.casefold(), row.name.casefold()): [] for row in rows}
     for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
-        if rank is not None:
-            by_key.setdefault((rank.casefold(), label.casefold()), []).append(node)
-    if not by_key:
+        if rank is not None and (key := (rank.casefold(), label.casefold())) in by_key:
+            by_key[key].append(node)
+    if not any(by_key.values()):
         return taxonomy
 
     leaves = set(taxonomy.leaves.tolist())
     # Aliases only: the Latin label "Geranium" does not keep "geranium", in English, from the whole family.
     taken = {name.casefold() for v in range(len(taxonomy)) if v not in leaves for name in taxonomy.aliases[v]}
     taken |= {taxonomy.labels[v].casefold() for v in leaves}
-    leads = [list(names) for names in taxonomy.leads]
-    for row in read_english_names():
-        for node in by_key.get((row.rank.casefold(), row.name.casefold()), ()):
+    leads = list(taxonomy.leads)
+    for row in rows:
+        for node in by_key[row.rank.casefold(), row.name.casefold()]:
             if row.within and row.within not in taxonomy.path(node):
                 continue
             known = {name.casefold() for name in (taxonomy.labels[node], *taxonomy.aliases[node], *leads[node])}
             new = [name for name in row.english if name.casefold() not in known and name.casefold() not in taken]
-            leads[node].extend(new)
+            leads[node] = (*leads[node], *new)
     return taxonomy.with_names(leads=leads)
 
 

@@ -26,8 +26,8 @@ from taxtune.taxonomy.readers.groups import is_group_list, parse_groups
 from taxtune.taxonomy.readers.imagenet import is_synset_tree, parse_imagenet_json
 from taxtune.taxonomy.readers.inat21 import is_inat21_json, is_rank_table, parse_inat21_csv, parse_inat21_json
 from taxtune.taxonomy.readers.indented import is_indented, parse_indented
-from taxtune.taxonomy.readers.nabirds import is_pair_list, parse_pairs
-from taxtune.taxonomy.readers.nested_json import is_nested, parse_nested_json
+from taxtune.taxonomy.readers.nabirds import NAMES, is_pair_list, parse_pairs
+from taxtune.taxonomy.readers.nested_json import DESCRIPTIONS, is_nested, parse_nested_json
 from taxtune.taxonomy.readers.obo import is_obo, parse_obo
 from taxtune.taxonomy.readers.paths import is_path_table, parse_paths
 from taxtune.taxonomy.readers.rdf import is_rdf, parse_rdf
@@ -101,6 +101,7 @@ class TextFormat:
         parse: Reads a file that is in it.
         json: Whether it is JSON; None where it may be.
         folder: The files of a folder in it, the one to read first; empty where it comes as single files.
+        beside: Patterns of the files that may be read besides, in the same folder.
     """
 
     name: str
@@ -108,6 +109,7 @@ class TextFormat:
     parse: Callable[[TextFile], RawTaxonomy]
     json: bool | None = False
     folder: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ TEXTS = (
         lambda f: is_nested(f.data),
         lambda f: parse_nested_json(f.data, f.file, f.name, f.root),
         json=True,
+        beside=(DESCRIPTIONS,),
     ),
     TextFormat("edges", lambda f: is_edge_table(f.header), lambda f: parse_edges(f.table)),
     TextFormat("paths", lambda f: is_path_table(f.header), lambda f: parse_paths(f.table)),
@@ -161,6 +164,7 @@ TEXTS = (
         lambda f: is_pair_list(f.text),
         lambda f: parse_pairs(f.text, f.file, f.name),
         folder=("hierarchy.txt", "classes.txt"),
+        beside=(NAMES,),
     ),
     TextFormat(
         "breadcrumbs", lambda f: is_breadcrumb_list(f.text), lambda f: parse_breadcrumbs(f.text, f.name, f.root)

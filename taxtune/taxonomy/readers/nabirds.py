@@ -15,12 +15,12 @@ from taxtune.errors import TaxonomyError
 from taxtune.tables import clean, read_text
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
-__all__ = ["is_pair_list", "parse_pairs"]
+__all__ = ["NAMES", "is_pair_list", "parse_pairs"]
 
 _ID = r"[A-Za-z]{0,2}\d+"
 _PAIR = re.compile(rf"\s*({_ID})\s+({_ID})\s*")
 _LOOKED_AT = 20
-_NAMES = "classes*.txt"
+NAMES = "classes*.txt"
 
 
 def is_pair_list(text: str) -> bool:
@@ -125,7 +125,7 @@ def _refuse_graph(edges: list[tuple[int, str, str]], shown: str) -> None:
 
 def _names(path: Path, ids: set[str], shown: str) -> tuple[Path, dict[str, str]]:
     """Returns the file of names: `classes.txt`, or the one `classes*.txt` that names exactly the tree's ids."""
-    candidates = sorted(path.parent.glob(_NAMES))
+    candidates = sorted(path.parent.glob(NAMES))
     plain = path.parent / "classes.txt"
     if plain in candidates and path.name.lower() == "hierarchy.txt":
         return plain, _read_names(plain)

@@ -27,7 +27,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.tables import clean, read_text
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
 
-__all__ = ["ROOT", "is_nested", "parse_nested_json"]
+__all__ = ["DESCRIPTIONS", "ROOT", "is_nested", "parse_nested_json"]
 
 #: The label of a root that is added above several nodes, in formats of no particular domain.
 ROOT = "everything"
@@ -52,7 +52,7 @@ _ALIASES = (
 _LEADS = ("leads",)
 _RANK = ("rank", "taxonrank")
 _MID = re.compile(r"/[mgt]/\w+")
-_DESCRIPTIONS = "*class-descriptions*.csv"
+DESCRIPTIONS = "*class-descriptions*.csv"
 
 
 def is_nested(data: object) -> bool:
@@ -265,7 +265,7 @@ def _name_mids(raw: RawTaxonomy, path: Path) -> None:
     Raises:
         TaxonomyError: If there is no such file.
     """
-    files = sorted(path.parent.glob(_DESCRIPTIONS))
+    files = sorted(path.parent.glob(DESCRIPTIONS))
     if not files:
         raise TaxonomyError(
             "The labels are Open Images ids, but there is no file with their names.",
