@@ -43,8 +43,9 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
     # The same file under a name that is good in this process alone, as on another machine.
     file = os.open(image, os.O_RDONLY)
     mine = Path(f"/proc/self/fd/{file}")
-    pool = deploy(sleepy, execution=ExecutionSettings(engine="ray", workers=2))
+    pool = deploy(sleepy, execution=ExecutionSettings(engine="ray"))
     assert isinstance(pool, Pool)
+    assert pool.workers == 2
     wanted = [Request(f"prompt {i}", mine if i % 2 else None) for i in range(600)]
     with AnswerStore(tmp_path / "answers.db") as store, pool:
         put: Counter[str] = Counter()
@@ -70,6 +71,6 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
         again = Counter(prompt for _, _, prompt in asked(tmp_path))
         assert max(again.values()) <= 2
         # The node comes back, and so does a worker.
-        cluster.nodes.append(cluster.add_node(num_cpus=1, object_store_memory=80 * 1024**2))
+        cluster.nodes.append(cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80 * 1024**2))
         assert len(pool.answer([Request(f"more {i}") for i in range(20)])) == 20
     os.close(file)
