@@ -96,8 +96,11 @@ Reply = Answer | Failure
 
 
 def well_formed(text: str) -> str:
-    """Returns text that can be sent, stored and tokenized: half a surrogate pair, as broken JSON has, becomes "?"."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Returns text that can be sent, stored and tokenized.
+
+    Half a surrogate pair, as broken JSON has, becomes "?", and NUL, which PostgreSQL takes in no text, U+FFFD.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 @runtime_checkable
