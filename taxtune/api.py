@@ -352,7 +352,8 @@ def tune(
         mlflow: Whether to record the run in MLflow, in the run's folder; or the address of an MLflow server, to record
             it there. On by default.
         experiment: Name of the MLflow experiment; "taxtune" where left out.
-        storage: Address of the history's database, for workers on several machines; a file in the folder by default.
+        storage: Address of the history's database, for workers on several machines; a file in the folder by default. On
+            PostgreSQL the answers are kept there, too.
         progress: Show progress on standard error, a line an iteration where that is no terminal, as in a notebook; by
             default only in a terminal. Nothing is ever printed on standard output; remarks are logged as warnings.
 
@@ -507,6 +508,7 @@ def evaluate(
     *,
     out: str | Path | None = None,
     split: Literal["heldout", "tuning"] = "heldout",
+    storage: str | None = None,
     progress: bool | None = None,
     **what: Unpack[ExperimentArguments],
 ) -> ComparisonResult:
@@ -516,6 +518,7 @@ def evaluate(
         template: The Jinja source, or several by name.
         out: Where answers are kept; "runs/evaluate" where left out. Answers that are there are not asked for again.
         split: Which images to ask about.
+        storage: A PostgreSQL database that keeps the answers in place of the folder.
         progress: As in `tune`.
         **what: The other arguments of `tune`.
 
@@ -527,7 +530,7 @@ def evaluate(
     """
     from taxtune.tuning.compare import evaluate_templates
 
-    what["recipe"], folder, name, _ = _opened(what.get("recipe"), out, None, "evaluate", None)
+    what["recipe"], folder, name, storage = _opened(what.get("recipe"), out, None, "evaluate", storage)
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError(
@@ -543,6 +546,7 @@ def evaluate(
             folder,
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
             callbacks=shown,
+            storage=storage,
         )
 
 
@@ -598,6 +602,7 @@ def place(
     taxonomy: Taxonomy | str | Path | Mapping[str, Any],
     *,
     mapper: Mapper | MapperConfig | None = None,
+    workers: int = 1,
 ) -> DataFrame:
     """Places free text on a taxonomy.
 
@@ -605,23 +610,27 @@ def place(
         answers: What was said; None for an answer that is missing.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
+        workers: In how many processes to place them. Each takes seconds to start, which pays for tens of thousands of
+            answers. A script that asks for several has its work below `if __name__ == "__main__":`.
 
     Returns:
         One row an answer: answer, placed (path), label, depth, stage, confidence, abstained, off_tree, evidence. What a
         missing answer has not is missing.
 
     Raises:
-        TaxtuneError: If the tree cannot be read.
+        TaxtuneError: If the tree cannot be read, or the number of workers cannot be.
     """
     import pandas as pd
 
+    from taxtune.answers.placing import number_of_workers, place_each
     from taxtune.mapping import Mapper
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = [answers] if isinstance(answers, str) else list(answers)
-    said = [text for text in texts if text is not None]
-    placements = iter(made.place(said))
+    said = [str(text) for text in texts if text is not None]
+    workers = number_of_workers(workers, len(said), made.similarity.name)
+    placements = place_each(made, said, total=len(said), workers=workers)
     rows: list[dict[str, Any]] = []
     for text in texts:
         if text is None:
@@ -755,7 +764,9 @@ def _opened(
     if found is None:
         name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
         return None, folder, name, storage
-    if storage is None and found.storage is not None:
+    if storage is not None:
+        found = found.model_copy(update={"storage": storage})
+    elif found.storage is not None:
         storage = found.expanded(found.storage)
     return found, folder, name or found.name, storage
 

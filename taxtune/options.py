@@ -60,6 +60,7 @@ __all__ = [
     "TaxonomyArgument",
     "TaxonomyOption",
     "WhereOption",
+    "WorkersOption",
     "check_out",
     "choice",
     "measure_option",
@@ -146,6 +147,15 @@ TargetColumnOption = Annotated[
 NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
 IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
 QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Processes that place answers; by default one for each processor where there are 20,000 answers or more.",
+        show_default=False,
+    ),
+]
 InputOption = Annotated[
     str,
     typer.Option(

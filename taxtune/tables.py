@@ -7,26 +7,32 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import lzma
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 
 __all__ = [
     "Row",
     "Table",
+    "TableStream",
     "clean",
     "column_key",
     "csv_delimiter",
     "csv_text",
     "decode_text",
+    "decoded_lines",
     "join_cell",
+    "open_bytes",
     "other_names",
     "parse_table",
     "read_bytes",
@@ -34,11 +40,16 @@ __all__ = [
     "read_text",
     "split_aliases",
     "split_cell",
+    "stream_table",
     "unpacked",
 ]
 
 # What unpacks to more than 64 MiB and 200 times its size is made to fill memory.
 _LARGE, _MOST_TIMES = 2**26, 200
+# How much of a packed file is unpacked at once.
+_CHUNK = 2**18
+# The longest field of a table that is not tidy: what the csv module can count.
+_LONGEST = 2**31 - 1
 _DELIMITERS = (",", "\t", ";")
 
 
@@ -156,30 +167,6 @@ def unpacked(raw: IO[bytes]) -> IO[bytes]:
     return raw
 
 
-def _bytes(path: Path, what: str, error: type[TaxtuneError]) -> bytes:
-    """Returns the bytes of a file, unpacked where it is packed."""
-    with path.open("rb") as raw:
-        stream = unpacked(raw)
-        if stream is raw:
-            return raw.read()
-        most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
-        try:
-            data = stream.read(most + 1)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
-            raise error(
-                f"The {what} file is compressed, but its data are damaged or incomplete: {problem}.",
-                file=path,
-                remedy="Download the file again.",
-            ) from None
-        if len(data) > most:
-            raise error(
-                f"The {what} file unpacks to more than {_MOST_TIMES} times its size, which is unusual for text.",
-                file=path,
-                remedy="If the file is as it should be, unpack it first.",
-            )
-        return data
-
-
 def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
     """Returns the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
 
@@ -204,8 +191,27 @@ def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
     Raises:
         TaxtuneError: As `error`, if there is no such file, or it cannot be read or unpacked.
     """
+    with open_bytes(path, error=error, what=what) as stream:
+        return stream.read()
+
+
+@contextmanager
+def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[IO[bytes]]:
+    """Opens a file to read its bytes, unpacked where it is packed with gzip, bzip2 or xz.
+
+    Raises:
+        TaxtuneError: As `error`, if there is no such file, or, here or while the stream is read, if it cannot be read
+            or unpacked.
+    """
     try:
-        return _bytes(path, what, error)
+        with path.open("rb") as raw:
+            stream = unpacked(raw)
+            if stream is raw:
+                yield raw
+            else:
+                most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
+                packed = _Unpacking(cast("io.RawIOBase", stream), most, partial(error, file=path), what)
+                yield io.BufferedReader(packed, _CHUNK)
     except FileNotFoundError:
         raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
@@ -214,6 +220,33 @@ def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
         ) from None
     except OSError as problem:
         raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
+
+
+class _Unpacking(io.RawIOBase):
+    """What a stream unpacks, until it is more than a text would be; see `open_bytes`."""
+
+    def __init__(self, stream: io.RawIOBase, most: int, error: Callable[..., TaxtuneError], what: str) -> None:
+        self._stream, self._left, self._error, self._what = stream, most, error, what
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read(len(buffer)) or b""
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+            raise self._error(
+                f"The {self._what} file is compressed, but its data are damaged or incomplete: {problem}.",
+                remedy="Download the file again.",
+            ) from None
+        self._left -= len(data)
+        if self._left < 0:
+            raise self._error(
+                f"The {self._what} file unpacks to more than {_MOST_TIMES} times its size, which is unusual for text.",
+                remedy="If the file is as it should be, unpack it first.",
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False) -> str:
@@ -240,6 +273,30 @@ def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], wha
     return text
 
 
+def decoded_lines(
+    stream: IO[bytes], path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False
+) -> Iterator[str]:
+    """Yields the lines of a stream as text, each with the line feed that ends it, as they are read.
+
+    Raises:
+        TaxtuneError: As `decode_text`, when the bad line is reached.
+    """
+    start = stream.readline()
+    decode = partial(decode_text, path=path, error=error, what=what, allow_nul=allow_nul)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield from io.StringIO(decode(start + stream.read()), newline="\n")
+        return
+    for row, line in enumerate(itertools.chain([start.removeprefix(codecs.BOM_UTF8)] if start else [], stream)):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text = ""
+        if not text or (not allow_nul and "\0" in text):
+            # The message names the row in the file, and the first bad bytes.
+            decode(b"\n" * row + line + stream.read(8))
+        yield text
+
+
 def parse_table(
     text: str,
     file: str,
@@ -264,22 +321,75 @@ def parse_table(
         TaxtuneError: As `error`, if a quote is never closed, a tidy table's field is larger than 128 KiB, two columns
             share a name or there is no row below the header.
     """
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    table = stream_table(io.StringIO(text, newline="\n"), file, error=error, tidy=tidy, blank=blank, none=none)
+    return Table(file, table.header, table.header_line, tuple(table.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class TableStream:
+    """A CSV file that is read row by row; see `Table`.
+
+    Attributes:
+        header: Its column names.
+        header_line: The line that they are on.
+        rows: Its records, once.
+    """
+
+    header: tuple[str, ...]
+    header_line: int
+    rows: Iterator[Row]
+
+
+def stream_table(
+    lines: Iterable[str],
+    file: str,
+    *,
+    error: type[TaxtuneError] = TaxonomyError,
+    tidy: bool = True,
+    blank: bool = False,
+    none: bool = False,
+) -> TableStream:
+    """Returns the header of CSV text and its rows as they are read; see `parse_table`.
+
+    Args:
+        lines: The lines of the text, each with the line feed that ends it.
+        file: Their file's name, for messages.
+        error: The error to raise.
+        tidy: Whether to clean the cells.
+        blank: Whether a blank line below the header is a row without cells.
+        none: Whether there may be no row below the header.
+
+    Raises:
+        TaxtuneError: As `parse_table`; what is wrong with a row is raised when it is reached.
+    """
+    lines = iter(lines)
+    above: list[str] = []
+    for line in lines:
+        above.append(line)
+        if line.strip():
+            break
+    first = next((part for line in above for part in line.splitlines() if part.strip()), "")
     delimiter = csv_delimiter(first)
-    records = _records(text, file, delimiter, error, longest=None if tidy else len(text), blank=blank)
-    if not records:
+    records = _records(itertools.chain(above, lines), file, delimiter, error, tidy=tidy, blank=blank)
+    header_line, cells = next(records, (0, ()))
+    if not header_line:
         raise error("The file has no header.", file=file, row=1)
-    header_line, cells = records[0]
     header = tuple(column_key(cell) for cell in cells)
     repeated = sorted({name for name in header if name and header.count(name) > 1})
     if repeated:
         raise error(
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
         )
-    rows = tuple(Row(line, tuple(map(clean, cells) if tidy else cells)) for line, cells in records[1:])
-    if not rows and not none:
-        raise error("The file has a header but no rows.", file=file, row=header_line, value=delimiter.join(cells))
-    return Table(file, header, header_line, rows)
+
+    def rows() -> Iterator[Row]:
+        found = none
+        for line, row in records:
+            found = True
+            yield Row(line, tuple(map(clean, row) if tidy else row))
+        if not found:
+            raise error("The file has a header but no rows.", file=file, row=header_line, value=delimiter.join(cells))
+
+    return TableStream(header, header_line, rows())
 
 
 def read_rows(
@@ -324,27 +434,37 @@ def _article(noun: str) -> str:
 
 
 def _records(
-    text: str, file: str, delimiter: str, error: type[TaxtuneError], *, longest: int | None, blank: bool
-) -> list[tuple[int, Sequence[str]]]:
-    # newline="" keeps line ends inside quotes; the csv module takes LF, CRLF and CR itself.
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    records: list[tuple[int, Sequence[str]]] = []
-    start = 1
-    # The limit is one of the whole process.
-    limit = csv.field_size_limit()
-    try:
-        csv.field_size_limit(max(limit, longest or 0))
-        for cells in reader:
-            if any(cell.strip() for cell in cells) or (blank and records):
-                records.append((start, cells))
-            start = reader.line_num + 1
-    except csv.Error as problem:
-        raise error(
-            f"The row cannot be read as CSV: {problem}.",
-            file=file,
-            row=start,
-            remedy="Close its quotes, and double any quote inside a name.",
-        ) from None
-    finally:
-        csv.field_size_limit(limit)
-    return records
+    lines: Iterable[str], file: str, delimiter: str, error: type[TaxtuneError], *, tidy: bool, blank: bool
+) -> Iterator[tuple[int, Sequence[str]]]:
+    reader = csv.reader(_csv_lines(lines), delimiter=delimiter, strict=True)
+    start, header = 1, False
+    usual = csv.field_size_limit()
+    while True:
+        try:
+            # The limit is one of the whole process, so it is lifted for no longer than a row takes.
+            csv.field_size_limit(usual if tidy else max(usual, _LONGEST))
+            cells = next(reader, None)
+        except csv.Error as problem:
+            raise error(
+                f"The row cannot be read as CSV: {problem}.",
+                file=file,
+                row=start,
+                remedy="Close its quotes, and double any quote inside a name.",
+            ) from None
+        finally:
+            csv.field_size_limit(usual)
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells) or (blank and header):
+            header = True
+            yield start, cells
+        start = reader.line_num + 1
+
+
+def _csv_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines as the csv module takes them: it knows LF, CRLF and CR, and must see where each of them is."""
+    for line in lines:
+        if "\r" in line:
+            yield from io.StringIO(line, newline="")
+        else:
+            yield line

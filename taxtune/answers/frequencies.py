@@ -8,12 +8,11 @@ of labels, not sums over subtrees.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.read import rows_error
 from taxtune.answers.targets import target_finder
@@ -89,7 +88,7 @@ def make_information(
     frequencies: str | Path | None = None,
     *,
     smoothing: float = 0.0,
-    targets: Sequence[int] = (),
+    targets: ArrayLike = (),
     part: Domain | None = None,
 ) -> Information:
     """Returns what the nodes of a tree weigh, as a user says it.

@@ -15,7 +15,7 @@ answer.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ _OWN = frozenset({"target", "predicted", "reference", "references"})
 _FAILED = {"lmms-eval": "[LMMS_EVAL_REQUEST_FAILED", "vlmevalkit": "Failed to obtain answer"}
 
 
-def harness_of(records: Sequence[Mapping[str, Any]]) -> str | None:
+def harness_of(records: Iterable[Mapping[str, Any]]) -> str | None:
     """Returns the harness whose columns the first record has; None if there is none."""
     first = next((record for record in records if record), {})
     for name, columns in HARNESSES.items():

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from taxtune.answers.harnesses import HARNESSES
-from taxtune.answers.records import Source, read_table
+from taxtune.answers.records import Again, Source, open_table
 from taxtune.answers.targets import Target, target_finder
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["AnswerRow", "AnswerSchema", "AnswerTable", "Excluded", "read_answers", "rows_error", "split_by"]
+__all__ = [
+    "AnswerRow",
+    "AnswerSchema",
+    "AnswerStream",
+    "AnswerTable",
+    "Excluded",
+    "open_answers",
+    "read_answers",
+    "rows_error",
+    "split_by",
+]
 
 _LISTED = 20
 _NO_ANSWER = "no answer"
@@ -135,18 +145,22 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerTable:
-    """The rows of a file that can be used.
+class AnswerStream:
+    """The rows of a file that can be used, read anew whenever somebody goes through them.
 
     Attributes:
         file: The file.
         rows: Its rows, in file order.
+        n: How many there are.
+        has_nodes: Whether they hold predicted nodes in place of answers.
         excluded: What was left out, and why.
         notes: The exclusions as sentences with their counts, and what else a reader should know.
     """
 
     file: str
-    rows: tuple[AnswerRow, ...]
+    rows: Iterable[AnswerRow]
+    n: int
+    has_nodes: bool
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
 
@@ -159,6 +173,17 @@ class AnswerTable:
     def unanswered(self) -> tuple[int, ...]:
         """The rows that are left out since they have no answer."""
         return tuple(row.row for row in self.excluded if row.reason == _NO_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTable(AnswerStream):
+    """The rows of a file that can be used, all in memory.
+
+    Attributes:
+        rows: Its rows, in file order.
+    """
+
+    rows: tuple[AnswerRow, ...]
 
 
 def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTable:
@@ -175,49 +200,81 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
             that cannot be used (one message names them all, up to 20), or no row is left.
         MissingExtraError: If what reads the format is not installed.
     """
-    schema = schema or AnswerSchema()
+    rows: list[AnswerRow] = []
+    found = _read(source, schema or AnswerSchema(), rows.append, in_memory=True)
+    return AnswerTable(found.file, tuple(rows), found.n, found.has_nodes, found.excluded, found.notes)
+
+
+def open_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerStream:
+    """Checks a whole file of answers and returns its rows as a stream.
+
+    Of a file of text, CSV, JSON lines or Parquet nothing is kept but what is left out; it is read again for the rows
+    and must stay as it is until then.
+
+    Args:
+        source: As for `read_answers`.
+        schema: As for `read_answers`. Where it names an `id`, all ids are kept.
+
+    Raises:
+        DataError: As `read_answers`.
+        MissingExtraError: As `read_answers`.
+    """
+    return _read(source, schema or AnswerSchema(), lambda row: None, in_memory=False)
+
+
+def _read(
+    source: Source, schema: AnswerSchema, keep: Callable[[AnswerRow], object], *, in_memory: bool
+) -> AnswerStream:
+    """Reads a file once, and returns what is known of it then, with its rows as a stream."""
     alone = schema.answers_alone
-    found = read_table(source, format=schema.format, text=alone, harnesses=not schema.renamed)
-    records = found.rows if alone else [(line, record) for line, record in found.rows if record]
+    found = open_table(source, format=schema.format, text=alone, harnesses=not schema.renamed)
+    records: Iterable[tuple[int, Mapping[str, Any]]] = [*found.rows] if in_memory else found.rows
     there = {name for _, record in records for name in record}
     predicted = schema.predicted if schema.predicted in there else None
     _check_columns(found.file, there, schema, predicted)
-    chosen = [
-        (line, record)
-        for line, record in records
-        if all(_as_text(record.get(name)) == value for name, value in schema.where.items())
-    ]
-    if not chosen and schema.where:
+
+    def read(reader: _Rows) -> Iterator[AnswerRow]:
+        for line, record in records:
+            if (record or alone) and all(_as_text(record.get(name)) == value for name, value in schema.where.items()):
+                row = reader.read(line, record)
+                if row is not None:
+                    yield row
+
+    reader = _Rows(source, schema, predicted, there)
+    for row in read(reader):
+        keep(row)
+    if not reader.total and schema.where:
         said = ", ".join(f"{name}={value}" for name, value in schema.where.items())
         raise DataError("No row matches the filter.", file=found.file, value=said, remedy="Check the values.")
-    reader = _Rows(source, schema, predicted, there)
-    for line, record in chosen:
-        reader.read(line, record)
     if reader.problems:
-        raise rows_error(reader.problems, found.file, len(chosen), remedy=reader.remedy())
-    if not reader.rows and not alone:
+        raise rows_error(reader.problems, found.file, reader.total, remedy=reader.remedy())
+    if not reader.n and not alone:
         raise _none_left(found.file, reader.excluded, schema.part)
-    notes = (*found.notes, *reader.notes(found.file, len(chosen), predicted))
-    return AnswerTable(found.file, tuple(reader.rows), tuple(reader.excluded), notes)
+    notes = (*found.notes, *reader.notes(found.file))
+    rows = Again(lambda: read(_Rows(source, schema, predicted, there)))
+    return AnswerStream(found.file, rows, reader.n, predicted is not None, tuple(reader.excluded), notes)
 
 
 class _Rows:
     """Reads one row after the other, and keeps what is wrong with them.
 
     Attributes:
-        rows: Those that can be used.
+        total: How many were read.
+        n: How many of these can be used.
         excluded: Those that are left out.
         problems: What is wrong, with the row.
     """
 
     def __init__(self, source: Source, schema: AnswerSchema, predicted: str | None, there: set[str]) -> None:
-        self.rows: list[AnswerRow] = []
+        self.total = self.n = 0
         self.excluded: list[Excluded] = []
         self.problems: list[tuple[int, str]] = []
         self._schema = schema
         self._predicted = predicted
         self._missing = self._off_tree = False
         self._moved: Counter[str] = Counter()
+        self._ignored = False
+        self._silent = self._several = 0
         self._seen: dict[tuple[str, ...], int] = {}
         self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
         reference = schema.reference
@@ -227,20 +284,22 @@ class _Rows:
             suggest = _LISTED if schema.off_tree == "error" else 0
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
-    def read(self, line: int, record: Mapping[str, Any]) -> None:
-        """Reads a row."""
+    def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
+        """Returns a row; None where it is left out or cannot be used."""
         schema = self._schema
+        self.total += 1
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
-        key = (name, *(str(record.get(column)) for column in schema.by))
-        if key in self._seen:
-            self.problems.append((line, f"{schema.id} {name!r} is already in row {self._seen[key]}"))
-            return
-        self._seen[key] = line
+        if schema.id is not None:
+            key = (name, *(str(record.get(column)) for column in schema.by))
+            if key in self._seen:
+                self.problems.append((line, f"{schema.id} {name!r} is already in row {self._seen[key]}"))
+                return None
+            self._seen[key] = line
         sound = len(self.problems)
         target = None if schema.taxonomy is None else self._target(line, name, record)
         if target is None and schema.taxonomy is not None:
-            return
+            return None
         predicted = Target("")
         answer: str | None = None
         single: tuple[str, ...] = ()
@@ -253,30 +312,32 @@ class _Rows:
             elif answer is None and schema.missing == "leave-out":
                 if len(self.problems) == sound:
                     self.excluded.append(Excluded(line, name, _NO_ANSWER))
-                return
+                return None
             elif answer is None and schema.missing == "error":
                 self._missing = True
                 self.problems.append((line, f"{schema.answer} is missing"))
         references = self._of_texts(line, record)
         if len(self.problems) > sound:
-            return
+            return None
         question, image = record.get(schema.question), record.get(schema.image)
         target = target or Target("")
         self._moved.update(what for what, node in (("targets", target), ("predictions", predicted)) if node.moved)
-        self.rows.append(
-            AnswerRow(
-                line,
-                name,
-                answer,
-                single,
-                -1 if target.node is None else target.node,
-                target.text,
-                record,
-                predicted.node,
-                references,
-                None if question in (None, "") else str(question),
-                None if image in (None, "") else self._images / str(image),
-            )
+        self.n += 1
+        self._ignored = self._ignored or (self._predicted is not None and schema.answer in record)
+        self._silent += answer is not None and not answer.strip()
+        self._several += len(references) > 1
+        return AnswerRow(
+            line,
+            name,
+            answer,
+            single,
+            -1 if target.node is None else target.node,
+            target.text,
+            record,
+            predicted.node,
+            references,
+            None if question in (None, "") else str(question),
+            None if image in (None, "") else self._images / str(image),
         )
 
     def _target(self, line: int, name: str, record: Mapping[str, Any]) -> Target | None:
@@ -317,23 +378,21 @@ class _Rows:
         offered = " or ".join(option for option, helps in options if option and helps)
         return "Correct or remove these rows" + (f", or use {offered}." if offered else ".")
 
-    def notes(self, file: str, total: int, predicted: str | None) -> list[str]:
+    def notes(self, file: str) -> list[str]:
         """Returns what the user should know of the rows."""
-        rows = self.rows
-        notes = [f"{file}: {n:,} of {total:,} rows are left out: {reason}" for reason, n in _reasons(self.excluded)]
-        if predicted is not None and any(self._schema.answer in row.fields for row in rows):
-            notes.append(f"The column {predicted} is scored; the column {self._schema.answer} is ignored.")
-        silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
-        if silent and not self._schema.answers_alone:
-            notes.append(f"{file}: {silent:,} of {len(rows):,} answers are empty")
+        reasons = _reasons(self.excluded)
+        notes = [f"{file}: {n:,} of {self.total:,} rows are left out: {reason}" for reason, n in reasons]
+        if self._ignored:
+            notes.append(f"The column {self._predicted} is scored; the column {self._schema.answer} is ignored.")
+        if self._silent and not self._schema.answers_alone:
+            notes.append(f"{file}: {self._silent:,} of {self.n:,} answers are empty")
         for what, n in self._moved.items():
             notes.append(
-                f"{file}: {n:,} of {len(rows):,} {what} are paths of another tree; they were found by their last name"
+                f"{file}: {n:,} of {self.n:,} {what} are paths of another tree; they were found by their last name"
             )
-        many = sum(len(row.references) > 1 for row in rows)
-        if many:
+        if self._several:
             notes.append(
-                f"{many:,} of {len(rows):,} answers have several references; an answer gets the score of its "
+                f"{self._several:,} of {self.n:,} answers have several references; an answer gets the score of its "
                 "best-matching reference, except for measures defined over all references at once."
             )
         return notes
@@ -351,7 +410,7 @@ def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
         if value in (None, ""):
             raise DataError(f"The row has no {column}.", file=answers.file, row=row.row)
         parts.setdefault(str(value), []).append(row)
-    return {value: replace(answers, rows=tuple(rows)) for value, rows in parts.items()}
+    return {value: replace(answers, rows=tuple(rows), n=len(rows)) for value, rows in parts.items()}
 
 
 def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:

@@ -10,24 +10,27 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError, MissingExtraError
-from taxtune.tables import column_key, decode_text, parse_table, read_bytes
+from taxtune.tables import column_key, decode_text, decoded_lines, open_bytes, stream_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "Records", "Source", "read_records", "read_table"]
+__all__ = ["FORMATS", "Again", "Records", "Source", "open_table", "read_records"]
 
 #: What a file may be said to be; "auto" goes by its name and its content.
 FORMATS = ("auto", "text", "csv", "jsonl", "json", "xlsx", "parquet", *HARNESSES)
 
+Row = TypeVar("Row")
 Record = dict[str, Any]
 #: A file, "-" or a run; or the records themselves.
 Source: TypeAlias = "str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]"
@@ -44,6 +47,9 @@ _BY_NAME = {
     ".eval": "eval",
 }
 _PACKED = (".gz", ".bz2", ".xz")
+# How much of a file tells what it is, and how many rows of Parquet are read at once.
+_START = 2**16
+_PARQUET_ROWS = 10_000
 # The first bytes of Parquet, and of ZIP, which XLSX and inspect_ai's .eval are.
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
 
@@ -54,12 +60,13 @@ class Records:
 
     Attributes:
         file: The file, for messages.
-        rows: The row of each record (the 1-based line of a text file and of a sheet, else its number), and the record.
+        rows: The row of each record (the 1-based line of a text file and of a sheet, else its number), and the record;
+            can be gone through more than once. What is wrong with a row is raised when it is reached.
         notes: What the user should know.
     """
 
     file: str
-    rows: Sequence[tuple[int, Record]]
+    rows: Iterable[tuple[int, Record]]
     notes: tuple[str, ...] = ()
 
 
@@ -73,13 +80,16 @@ def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int
     Raises:
         DataError: If it cannot be read or a row is no record.
     """
-    return [(row, record) for row, record in read_table(source, what=what, harnesses=False).rows if record]
+    return [(row, record) for row, record in open_table(source, what=what, harnesses=False).rows if record]
 
 
-def read_table(
+def open_table(
     source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
 ) -> Records:
-    """Reads the records of a file, or of a run of taxtune.
+    """Opens the records of a file, or of a run of taxtune.
+
+    Text, CSV and JSON lines are read anew, line by line, whenever somebody goes through the records; Parquet, a batch
+    of rows at a time. Other formats, and what other harnesses write, are read here as a whole.
 
     Args:
         source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
@@ -101,25 +111,29 @@ def read_table(
     run = split_run(source)
     if run is not None:
         return _run(*run)
-    file, data = _content(source, what)
-    container = _container(source, data, "auto" if format in HARNESSES else format, text=text)
-    if container == "text":
-        # A model says anything, NUL among it.
-        rows = _text_rows(decode_text(data, file, error=DataError, what=what, allow_nul=True))
-    elif container in ("csv", "jsonl", "json"):
-        rows = _text_records(container, decode_text(data, file, error=DataError, what=what), file, what, blank=text)
-    elif container == "eval":
+    content = _Content(source, what)
+    with content.opened() as stream:
+        start = stream.read(_START)
+    container = _container(source, start, "auto" if format in HARNESSES else format, text=text)
+    rows: Iterable[tuple[int, Record]]
+    if container == "eval":
         rows = list(enumerate(eval_samples(Path(source)), start=1))
+    elif container in ("xlsx", "json"):
+        with content.opened() as stream:
+            data = stream.read()
+        found = _sheet(data, content.file) if container == "xlsx" else _json_document(data, content.file, what)
+        rows = Again(partial(_json_lines, content, blank=text)) if found is None else found
     else:
-        rows = _sheet(data, file) if container == "xlsx" else _parquet(data, file)
-    return _translated(rows, file, format, harnesses=harnesses)
+        reader = {"text": _text_rows, "csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[container]
+        rows = Again(partial(reader, content, blank=text))
+    return _translated(rows, content.file, format, harnesses=harnesses)
 
 
-def _translated(rows: list[tuple[int, Record]], file: str, format: str, *, harnesses: bool) -> Records:
+def _translated(rows: Iterable[tuple[int, Record]], file: str, format: str, *, harnesses: bool) -> Records:
     found = format if format in HARNESSES else None
     if format == "auto" and harnesses:
-        found = harness_of([record for _, record in rows])
-    return Records(file, rows) if found is None else Records(file, *harness_records(found, rows, file))
+        found = harness_of(record for _, record in rows)
+    return Records(file, rows) if found is None else Records(file, *harness_records(found, [*rows], file))
 
 
 def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]], format: str, *, harnesses: bool) -> Records:
@@ -131,15 +145,54 @@ def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]], format: str, *, h
     return _translated(rows, "<records>", format, harnesses=harnesses)
 
 
-def _content(source: str | Path, what: str) -> tuple[str, bytes]:
-    if str(source) != "-":
-        return str(source), read_bytes(Path(source), error=DataError, what=what)
-    if sys.stdin is None:
-        raise DataError("Standard input is closed.", remedy="Give a file, or pipe the answers to standard input.")
-    return "<stdin>", sys.stdin.buffer.read()
+class Again(Generic[Row]):
+    """What a function yields, which is called again whenever somebody begins to go through it."""
+
+    def __init__(self, rows: Callable[[], Iterator[Row]]) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows()
 
 
-def _container(source: str | Path, data: bytes, format: str, *, text: bool) -> str:
+class _Content:
+    """The bytes of a file, or of standard input, which is read to its end at once."""
+
+    def __init__(self, source: str | Path, what: str) -> None:
+        self.file, self.what = str(source), what
+        self._given: bytes | None = None
+        if self.file == "-":
+            if sys.stdin is None:
+                raise DataError(
+                    "Standard input is closed.", remedy="Give a file, or pipe the answers to standard input."
+                )
+            self.file, self._given = "<stdin>", sys.stdin.buffer.read()
+
+    @contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Opens them, unpacked; a seekable stream where they are not packed."""
+        if self._given is not None:
+            yield io.BytesIO(self._given)
+        else:
+            with open_bytes(Path(self.file), error=DataError, what=self.what) as stream:
+                yield stream
+
+    def lines(self, *, allow_nul: bool = False) -> Iterator[str]:
+        """Yields them as lines of text, each with the line feed that ends it."""
+        with self.opened() as stream:
+            yield from decoded_lines(stream, self.file, error=DataError, what=self.what, allow_nul=allow_nul)
+
+    def filled_lines(self) -> Iterator[str]:
+        """Yields the lines, one of which must not be blank."""
+        blank = True
+        for line in self.lines():
+            blank = blank and not line.strip()
+            yield line
+        if blank:
+            raise DataError(f"The {self.what} file is empty.", file=self.file)
+
+
+def _container(source: str | Path, start: bytes, format: str, *, text: bool) -> str:
     """Returns how the records are written: one of the values of `_BY_NAME`."""
     if format != "auto":
         return format
@@ -149,10 +202,10 @@ def _container(source: str | Path, data: bytes, format: str, *, text: bool) -> s
     named = _BY_NAME.get(suffixes[-1]) if suffixes else None
     if named is not None and not (named == "text" and not text):
         return named
-    magic = next((found for start, found in _MAGIC.items() if data.startswith(start)), None)
+    magic = next((found for magic, found in _MAGIC.items() if start.startswith(magic)), None)
     if magic is not None or text:
         return magic or "text"
-    return "json" if data.lstrip()[:1] in (b"{", b"[") else "csv"
+    return "json" if start.lstrip()[:1] in (b"{", b"[") else "csv"
 
 
 def _run(folder: Path, evaluation: str | None) -> Records:
@@ -169,49 +222,30 @@ def _run(folder: Path, evaluation: str | None) -> Records:
     )
 
 
-def _text_rows(text: str) -> list[tuple[int, Record]]:
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]
+def _text_rows(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
+    # A model says anything, NUL among it.
+    for row, line in enumerate(content.lines(allow_nul=True), start=1):
+        yield row, {"answer": line.removesuffix("\n").removesuffix("\r")}
 
 
-def _text_records(container: str, text: str, file: str, what: str, *, blank: bool) -> list[tuple[int, Record]]:
-    if not text.strip() and not (blank and container == "jsonl"):
-        raise DataError(f"The {what} file is empty.", file=file)
-    if container == "csv":
-        return _csv(text, file, blank=blank)
-    if container == "json":
-        document = _json_document(text, file)
-        if document is not None:
-            return document
-    return _json_lines(text, file)
-
-
-def _csv(text: str, file: str, *, blank: bool) -> list[tuple[int, Record]]:
-    table = parse_table(text, file, error=DataError, tidy=False, blank=blank)
+def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
+    table = stream_table(content.filled_lines(), content.file, error=DataError, tidy=False, blank=blank)
     for row in table.rows:
         if any(cell.strip() for cell in row.cells[len(table.header) :]):
             raise DataError(
                 f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-                file=file,
+                file=content.file,
                 row=row.line,
                 value=row.cells[len(table.header)],
                 remedy="Put text that contains a comma in double quotes.",
             )
-    # An empty cell is no value: CSV cannot tell an empty text from none.
-    return [
-        (row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)})
-        for row in table.rows
-    ]
+        # An empty cell is no value: CSV cannot tell an empty text from none.
+        yield row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)}
 
 
-def _json_lines(text: str, file: str) -> list[tuple[int, Record]]:
-    records: list[tuple[int, Record]] = []
-    lines = text.split("\n")  # not splitlines(): it also splits at characters that may stand unescaped in a JSON text
-    if lines[-1] == "":
-        lines.pop()
-    for line, source in enumerate(lines, start=1):
+def _json_lines(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
+    # Lines end in LF alone: other ends may stand unescaped in a JSON text.
+    for line, source in enumerate(content.lines() if blank else content.filled_lines(), start=1):
         try:
             record = json.loads(source) if source.strip() else {}
         except (json.JSONDecodeError, RecursionError):
@@ -219,17 +253,19 @@ def _json_lines(text: str, file: str) -> list[tuple[int, Record]]:
         if not isinstance(record, dict):
             raise DataError(
                 "The line is not a JSON object.",
-                file=file,
+                file=content.file,
                 row=line,
                 value=source.strip(),
                 remedy="JSONL has one object per line.",
             )
-        records.append((line, record))
-    return records
+        yield line, record
 
 
-def _json_document(text: str, file: str) -> list[tuple[int, Record]] | None:
+def _json_document(data: bytes, file: str, what: str) -> list[tuple[int, Record]] | None:
     """Returns the records of one JSON document: a list of them, or a log of inspect_ai; None if it is JSON lines."""
+    text = decode_text(data, file, error=DataError, what=what)
+    if not text.strip():
+        raise DataError(f"The {what} file is empty.", file=file)
     try:
         document = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -269,10 +305,13 @@ def _sheet(data: bytes, file: str) -> list[tuple[int, Record]]:
     return rows
 
 
-def _parquet(data: bytes, file: str) -> list[tuple[int, Record]]:
+def _parquet(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
     from pyarrow import parquet
 
     try:
-        return list(enumerate(parquet.read_table(io.BytesIO(data)).to_pylist(), start=1))
+        with content.opened() as stream:
+            table = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
+            records = (record for batch in table.iter_batches(_PARQUET_ROWS) for record in batch.to_pylist())
+            yield from enumerate(records, start=1)
     except Exception as error:  # as for a sheet
-        raise DataError("The Parquet file cannot be read.", file=file, value=str(error)) from None
+        raise DataError("The Parquet file cannot be read.", file=content.file, value=str(error)) from None

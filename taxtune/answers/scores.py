@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers.frequencies import make_information
-from taxtune.answers.read import AnswerTable
+from taxtune.answers.placing import number_of_workers, place_each
+from taxtune.answers.read import AnswerStream
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
     Information,
@@ -27,7 +28,10 @@ from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["ScoredAnswers", "score_answers"]
 
+IntArray = NDArray[np.int64]
+
 CONFIDENCE = 0.95
+_BLOCK = 10_000  # answers whose records are made at a time
 _SHOWN = {
     "hp": "hP",
     "hr": "hR",
@@ -48,9 +52,11 @@ class ScoredAnswers:
     """The scores of a table of answers.
 
     Attributes:
-        table: The answers.
+        answers: The answers.
         taxonomy: The tree that they are scored on.
         part: What it is a part of; None where it is the whole.
+        rows: The row of each answer in the file, shape (n,).
+        targets: The target of each answer, shape (n,).
         predicted: The node of each answer, shape (n,).
         placements: Where each answer was placed; empty where the table has predicted nodes.
         off_tree: Which answers are scored as a child of the root that is never right, shape (n,); None for none.
@@ -63,10 +69,12 @@ class ScoredAnswers:
         seed: Their seed.
     """
 
-    table: AnswerTable
+    answers: AnswerStream
     taxonomy: Taxonomy
     part: Domain | None
-    predicted: Sequence[int]
+    rows: IntArray
+    targets: IntArray
+    predicted: IntArray
     placements: Sequence[Placement]
     off_tree: NDArray[np.bool_] | None
     mapper: Mapping[str, Any] | None
@@ -77,22 +85,17 @@ class ScoredAnswers:
     resamples: int
     seed: int
 
-    @property
-    def targets(self) -> list[int]:
-        """The target of each answer."""
-        return [row.target for row in self.table.rows]
-
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it as plain values, with a record for each answer."""
+        """Returns all of it as plain values, but for what `records` yields of the single answers."""
         tree = self.taxonomy
         return {
             "root": None if self.part is None else "/".join(self.part.full.path(self.part.root)),
             "scored": "predicted" if self.mapper is None else "answer",
-            "n": len(self.table.rows),
+            "n": self.answers.n,
             "abstained": None if self.mapper is None else sum(placed.abstained for placed in self.placements),
             "off_tree": None if self.mapper is None else sum(placed.off_tree for placed in self.placements),
-            "left_out": list(self.table.unanswered),
-            "outside": list(self.table.outside),
+            "left_out": list(self.answers.unanswered),
+            "outside": list(self.answers.outside),
             "confidence": CONFIDENCE,
             "resamples": self.resamples,
             "seed": self.seed,
@@ -112,11 +115,27 @@ class ScoredAnswers:
                 for row in self.ranks
             ],
             "mapper": None if self.mapper is None else dict(self.mapper),
-            "rows": self._records(),
         }
 
-    def _records(self) -> list[dict[str, Any]]:
-        predicted, targets, off = list(self.predicted), self.targets, self.off_tree
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yields a record of plain values for each answer."""
+        for start in range(0, self.answers.n, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            records = self._records(block)
+            for record, placed in zip(records, self.placements[block], strict=False):
+                record |= {
+                    "answer": placed.answer,
+                    "stage": str(placed.stage),
+                    "evidence": placed.evidence,
+                    "confidence": placed.confidence,
+                    "abstained": placed.abstained,
+                    "off_tree": placed.off_tree,
+                }
+            yield from records
+
+    def _records(self, block: slice) -> list[dict[str, Any]]:
+        predicted, targets = self.predicted[block], self.targets[block]
+        off = None if self.off_tree is None else self.off_tree[block]
         scores = dict(
             zip(
                 ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation"),
@@ -131,25 +150,18 @@ class ScoredAnswers:
             on = self.part.on_full
             both = precision_recall(self.part.full, on(predicted), on(targets), off_tree=off)
             scores |= dict(zip(("full_hp", "full_hr"), both, strict=True))
-        records: list[dict[str, Any]] = [
+        path = self.taxonomy.path
+        return [
             {
-                "row": row.row,
-                "target": "/".join(self.taxonomy.path(row.target)),
-                "predicted": "/".join(self.taxonomy.path(node)),
+                "row": row,
+                "target": "/".join(path(target)),
+                "predicted": "/".join(path(node)),
                 **{name: float(values[i]) for name, values in scores.items()},
             }
-            for i, (row, node) in enumerate(zip(self.table.rows, predicted, strict=True))
+            for i, (row, target, node) in enumerate(
+                zip(self.rows[block].tolist(), targets.tolist(), predicted.tolist(), strict=True)
+            )
         ]
-        for record, placed in zip(records, self.placements, strict=False):
-            record |= {
-                "answer": placed.answer,
-                "stage": str(placed.stage),
-                "evidence": placed.evidence,
-                "confidence": placed.confidence,
-                "abstained": placed.abstained,
-                "off_tree": placed.off_tree,
-            }
-        return records
 
     def lines(self) -> Iterator[str]:
         """Yields the scores as people read them, in columns."""
@@ -171,7 +183,7 @@ class ScoredAnswers:
         yield from self._rank_lines()
 
     def _counts(self) -> Iterator[str]:
-        n = len(self.table.rows)
+        n = self.answers.n
         said = f"{n:,} example{'' if n == 1 else 's'}"
         if self.placements:
             silent, off = sum(p.abstained for p in self.placements), sum(p.off_tree for p in self.placements)
@@ -181,7 +193,7 @@ class ScoredAnswers:
             )
         yield said
         outside = "" if self.part is None else f"with a target outside {self.part.label}"
-        for rows, what in ((self.table.unanswered, "without an answer"), (self.table.outside, outside)):
+        for rows, what in ((self.answers.unanswered, "without an answer"), (self.answers.outside, outside)):
             if rows:
                 shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
                 yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {what} left out: {shown}"
@@ -203,7 +215,7 @@ def _ends(value: Interval, key: str = "hp") -> tuple[str, str]:
 
 
 def score_answers(
-    table: AnswerTable,
+    answers: AnswerStream,
     taxonomy: Taxonomy,
     mapper: Mapper | None = None,
     *,
@@ -212,11 +224,12 @@ def score_answers(
     smoothing: float = 0.0,
     resamples: int = 2000,
     seed: int = 0,
+    workers: int | None = None,
 ) -> ScoredAnswers:
-    """Returns every score of answers, or of predicted nodes where the table has them.
+    """Returns every score of answers, or of predicted nodes where the rows have them.
 
     Args:
-        table: The answers with their targets; a missing answer counts as one that says nothing.
+        answers: The answers with their targets; a missing answer counts as one that says nothing.
         taxonomy: The tree that the targets are on.
         mapper: What places answers on it; None for the default mapper. Predicted nodes need none.
         part: What `taxonomy` is a part of; the scores on the whole are added.
@@ -224,33 +237,47 @@ def score_answers(
         smoothing: What is added to the frequency of each leaf.
         resamples: Bootstrap resamples; the same seed draws the same for every score.
         seed: Their seed.
+        workers: In how many processes to place the answers; see `number_of_workers`.
 
     Raises:
-        DataError: If the frequencies cannot be used.
+        DataError: If the frequencies or the number of workers cannot be used.
         MapperError: If the mapper's similarity needs images.
     """
-    targets = [row.target for row in table.rows]
-    nodes = [row.predicted for row in table.rows if row.predicted is not None]
+    n = answers.n
+    rows, targets, nodes = (np.empty(n, dtype=np.int64) for _ in range(3))
     placements: list[Placement] = []
     off: NDArray[np.bool_] | None = None
     identity: dict[str, Any] | None = None
-    if not nodes:
+
+    def texts() -> Iterator[str]:
+        for i, row in enumerate(answers.rows):
+            rows[i], targets[i] = row.row, row.target
+            nodes[i] = -1 if row.predicted is None else row.predicted
+            yield row.answer or ""
+
+    if answers.has_nodes:
+        for _ in texts():
+            pass
+    else:
         mapper = mapper or Mapper(taxonomy)
-        placements = list(mapper.place([row.answer or "" for row in table.rows]))
+        processes = number_of_workers(workers, n, mapper.similarity.name)
+        placements = list(place_each(mapper, texts(), total=n, workers=processes))
         off = as_child(mapper, placements)
         identity = dict(mapper.identity())
-        nodes = [placement.node for placement in placements]
+        nodes = np.array([placement.node for placement in placements], dtype=np.int64)
     draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
     weights = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
     full = None
     if part is not None:
-        on_full = part.on_full(targets).tolist()
+        on_full = part.on_full(targets)
         bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
-        full = _intervals(bits, part.on_full(nodes).tolist(), on_full, **draws)
+        full = _intervals(bits, part.on_full(nodes), on_full, **draws)
     return ScoredAnswers(
-        table,
+        answers,
         taxonomy,
         part,
+        rows,
+        targets,
         nodes,
         placements,
         off,
@@ -265,7 +292,7 @@ def score_answers(
 
 
 def _intervals(
-    information: Information, nodes: list[int], targets: list[int], *, off_tree: NDArray[np.bool_] | None, **draws: Any
+    information: Information, nodes: IntArray, targets: IntArray, *, off_tree: NDArray[np.bool_] | None, **draws: Any
 ) -> dict[str, Interval]:
     return bootstrap(
         hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),

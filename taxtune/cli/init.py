@@ -128,7 +128,7 @@ def _count(data: Path, kind: str) -> int | None:
     from taxtune.errors import DataError
 
     try:
-        return len(read_folder(data) if kind == "folder" else read_rows(data))
+        return sum(1 for _ in (read_folder(data) if kind == "folder" else read_rows(data)))
     except DataError:
         return None
 

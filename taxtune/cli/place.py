@@ -18,6 +18,7 @@ from taxtune.options import (
     RootLabelOption,
     SimilarityOption,
     TaxonomyOption,
+    WorkersOption,
 )
 from taxtune.progress import note
 
@@ -43,6 +44,7 @@ def place(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: PlaceRootOption = None,
+    workers: WorkersOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -51,23 +53,27 @@ def place(
     tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
     is off_tree, on the root.
     """
-    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers import AnswerSchema, open_answers
+    from taxtune.answers.placing import number_of_workers, place_each
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
-    answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
+    number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
+    answers = open_answers(file, AnswerSchema(id=None, missing="keep", format=input))
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
-    placements = mapper.place([row.answer or "" for row in answers.rows])
-    for placement in placements:
+    texts = (row.answer or "" for row in answers.rows)
+    abstained = off = 0
+    processes = number_of_workers(workers, answers.n, similarity)
+    for placement in place_each(mapper, texts, total=answers.n, workers=processes):
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
-    abstained = sum(placement.abstained for placement in placements)
-    counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
-    off = sum(placement.off_tree for placement in placements)
+        abstained += placement.abstained
+        off += placement.off_tree
+    counted = f"{answers.n:,} answer{'' if answers.n == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +24,7 @@ from taxtune.options import (
     SimilarityOption,
     SmoothingOption,
     TaxonomyOption,
+    WorkersOption,
     missing_answers,
 )
 from taxtune.progress import note
@@ -50,10 +52,12 @@ def score(
     smoothing: SmoothingOption = 0.0,
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
+    workers: WorkersOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
-    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers import AnswerSchema, open_answers
+    from taxtune.answers.placing import number_of_workers
     from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
@@ -62,22 +66,44 @@ def score(
     missing = missing_answers(empty)
     tree, part = read_part(taxonomy, format, root, root_label=root_label)
     schema = AnswerSchema(predicted="predicted", id=None, taxonomy=tree, part=part, off_tree_option="", **missing)
-    table = read_answers(file, schema)
-    for text in table.notes:
+    number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
+    answers = open_answers(file, schema)
+    for text in answers.notes:
         note(text)
     keep_work([similarity])
     scored = score_answers(
-        table,
+        answers,
         tree,
-        None if table.rows[0].predicted is not None else Mapper(tree, similarity=similarity, config=config),
+        None if answers.has_nodes else Mapper(tree, similarity=similarity, config=config),
         part=part,
         frequencies=frequencies,
         smoothing=smoothing,
         resamples=resamples,
         seed=seed,
+        workers=workers,
     )
     if as_json:
-        result = {"file": table.file, "taxonomy": taxonomy, **scored.as_dict()}
-        print(json.dumps(result, ensure_ascii=False, indent=2))
+        summary = {"file": answers.file, "taxonomy": taxonomy, **scored.as_dict()}
+        for text in _json_parts(summary, "rows", scored.records()):
+            print(text, end="")
+        print()
     else:
         print(*scored.lines(), sep="\n")
+
+
+def _json_parts(document: dict[str, Any], last: str, items: Iterable[Any]) -> Iterator[str]:
+    """Yields the parts of a JSON document whose last member is a list, item by item: all of it may not fit in memory.
+
+    Args:
+        document: Its other members.
+        last: The name of the list.
+        items: What is in it, one or more.
+    """
+    yield _json(document).removesuffix("\n}") + f",\n  {_json(last)}: ["
+    for i, item in enumerate(items):
+        yield ("," if i else "") + f"\n{_json(item)}".replace("\n", "\n    ")
+    yield "\n  ]\n}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

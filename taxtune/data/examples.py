@@ -1,17 +1,18 @@
-"""Examples: images with the node that they show, from any of the sources that taxtune reads."""
+"""Reading examples, images with the node that they show, from any of the sources that taxtune knows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from taxtune.data.collection import Example, Examples, merge_duplicates, some
 from taxtune.data.folder import read_folder
-from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images, is_image_data, store_image
+from taxtune.data.images import DEFAULT_MAX_PIXELS, hash_images, is_image_data, store_image
 from taxtune.data.inat21 import read_inat21
 from taxtune.data.rows import read_rows
 from taxtune.data.sources import Record, Source, find_kind, source_name
@@ -20,33 +21,16 @@ from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "distinct", "load_examples", "merge_duplicates"]
+__all__ = ["Example", "Examples", "load_examples"]
 
 # In place of a node: the label is on the whole tree, outside the part that counts.
 _OUTSIDE = "outside"
 
+# In larger data sets only the images that are drawn are decoded.
+_LARGE = 10_000
+
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """An image and the node that it shows.
-
-    Attributes:
-        id: The image's name as the source writes it; unique among the examples of a source.
-        image: The image file.
-        label: The label as the source writes it.
-        target: Number of the node that the label names on the taxonomy.
-        sha256: SHA-256 of the image file's bytes. Empty until the file was read to its end and found good, which for
-            large sources is when the example is drawn into a split.
-    """
-
-    id: str
-    image: Path
-    label: str
-    target: int
-    sha256: str = ""
 
 
 def load_examples(
@@ -60,9 +44,9 @@ def load_examples(
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
-    check: Literal["all", "drawn"] | None = None,
+    check: Literal["all", "content", "drawn"] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-) -> list[Example]:
+) -> Examples:
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
@@ -86,12 +70,16 @@ def load_examples(
             there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
-        check: "all" reads every image to its end at once, so that all unreadable ones are named; "drawn" leaves that to
-            `taxtune.data.splits.split`, for those it draws. By default "drawn" for "inat21" and "all" otherwise.
+        check: "all" decodes every image at once, so that all unreadable ones are named. "content" reads them all, so
+            that no two examples show the same image, and leaves decoding to `taxtune.data.splits.split`, for those it
+            draws; "drawn" leaves reading to it as well. By default "drawn" for "inat21", and otherwise "all" up to
+            10,000 images and "content" for more. What was found out about a file is kept in the user's cache folder,
+            and the file is not read again until it changes.
         max_pixels: Largest width times height of an image.
 
     Returns:
-        The examples, in the order of the source. An image that is listed twice with the same label is kept once.
+        The examples, in the order of the source: a sequence in columns, which makes an example when it is asked for
+            one. An image that is listed twice with the same label is kept once.
 
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
@@ -105,127 +93,140 @@ def load_examples(
     elif kind is not None:
         raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
     name = source_name(source)
+    columns = {"image_column": image_column, "label_column": label_column}
     root = None if images is None else Path(images)
     if root is not None and not root.is_dir():
         raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
+    base = root or Path()
     if isinstance(source, Path) and kind == "folder":
         if root is not None:
             raise DataError(
                 "Data of the kind 'folder' takes no `images`: the images are in the folder itself.", file=source
             )
-        records = read_folder(source)
-    elif isinstance(source, Path) and kind == "inat21":
-        records = read_inat21(source, images=root)
+        records, base = read_folder(source), source
+    elif isinstance(source, Path):
+        base = root or source.parent
+        records = read_inat21(source) if kind == "inat21" else read_rows(source, **columns)
     else:
-        records = read_rows(source, images=root, image_column=image_column, label_column=label_column)
-    if not records:
-        raise DataError("There are no images in the data.", file=name)
+        records = read_rows(source, **columns)
 
-    placed = _place(records, taxonomy, part, source=name)
+    found = _Found(base)
+    for record, node in _place(records, taxonomy, part, source=name):
+        found.add(record, node)
     if domain is not None:
-        placed = _below(placed, taxonomy, domain, source=name)
-    examples = _examples(placed, None if folder is None else Path(folder), source=name)
+        found.keep_below(taxonomy, domain, source=name)
+    found.store_images(None if folder is None else Path(folder), source=name)
+    examples = found.examples()
     if check is None:
-        check = "drawn" if kind == "inat21" else "all"
-    if check == "all":
-        rows: dict[Path, str] = {}
-        if kind in (None, "manifest"):
-            short = source.name if isinstance(source, Path) else name
-            for example, (record, _) in zip(examples, placed, strict=True):
-                rows.setdefault(example.image, f"{short}, {record.where}")
-        hashes = check_images((e.image for e in examples), max_pixels=max_pixels, named_in=rows)
-        examples = [replace(e, sha256=hashes[e.image]) for e in examples]
-    return merge_duplicates(examples, taxonomy, source=name)
-
-
-def _examples(placed: Sequence[tuple[Record, int]], folder: Path | None, *, source: str) -> list[Example]:
-    """Returns the examples of records and their nodes; images that are in no file are written to the folder."""
-    examples: list[Example] = []
-    faults: list[str] = []
-    for record, node in placed:
-        if isinstance(record.image, str) and record.file is not None:
-            examples.append(Example(record.image, record.file, record.label, node))
-            continue
-        value = record.image() if callable(record.image) else None
-        path = value.get("path") if isinstance(value, dict) else None
-        if is_image_data(value):
-            if folder is None:
-                raise DataError(
-                    "Some images are not stored in files.",
-                    file=source,
-                    remedy="Give `folder`, the folder to write them to.",
-                )
-            try:
-                file = store_image(value, folder)
-            except ImageError as error:
-                faults.append(f"  {record.where}: {error}")
-                continue
-            examples.append(Example(file.name, file, record.label, node))
-        elif isinstance(path, str):
-            examples.append(Example(path, Path(path), record.label, node))
-        else:
-            faults.append(f"  {record.where}: no image")
-    if faults:
-        raise ImageError(
-            f"{len(faults)} of {len(placed)} images cannot be used:\n" + "\n".join(shortened(faults)), file=source
+        check = "drawn" if kind == "inat21" else "all" if len(examples) <= _LARGE else "content"
+    if check != "drawn":
+        short = source.name if isinstance(source, Path) else name
+        listed = kind in (None, "manifest")
+        hashes = hash_images(
+            examples.images,
+            max_pixels=max_pixels if check == "all" else None,
+            named_in=lambda place: f"{short}, {found.where[place]}" if listed else None,
         )
-    return examples
+        examples = examples.with_hashes(hashes, checked=check == "all")
+    return merge_duplicates(examples, source=name)
 
 
-def merge_duplicates(
-    examples: Iterable[Example],
-    taxonomy: Taxonomy | None = None,
-    *,
-    source: str | None = None,
-) -> list[Example]:
-    """Keeps one of the examples that show the same image, and notes how many others there are; see `distinct`."""
-    kept, repeated = distinct(examples, source=source)
-    if repeated:
-        note(
-            f"{_count(repeated, 'image')} listed more than once with the same label: {_some(repeated)}. Each is "
-            f"used once."
-        )
-    return kept
+class _Found:
+    """The examples of a source as they are found, in columns.
 
-
-def distinct(examples: Iterable[Example], *, source: str | None = None) -> tuple[list[Example], list[str]]:
-    """Returns one of the examples that show the same image, and the ids of the others.
-
-    Images are the same that have the same content where it is known, or else are the same file.
-
-    Raises:
-        DataError: If the same image has two labels; it names all such pairs.
+    Attributes:
+        where: The row of each, for messages.
     """
-    first: dict[str, Example] = {}
-    kept: list[Example] = []
-    conflicts: list[str] = []
-    repeated: list[str] = []
-    for example in examples:
-        key = example.sha256 or str(example.image)
-        earlier = first.setdefault(key, example)
-        if earlier is example:
-            kept.append(example)
-        elif earlier.target != example.target:
-            conflicts.append(f"  {earlier.id} is {earlier.label!r}, {example.id} is {example.label!r}")
-        else:
-            repeated.append(example.id)
-    if conflicts:
-        raise DataError(
-            "The same image has two labels:\n" + "\n".join(shortened(conflicts)) + "\nKeep one row of each pair.",
-            file=source,
-        )
-    return kept, repeated
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ids: list[str] = []
+        self._labels: dict[str, int] = {}
+        self._label, self._target = array("i"), array("i")
+        self._unstored: dict[int, Callable[[], object]] = {}
+        self._files: dict[int, str] = {}
+        self.where: list[str] = []
+
+    def add(self, record: Record, node: int) -> None:
+        """Adds an example; an image that is in no file waits for `store_images`."""
+        if callable(record.image):
+            self._unstored[len(self._ids)] = record.image
+        self._ids.append("" if callable(record.image) else record.image)
+        self._label.append(self._labels.setdefault(record.label, len(self._labels)))
+        self._target.append(node)
+        self.where.append(record.where)
+
+    def keep_below(self, taxonomy: Taxonomy, domain: int, *, source: str) -> None:
+        """Leaves out the examples whose node is not at or below a domain.
+
+        Raises:
+            DataError: If none is left.
+        """
+        total, name = len(self._ids), taxonomy.labels[domain]
+        kept = np.flatnonzero(taxonomy.is_ancestor(domain, np.array(self._target))).tolist()
+        if not kept:
+            raise DataError(
+                f"None of the {total} images shows anything below {name!r}.",
+                file=source,
+                remedy="Choose another domain.",
+            )
+        if len(kept) < total:
+            note(f"{total - len(kept)} of {total} images are outside the domain {name!r} and are left out.")
+        self._ids, self.where = [self._ids[i] for i in kept], [self.where[i] for i in kept]
+        self._label, self._target = (array("i", (column[i] for i in kept)) for column in (self._label, self._target))
+        self._unstored = {to: self._unstored[i] for to, i in enumerate(kept) if i in self._unstored}
+
+    def store_images(self, folder: Path | None, *, source: str) -> None:
+        """Writes the images that are in no file to a folder.
+
+        Raises:
+            DataError: If there are any and no folder.
+            ImageError: If some cannot be written or are no images; it names them all.
+        """
+        faults: list[str] = []
+        for place, image in self._unstored.items():
+            value = image()
+            path = value.get("path") if isinstance(value, dict) else None
+            if is_image_data(value):
+                if folder is None:
+                    raise DataError(
+                        "Some images are not stored in files.",
+                        file=source,
+                        remedy="Give `folder`, the folder to write them to.",
+                    )
+                try:
+                    file = store_image(value, folder)
+                except ImageError as error:
+                    faults.append(f"  {self.where[place]}: {error}")
+                    continue
+                self._ids[place], self._files[place] = file.name, str(file)
+            elif isinstance(path, str):
+                self._ids[place] = self._files[place] = path
+            else:
+                faults.append(f"  {self.where[place]}: no image")
+        if faults:
+            raise ImageError(
+                f"{len(faults)} of {len(self._ids)} images cannot be used:\n" + "\n".join(shortened(faults)),
+                file=source,
+            )
+
+    def examples(self) -> Examples:
+        """Returns the examples."""
+        columns = (np.array(column, dtype=np.int64) for column in (self._label, self._target))
+        return Examples(self._folder, self._ids, list(self._labels), *columns, files=self._files)
 
 
 def _place(
-    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str
-) -> list[tuple[Record, int]]:
+    records: Iterable[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str
+) -> Iterator[tuple[Record, int]]:
+    """Yields the records whose label is on the taxonomy, with its node; labels that are not are raised at the end."""
     nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
     outside: dict[str, int] = {}
     rows: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
-    placed: list[tuple[Record, int]] = []
+    total = kept = 0
     for record in records:
+        total += 1
         node = nodes.get(record.references)
         if node is None:
             node = _lookup(record.references, taxonomy)
@@ -238,12 +239,15 @@ def _place(
             rows.setdefault(record.label, []).append(record.where)
             reasons[record.label] = node
         else:
-            placed.append((record, node))
+            kept += 1
+            yield record, node
+    if not total:
+        raise DataError("There are no images in the data.", file=source)
     if rows:
         raise _unknown_labels(rows, reasons, taxonomy, source)
     if outside and part is not None:
         left_out = sum(outside.values())
-        if not placed:
+        if not kept:
             raise DataError(
                 f"None of the {left_out} images shows anything below {part.label!r}, the root of the selected part "
                 "of the taxonomy.",
@@ -251,10 +255,9 @@ def _place(
                 remedy="Choose another root.",
             )
         note(
-            f"{left_out} of {len(records)} images are outside {part.label!r} and cannot be scored on it; they are left "
-            f"out: {_some(sorted(outside))}."
+            f"{left_out} of {total} images are outside {part.label!r} and cannot be scored on it; they are left "
+            f"out: {some(sorted(outside))}."
         )
-    return placed
 
 
 def _lookup_on_whole(references: tuple[str | tuple[str, ...], ...], part: Domain) -> int | str:
@@ -321,29 +324,3 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
         + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
         file=source,
     )
-
-
-def _below(
-    placed: list[tuple[Record, int]], taxonomy: Taxonomy, domain: int, *, source: str
-) -> list[tuple[Record, int]]:
-    inside = taxonomy.is_ancestor(domain, np.array([node for _, node in placed], dtype=np.int64))
-    kept = [pair for pair, keep in zip(placed, inside.tolist(), strict=True) if keep]
-    name = taxonomy.labels[domain]
-    if not kept:
-        raise DataError(
-            f"None of the {len(placed)} images shows anything below {name!r}.",
-            file=source,
-            remedy="Choose another domain.",
-        )
-    if len(kept) < len(placed):
-        left_out = len(placed) - len(kept)
-        note(f"{left_out} of {len(placed)} images are outside the domain {name!r} and are left out.")
-    return kept
-
-
-def _count(items: Sequence[object], noun: str) -> str:
-    return f"1 {noun} is" if len(items) == 1 else f"{len(items)} {noun}s are"
-
-
-def _some(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from taxtune.data.images import IMAGE_SUFFIXES
@@ -15,8 +16,8 @@ from taxtune.progress import note
 __all__ = ["label_references", "read_folder"]
 
 
-def read_folder(path: Path) -> list[Record]:
-    """Finds the images of one folder for each class.
+def read_folder(path: Path) -> Iterator[Record]:
+    """Yields the images of one folder for each class.
 
     The name of a class folder is a node's label, alias, id or, in nested folders, path. If the name as written is on no
     node, underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id
@@ -25,7 +26,7 @@ def read_folder(path: Path) -> list[Record]:
     Args:
         path: The folder that holds the class folders.
 
-    Returns:
+    Yields:
         One record an image, ordered by path.
 
     Raises:
@@ -33,7 +34,6 @@ def read_folder(path: Path) -> list[Record]:
     """
     if not path.is_dir():
         raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
-    records: list[Record] = []
     stray: list[str] = []
     others: Counter[str] = Counter()
     seen: set[str] = set()
@@ -55,7 +55,7 @@ def read_folder(path: Path) -> list[Record]:
                 stray.append(name)
             else:
                 image = f"{label}/{name}"
-                records.append(Record(image, path / label / name, label, image, references))
+                yield Record(image, label, image, references)
     if stray:
         raise DataError(
             f"{len(stray)} images are not in a class folder: "
@@ -66,7 +66,6 @@ def read_folder(path: Path) -> list[Record]:
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
         note(f"{others.total()} files are left out because they are not images: {kinds}.")
-    return records
 
 
 def label_references(label: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,16 @@ __all__ = ["read_inat21"]
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 
 
-def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
-    """Reads the images of an iNaturalist JSON (`train.json`, `val.json`) with their categories.
+def read_inat21(path: Path) -> Iterator[Record]:
+    """Yields the images of an iNaturalist JSON (`train.json`, `val.json`) with their categories.
 
     The label of an image is its category's path from the kingdom down to the species, so that names which occur twice
     on the tree are no trouble. A category without ranks, as in other COCO files, is looked up by its name.
 
     Args:
         path: The JSON file.
-        images: The folder that `file_name` is relative to; by default the JSON file's.
 
-    Returns:
+    Yields:
         One record an image, in the order of the annotations.
 
     Raises:
@@ -34,7 +33,6 @@ def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
             annotations of two categories.
     """
     data = _read_json(path)
-    folder = path.parent if images is None else images
     try:
         names: dict[Any, str] = {row["id"]: str(row["file_name"]) for row in data["images"]}
         categories: dict[Any, tuple[str, tuple[str | tuple[str, ...], ...]]] = {
@@ -50,8 +48,8 @@ def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
             remedy="Give iNaturalist's train.json or val.json.",
         ) from None
 
+    del data
     chosen: dict[Any, Any] = {}
-    records: list[Record] = []
     for number, (image, category) in enumerate(pairs, start=1):
         if image not in names or category not in categories:
             what = "image_id" if image not in names else "category_id"
@@ -73,10 +71,9 @@ def read_inat21(path: Path, *, images: Path | None = None) -> list[Record]:
             continue
         chosen[image] = category
         label, references = categories[category]
-        records.append(Record(names[image], folder / names[image], label, f"annotation {number}", references))
+        yield Record(names[image], label, f"annotation {number}", references)
     if len(chosen) < len(names):
         note(f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out.")
-    return records
 
 
 def _category(row: Mapping[str, Any]) -> tuple[str, tuple[str | tuple[str, ...], ...]]:
@@ -87,10 +84,18 @@ def _category(row: Mapping[str, Any]) -> tuple[str, tuple[str | tuple[str, ...],
     return name, (name,)
 
 
+def _needed(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is needed of an object, as soon as it is read: an image has ten members, of which one is used."""
+    for name in ("file_name", "category_id"):
+        if name in row:
+            return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}
+    return row
+
+
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         with path.open(encoding="utf-8") as stream:
-            data = json.load(stream)
+            data = json.load(stream, object_hook=_needed)
     except FileNotFoundError:
         raise DataError("The JSON file does not exist.", file=path, remedy="Check the path.") from None
     except (ValueError, RecursionError) as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from taxtune.data.images import is_image_data
 from taxtune.data.sources import Record, Source, source_name
 from taxtune.errors import DataError, shortened
-from taxtune.tables import column_key, parse_table, read_text
+from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
 
 __all__ = ["read_rows"]
 
@@ -21,10 +21,8 @@ Columns = tuple[str, str]
 Row = tuple[str, object, object]
 
 
-def read_rows(
-    source: Source, *, images: Path | None = None, image_column: str = "image", label_column: str = "label"
-) -> list[Record]:
-    """Reads rows of an image and a label.
+def read_rows(source: Source, *, image_column: str = "image", label_column: str = "label") -> Iterator[Record]:
+    """Yields rows of an image and a label.
 
     A CSV file may have commas, semicolons or tabs between its values, whichever its header has most of; upper and lower
     case in its column names do not count. In a data set of Hugging Face a column of class labels gives the classes'
@@ -34,11 +32,10 @@ def read_rows(
         source: A path that ends in .csv, .tsv, .jsonl or .ndjson; a list of pairs (image, label); a pandas
             `DataFrame`; or a Hugging Face `Dataset`. Images that are not in a file may be PIL images, bytes, or
             objects with the key "bytes", as data sets store them.
-        images: The folder that image names are relative to; by default the manifest's, or the current one.
         image_column: Column (in JSONL: key) of the image.
         label_column: Column of the label.
 
-    Returns:
+    Yields:
         One record a row, in order.
 
     Raises:
@@ -47,7 +44,6 @@ def read_rows(
     name = source_name(source)
     columns = (image_column, label_column)
     if isinstance(source, Path):
-        images = source.parent if images is None else images
         rows = _file_rows(source, columns)
     elif hasattr(source, "features") and hasattr(source, "column_names"):
         rows = _dataset_rows(source, columns, name)
@@ -55,18 +51,17 @@ def read_rows(
         rows = _frame_rows(source, columns, name)
     else:
         rows = _pairs(source, name)
-    records: list[Record] = []
     faults: list[str] = []
     for where, image, written in rows:
         label = _text(written)
-        record = _record(image, label, where, images or Path())
+        record = _record(image, label, where)
         missing = [column for column, value in zip(columns, (record, label), strict=True) if not value]
         if missing:
             given = [value for value in (image, written) if not _text(value) and not _is_nothing(value)]
             said = f" (got {_shown(given[0])})" if given and not callable(given[0]) else ""
             faults.append(f"  {where}: no {' and '.join(missing)}{said}")
         elif record is not None:
-            records.append(record)
+            yield record
     if faults:
         raise DataError(
             f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
@@ -74,18 +69,17 @@ def read_rows(
             + "\nFill in the values or remove the rows.",
             file=name,
         )
-    return records
 
 
-def _record(image: object, label: str, where: str, folder: Path) -> Record | None:
+def _record(image: object, label: str, where: str) -> Record | None:
     if callable(image):
-        return Record(image, None, label, where, (label,))
+        return Record(image, label, where, (label,))
     if is_image_data(image):
-        return Record(lambda: image, None, label, where, (label,))
+        return Record(lambda: image, label, where, (label,))
     if isinstance(image, dict):  # a data set's reference to a file
         image = image.get("path")
     name = str(image) if isinstance(image, Path) else _text(image)
-    return Record(name, folder / name, label, where, (label,)) if name else None
+    return Record(name, label, where, (label,)) if name else None
 
 
 def _text(value: object) -> str:
@@ -156,28 +150,35 @@ def _dataset_rows(dataset: Any, columns: Columns, name: str) -> Iterator[Row]:
 
 
 def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    text = read_text(path, error=DataError, what="manifest")
-    suffix = path.suffix.lower()
-    readers: dict[str, Callable[[str, Path, Columns], Iterator[Row]]] = {
-        ".csv": _csv_rows, ".tsv": _csv_rows, ".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows
-    }  # fmt: skip
-    if suffix not in readers:
-        raise DataError(
-            f"The name of a manifest must end in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.",
-            file=path,
-            remedy="Rename it.",
-        )
-    return readers[suffix](text, path, columns)
+    readers = {".csv": _csv_rows, ".tsv": _csv_rows, ".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows}
+    with open_bytes(path, error=DataError, what="manifest") as stream:
+        suffix = path.suffix.lower()
+        if suffix not in readers:
+            raise DataError(
+                f"The name of a manifest must end in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.",
+                file=path,
+                remedy="Rename it.",
+            )
+        yield from readers[suffix](_filled(stream, path), path, columns)
 
 
-def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
-    table = parse_table(text, str(path), error=DataError, tidy=False)
+def _filled(stream: IO[bytes], path: Path) -> Iterator[str]:
+    """Yields the lines of a manifest, one of which must not be blank."""
+    blank = True
+    for line in decoded_lines(stream, path, error=DataError, what="manifest"):
+        blank = blank and not line.strip()
+        yield line
+    if blank:
+        raise DataError("The manifest file is empty.", file=path)
+
+
+def _csv_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[Row]:
+    table = stream_table(lines, str(path), error=DataError, tidy=False)
     places: list[int] = []
     for column in columns:
-        place = table.column(column_key(column))
-        if place is None:
+        if column_key(column) not in table.header:
             raise _no_column(column, [name for name in table.header if name], path, row=table.header_line)
-        places.append(place)
+        places.append(table.header.index(column_key(column)))
     for row in table.rows:
         if any(cell.strip() for cell in row.cells[len(table.header) :]):
             raise DataError(
@@ -189,13 +190,13 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
         yield f"row {row.line}", row.cell(places[0]), row.cell(places[1])
 
 
-def _jsonl_rows(text: str, path: Path, columns: Columns) -> Iterator[Row]:
-    # Not splitlines(): it also splits at characters that may stand unescaped inside a JSON text.
-    for number, line in enumerate(text.split("\n"), start=1):
+def _jsonl_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[Row]:
+    # Lines end in LF alone: other ends may stand unescaped inside a JSON text.
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line.removesuffix("\n"))
         except ValueError as error:
             raise DataError(f"The line is not valid JSON: {error}.", file=path, row=number) from None
         except RecursionError:

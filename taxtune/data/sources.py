@@ -25,16 +25,14 @@ class Record:
     """One row of a source, before its label is looked up.
 
     Attributes:
-        image: The image's name as the source writes it, or a function that returns an image that is in no file: a PIL
-            image or the bytes of an image file.
-        file: The image file; None for an image that is in no file.
+        image: The image's name as the source writes it, relative to the folder of the images, or a function that
+            returns an image that is in no file: a PIL image or the bytes of an image file.
         label: The label as the source writes it.
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy, a label or a path of labels, the first that is there counts.
     """
 
     image: str | Callable[[], object]
-    file: Path | None
     label: str
     where: str
     references: tuple[str | tuple[str, ...], ...]

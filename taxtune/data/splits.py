@@ -7,7 +7,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from taxtune.data.examples import Example, distinct, merge_duplicates
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.data.collection import Example, Examples, distinct, note_repeated
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
@@ -64,14 +67,13 @@ def split(
     taken: list[Example] = []
     drawn: list[Example] = []
     while len(drawn) < wanted:
-        batch = [example for example, _ in zip(order, range(wanted - len(drawn)), strict=False)]
+        batch = [examples[i] for i in itertools.islice(order, wanted - len(drawn))]
         if not batch:
             raise _too_few(tuning, heldout, len(drawn))
-        unread = [example.image for example in batch if not example.sha256]
-        hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
-        taken += [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
-        drawn, _ = distinct(taken)
-    merge_duplicates(taken)  # says once what was passed over
+        taken += _checked(batch, max_pixels)
+        kept, passed_over = distinct(taken)
+        drawn = [taken[i] for i in kept]
+    note_repeated([taken[i].id for i in passed_over])
     return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
 
 
@@ -99,26 +101,44 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    order = iter(sorted(examples, key=lambda e: (_rank(seed, "remaining", e.id), e.id)))
+    order = iter(_ranked(seed, "remaining", _ids(examples)).tolist())
     found: list[Example] = []
-    while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
-        unread = [example.image for example in batch if not example.sha256]
-        hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
-        hashed = [e if e.sha256 else replace(e, sha256=hashes[e.image]) for e in batch]
-        found, _ = distinct([*found, *(example for example in hashed if example.sha256 not in gone)])
+    while len(found) < most and (batch := [examples[i] for i in itertools.islice(order, most - len(found))]):
+        found += [example for example in _checked(batch, max_pixels) if example.sha256 not in gone]
+        found = [found[i] for i in distinct(found)[0]]
     return tuple(found)
 
 
-def _stratified(examples: Sequence[Example], seed: int) -> Iterator[Example]:
-    """Yields the examples in rounds, one of every target that has any left."""
-    groups: dict[int, list[Example]] = {}
+def _checked(batch: Sequence[Example], max_pixels: int) -> list[Example]:
+    """Returns examples with their content hashes, once the files that were not checked yet were decoded."""
+    unread = [example.image for example in batch if not (example.sha256 and example.checked)]
+    hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
+    return [replace(e, sha256=hashes[e.image], checked=True) if e.image in hashes else e for e in batch]
+
+
+def _stratified(examples: Sequence[Example], seed: int) -> Iterator[int]:
+    """Yields the places of the examples in rounds, one of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
-    for example in sorted(examples, key=lambda e: (_rank(seed, "example", e.id), e.id)):
-        groups.setdefault(example.target, []).append(example)
-    for number in range(max(map(len, groups.values()), default=0)):
-        for target in sorted(groups, key=lambda t: (_rank(seed, f"round {number}", str(t)), t)):
-            if number < len(groups[target]):
-                yield groups[target][number]
+    order = _ranked(seed, "example", _ids(examples))
+    target = examples.target if isinstance(examples, Examples) else np.array([e.target for e in examples], dtype=int)
+    by_target = order[np.argsort(target[order], kind="stable")]
+    targets, starts, sizes = np.unique(target[by_target], return_index=True, return_counts=True)
+    groups = {t: (start, size) for t, start, size in zip(*(a.tolist() for a in (targets, starts, sizes)), strict=True)}
+    for number in range(int(sizes.max(initial=0))):
+        for each in sorted(groups, key=lambda t: (_rank(seed, f"round {number}", str(t)), t)):
+            start, size = groups[each]
+            if number < size:
+                yield int(by_target[start + number])
+
+
+def _ids(examples: Sequence[Example]) -> Sequence[str]:
+    return examples.ids if isinstance(examples, Examples) else [example.id for example in examples]
+
+
+def _ranked(seed: int, what: str, names: Sequence[str]) -> NDArray[np.int64]:
+    """Returns the places of names in the order of their ranks; equal names stay in theirs."""
+    ranks = np.frombuffer(b"".join(_rank(seed, what, name) for name in names), dtype=">u8").reshape(-1, 4)
+    return np.lexsort(ranks.T[::-1])
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:

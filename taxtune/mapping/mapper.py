@@ -17,7 +17,7 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -87,6 +87,10 @@ class Mapper:
         #: Where words that the tree lacks are looked up, if anywhere.
         self.wordnet: WordNet | None = find_wordnet() if reads and self.config.wordnet else None
         self._cache_dir = cache_dir
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Returns what a copy in another process is made of: it finds WordNet and its indexes where it is."""
+        return partial(type(self), cache_dir=self._cache_dir), (self.taxonomy, self.similarity, self.config)
 
     def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:
         """Returns one placement for each answer, in order; a repeated answer is read only once.

@@ -110,10 +110,13 @@ def overlap(
         ValueError: If the shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    off = flags(off_tree, predicted.size)
-    said = np.where(off, 2, taxonomy.depth[predicted] + 1)
-    shared = np.where(off, 1, taxonomy.shared(predicted, target))
-    return said, shared, taxonomy.depth[target] + 1
+    said, shared, wanted = taxonomy.depth[predicted], taxonomy.shared(predicted, target), taxonomy.depth[target]
+    said += 1
+    wanted += 1
+    if off_tree is not None:
+        off = flags(off_tree, predicted.size)
+        said[off], shared[off] = 2, 1
+    return said, shared, wanted
 
 
 def precision_recall(

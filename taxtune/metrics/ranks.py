@@ -123,8 +123,7 @@ def rank_scores(
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    ranks, said, due, right = _counts(taxonomy, predicted, target, off_tree)
-    return _summed(ranks, said, due, right)
+    return _summed(_counts(taxonomy, predicted, target, off_tree))
 
 
 def bootstrap_ranks(
@@ -152,20 +151,22 @@ def bootstrap_ranks(
         ValueError: If there is no example, the shapes differ, a number is no node of the tree or a setting is out of
             range.
     """
-    ranks, said, due, right = _counts(taxonomy, predicted, target, off_tree)
+    counted = _counts(taxonomy, predicted, target, off_tree)
+    ranks = counted.ranks
     if not ranks:  # on a tree of its root alone nothing is said
         return []
-    parts = np.concatenate([right, right], axis=1).T
-    wholes = np.concatenate([said, due], axis=1).T
+    parts = np.concatenate([counted.right, counted.right], axis=1).T
+    wholes = np.concatenate([counted.said, counted.due], axis=1).T
     sample = Sample(
         {str(i): row.astype(np.float64) for i, row in enumerate(parts)},
         {str(i): row.astype(np.float64) for i, row in enumerate(wholes)},
         keys=(*parts, *wholes),
+        counts=counted.counts,
     )
     found = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
     intervals = [_known(interval) for interval in found.values()]
     precision, recall = intervals[: len(ranks)], intervals[len(ranks) :]
-    return [RankIntervals(*row) for row in zip(_summed(ranks, said, due, right), precision, recall, strict=True)]
+    return [RankIntervals(*row) for row in zip(_summed(counted), precision, recall, strict=True)]
 
 
 def _known(found: Interval) -> Interval | None:
@@ -176,39 +177,70 @@ def _known(found: Interval) -> Interval | None:
     return Interval(found.estimate, 0.0, 1.0) if np.isnan(found.low) else found
 
 
-def _summed(ranks: Sequence[str], said: IntArray, due: IntArray, right: IntArray) -> list[RankScores]:
-    totals = (counts.sum(axis=0).tolist() for counts in (said, due, right))
-    return [RankScores(*row) for row in zip(ranks, *totals, strict=True)]
+def _summed(counted: _Counted) -> list[RankScores]:
+    totals = ((counted.counts @ table).tolist() for table in (counted.said, counted.due, counted.right))
+    return [RankScores(*row) for row in zip(counted.ranks, *totals, strict=True)]
 
 
-def _counts(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None
-) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """Returns the ranks in order and, for each example and rank, how many nodes are said, due and right."""
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """How many nodes of each rank are said, due and right, for each kind of example.
+
+    Examples with the same number of nodes at each rank are of one kind. There are few of these, however many examples.
+
+    Attributes:
+        ranks: The ranks in order.
+        said: Nodes in the answer, shape (kinds, ranks).
+        due: Nodes in the truth, shape (kinds, ranks).
+        right: Nodes in both, shape (kinds, ranks).
+        counts: How many examples are of each kind, shape (kinds,).
+    """
+
+    ranks: list[str]
+    said: IntArray
+    due: IntArray
+    right: IntArray
+    counts: IntArray
+
+
+def _counts(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None) -> _Counted:
     predicted, target = check_nodes(taxonomy, predicted, target)
     if predicted.size == 0:
         raise ValueError("there are no examples to score")
     off = flags(off_tree, predicted.size)
     # What is off the tree says nothing on it.
     placed = np.where(off, taxonomy.root, predicted)
-    paths = taxonomy.lineage[np.unique(np.concatenate([placed, target])), 1:]
-    ranks, columns = _ordered_ranks(taxonomy, paths)
-
-    def counted(nodes: IntArray) -> IntArray:
-        found = np.zeros((nodes.shape[0], len(ranks)), dtype=np.int64)
-        rows, levels = np.nonzero(nodes >= 0)
-        np.add.at(found, (rows, columns[nodes[rows, levels]]), 1)
-        return found
-
-    said, due = taxonomy.lineage[placed, 1:], taxonomy.lineage[target, 1:]
-    right = np.where(said == due, said, -1)
-    tables = [counted(nodes) for nodes in (said, due, right)]
+    # What is right is what is said of their lowest common ancestor.
+    examples = (placed, target, taxonomy.lca(placed, target))
+    ranks, columns = _ordered_ranks(taxonomy, taxonomy.lineage[_distinct(taxonomy, examples[:2]), 1:])
+    nodes = _distinct(taxonomy, examples)
+    levels = taxonomy.lineage[nodes, 1:]
+    at_ranks = np.zeros((len(nodes), len(ranks)), dtype=np.int64)
+    rows, depths = np.nonzero(levels >= 0)
+    np.add.at(at_ranks, (rows, columns[levels[rows, depths]]), 1)
+    kinds, kind = np.unique(at_ranks, axis=0, return_inverse=True)
+    kind_of = np.zeros(len(taxonomy), dtype=np.int64)
+    kind_of[nodes] = kind.reshape(-1)
+    said, due, right = (kind_of[some] for some in examples)
+    found, counts = np.unique(((said * len(kinds) + due) * len(kinds) + right) * 2 + off, return_counts=True)
+    found, aside = np.divmod(found, 2)
+    found, right = np.divmod(found, len(kinds))
+    said, due = np.divmod(found, len(kinds))
+    tables = [kinds[some] for some in (said, due, right)]
     if off.any():
         ranks = [*ranks, OFF_TREE_RANK]
-        none = np.zeros((off.size, 1), dtype=np.int64)
+        none = np.zeros((len(counts), 1), dtype=np.int64)
         tables = [np.concatenate([table, none], axis=1) for table in tables]
-        tables[0][:, -1] = off
-    return ranks, tables[0], tables[1], tables[2]
+        tables[0][:, -1] = aside
+    return _Counted(ranks, tables[0], tables[1], tables[2], counts)
+
+
+def _distinct(taxonomy: Taxonomy, nodes: Sequence[IntArray]) -> IntArray:
+    """Returns the nodes that occur in some arrays, ascending."""
+    there = np.zeros(len(taxonomy), dtype=bool)
+    for some in nodes:
+        there[some] = True
+    return np.flatnonzero(there)
 
 
 def _ordered_ranks(taxonomy: Taxonomy, paths: IntArray) -> tuple[list[str], IntArray]:

@@ -112,6 +112,8 @@ class Sample:
         keys: Columns of shape (n,) in which equal examples are alike; resamples are draws of distinct examples, in the
             order of these columns. None to draw the examples one by one, in their own order.
         common: Further columns of that kind which depend on the truth and not on the answers.
+        counts: How many examples each row of the columns stands for, shape (n,); None for one. Needs keys, and is for
+            `bootstrap` alone.
     """
 
     parts: Mapping[str, FloatArray]
@@ -119,6 +121,7 @@ class Sample:
     names: tuple[str, ...] = ()
     keys: Sequence[AnyArray] | None = None
     common: Sequence[AnyArray] = ()
+    counts: IntArray | None = None
 
     @classmethod
     def mean(cls, name: str, values: ArrayLike) -> Sample:
@@ -198,7 +201,8 @@ def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95,
     found: dict[str, Interval] = {}
     for sample in samples:
         _check(sample.n, resamples, confidence, least=0)
-        rows, counts = _rows(sample.n, None if sample.keys is None else (*sample.keys, *sample.common))
+        keys = None if sample.keys is None else (*sample.keys, *sample.common)
+        rows, counts = _rows(sample.n, keys, sample.counts)
         statistic = _statistic(sample, rows)
         drawn = resample(statistic, counts, resamples=resamples, seed=seed) if resamples else None
         estimate = statistic(_once(counts))[0]
@@ -338,10 +342,10 @@ def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> 
         raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
 
 
-def _rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntArray]:
+def _rows(n: int, keys: Sequence[AnyArray] | None, times: IntArray | None = None) -> tuple[IntArray, int | IntArray]:
     """Returns an example of each distinct kind in the order of the keys, and how often each kind occurs.
 
-    Without keys, all examples and their number.
+    Without keys, all examples and their number. `times` is how often each row occurs, if not once.
     """
     if keys is None:
         return np.arange(n), n
@@ -353,6 +357,9 @@ def _rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntA
         # Numbering the rows anew after each column keeps the code small.
         _, code = np.unique(code * (int(place.max()) + 1) + place, return_inverse=True)
     _, first, counts = np.unique(code, return_index=True, return_counts=True)
+    if times is not None:
+        counts = np.zeros_like(counts)
+        np.add.at(counts, code, times)
     return first, counts
 
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.errors import TaxonomyError
 from taxtune.packed import Multimap, MultimapBuilder, Part, Texts
 from taxtune.tables import clean
+from taxtune.taxonomy.preorder import SharedAncestors
 
 __all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
 
@@ -285,6 +286,11 @@ class Taxonomy:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Returns what a copy in another process is made of, without what is computed from it."""
+        kind = type(self)
+        return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
+
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
 
@@ -431,16 +437,17 @@ class Taxonomy:
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
         a, b = np.asarray(a), np.asarray(b)
-        # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
         if a.size * b.size <= 64:
+            # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
             left, right = self.lineage[a], self.lineage[b]
             few: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
             return few
-        shared = np.ones(np.broadcast_shapes(a.shape, b.shape), dtype=np.int64)
-        for level in self._levels[1:]:
-            above = level[a]
-            shared += (above == level[b]) & (above >= 0)
-        return shared
+        a, b = np.broadcast_arrays(a, b)
+        return self._shared.count(a.ravel(), b.ravel()).reshape(a.shape)
+
+    @cached_property
+    def _shared(self) -> SharedAncestors:
+        return SharedAncestors(self.places, self.depth)
 
     @overload
     def lca(self, a: int, b: int) -> int: ...

@@ -363,6 +363,16 @@ class History:
         """Holds off other processes of this run that want to do the same, until the block ends."""
         return self._leases.held(what)
 
+    @contextmanager
+    def unless_busy(self, what: str) -> Iterator[bool]:
+        """Holds off other processes as `alone` does, unless one is at it already; gives whether none was."""
+        free = self._leases.take(what)
+        try:
+            yield free
+        finally:
+            if free:
+                self._leases.release(what)
+
     def _id(self, number: int) -> int:
         if number not in self._ids:
             found = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)

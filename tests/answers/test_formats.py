@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from taxtune.answers import AnswerSchema, read_answers, read_records
-from taxtune.answers.records import read_table
+from taxtune.answers.records import open_table
 from taxtune.errors import DataError, MissingExtraError
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
@@ -180,7 +180,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
     with pytest.raises(DataError, match="The row lacks 'doc_id', which lmms-eval writes"):
         read_file(file, format="lmms-eval")
     with pytest.raises(DataError, match=r"Unknown input format.*inspect"):
-        read_table(file, format="xml")
+        open_table(file, format="xml")
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune import atomic
-from taxtune.answers.records import read_table
+from taxtune.answers.records import open_table
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ImageError, shortened
 from taxtune.progress import track
@@ -203,7 +203,7 @@ def read_pairs(path: Path) -> ScoredTexts:
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".jsonl", ".ndjson"):
         raise DataError("The name of a file of pairs must end in .jsonl or .csv.", file=path, value=suffix)
-    records = read_table(path, what="pairs", harnesses=False).rows
+    records = [*open_table(path, what="pairs", harnesses=False).rows]
     lacking = [name for name in _COLUMNS if suffix in (".csv", ".tsv") and name not in records[0][1]]
     if lacking:
         raise DataError(f"The file has no column {', '.join(lacking)}.", file=path)
