@@ -26,6 +26,11 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("script", "arguments", "said"),
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
+        (
+            "local_runner.py",
+            ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],
+            "| static cache |",
+        ),
         ("execution.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "ncbi", "--answers", "20"], "ncbi            300"),

@@ -69,6 +69,8 @@ class Answer:
         completion_tokens: Tokens written; of a copy, those of the original.
         cost_usd: Price in US dollars; None where it is unknown, and 0 for a model that runs here.
         seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
+        batch: Requests that were computed together, this one among them; in bfloat16 and float16 an answer may depend
+            on it. None where that is not known: behind an API, and of an answer out of the store.
     """
 
     text: str
@@ -77,6 +79,7 @@ class Answer:
     completion_tokens: int = 0
     cost_usd: float | None = None
     seconds: float = 0.0
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
