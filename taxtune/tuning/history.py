@@ -28,11 +28,12 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import write_json
 from taxtune.errors import MissingExtraError, ResumeError, TaxtuneError
+from taxtune.record_lines import read_lines
 from taxtune.store_server import shown
 from taxtune.tuning.databases import database_problem
 from taxtune.tuning.leases import Leases, make_table
 from taxtune.tuning.proposers.base import Proposal
-from taxtune.tuning.record_file import RecordFile, read_lines
+from taxtune.tuning.record_file import RecordFile
 from taxtune.tuning.records import IterationRecord, upgraded
 
 if TYPE_CHECKING:
