@@ -26,12 +26,18 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("script", "arguments", "said"),
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
+        (
+            "local_runner.py",
+            ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],
+            "| static cache |",
+        ),
         ("execution.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "ncbi", "--answers", "20"], "ncbi            300"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("serving.py", ["--calls", "20", "--fixed", "12", "--images", "2"], "| by reference |"),
         ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
         ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 682 | 2 |"),
         ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
@@ -141,6 +147,7 @@ def test_a_run_is_a_landscape_of_its_own(
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(1200)  # five processes for each, that each load torch and transformers
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
     family: str, tmp_path: Path

@@ -69,6 +69,7 @@ _FREE = (
     "vlm.device_map",
     "vlm.image_disk_gib",
     "vlm.image_memory_gib",
+    "vlm.images_at",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -430,6 +431,8 @@ class Parts:
                 # A package's model that draws nothing at random need not take a seed.
                 seed=0 if self.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+                max_image_side=s.max_image_side,
+                images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
                 system_prompt=s.system_prompt,
             ),
             self.execution,
