@@ -88,6 +88,9 @@ bench: install-dev
 	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/taxonomy_scale.py --nodes 1e4 1e5
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/local_runner.py --variants batch attention static weights
+	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/workers.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400

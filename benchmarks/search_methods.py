@@ -21,7 +21,7 @@ from taxtune.tuning.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
-from taxtune.tuning.selection import choose, next_step, rounds
+from taxtune.tuning.selection import choose, next_steps, rounds
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
@@ -496,7 +496,8 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
         first, *_ = made = stages[budget]
         for iteration, proposal in enumerate(proposals[: first.templates]):
             replay.ask(proposal, iteration, first.images)
-        while (step := next_step(replay.records, replay.objective, made)) is not None:
+        while steps := next_steps(replay.records, replay.objective, made):
+            step = steps[0]
             replay.ask(proposals[step[0]], *step)
         selection = choose(replay.records, replay.objective)
         assert selection is not None  # every iteration was scored

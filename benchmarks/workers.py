@@ -1,112 +1,156 @@
-"""What dealing questions among workers costs, and that an image stays with its worker.
+"""Iterations an hour of one tuning run with 1, 2 and 4 workers, asking a model of a known latency.
 
-Run `python benchmarks/workers.py`. The model only waits: 0.2 s for an image that it has not seen yet, and 0.05 s for a
-question, so that the least time a run can take is known, and cores do not count. The questions are those of tuning: one
-prompt after another about the same images.
+    python benchmarks/workers.py --workers 1 2 4 --seconds 0.1 --iterations 16
+
+Each worker is a process with a folder of its own, as a machine would be. History and answers are on a PostgreSQL server
+that the benchmark starts and ends, or, where PostgreSQL is not installed or with --sqlite, the workers share a folder.
+The model sleeps and computes nothing, as one behind an API does for the machine that asks it: what is measured is how
+well the workers share a run, and what the run itself costs. A race is on: the templates of each of its rounds are
+shared, too. Time begins when all workers have loaded everything, and ends with the race.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
+import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
-from PIL import Image
-
-from taxtune.data.images import content_hash
-from taxtune.execution import deploy
-from taxtune.execution.pool import Pool
-from taxtune.models import Request
-from taxtune.recipe_settings import ExecutionSettings
-
-ENCODE, ANSWER = 0.2, 0.05
-MODEL = f"""
-import time
+import taxtune
 from taxtune.models import Answer
 
-class Waiting:
-    def __init__(self):
-        self.seen = set()
-    identity = {{"kind": "waiting", "model": "waiting"}}
-    def answer(self, requests):
-        return [self.one(request) for request in requests]
-    def one(self, request):
-        new = request.image_sha256 not in self.seen
-        self.seen.add(request.image_sha256)
-        time.sleep(({ENCODE} if new else 0.0) + {ANSWER})
-        return Answer("encoded" if new else "kept")
-"""
+FINISH = ("Answer in one word.", "Name the family if unsure.", "Be careful.")
 
 
-@contextmanager
-def model_and_images(count: int) -> Iterator[list[Path]]:
-    """Installs the model's package for this program and its workers; yields image files."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        info = folder / "waiting-1.0.dist-info"
-        info.mkdir()
-        (folder / "waiting.py").write_text(MODEL)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[taxtune.vlms]\nwaiting = waiting:Waiting\n")
-        sys.path.insert(0, name)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")]))
-        files = [folder / f"{i}.png" for i in range(count)]
-        for i, file in enumerate(files):
-            Image.new("RGB", (16, 16), (i % 256, i // 256, 0)).save(file)
-        yield files
+class Sleeper:
+    """A model that takes so many seconds for an answer, and notes each question."""
+
+    batch_size = 1
+
+    def __init__(self, seconds: float, log: Path) -> None:
+        self.identity = {"kind": "sleeper", "model": f"{seconds:g} s"}
+        self.seconds, self.log = seconds, log
+
+    def answer(self, requests: Any) -> list[Answer]:
+        """Returns the same answer to everything."""
+        with self.log.open("a") as file:
+            file.writelines(f"{request.prompt}|{request.image_sha256}\n" for request in requests)
+        time.sleep(self.seconds * len(requests))
+        return [Answer("A finch.", seconds=self.seconds) for _ in requests]
 
 
-def measure(engine: str, workers: int, files: list[Path], prompts: int) -> tuple[float, float, int]:
-    """Returns seconds until the first answer of every worker, seconds for all answers, and images encoded."""
-    model = deploy("waiting", execution=ExecutionSettings(engine=engine, workers=workers))
-    start = time.perf_counter()
-    # Questions without an image, more than one worker is given at once: until all have answered some.
-    model.answer([Request(f"warm up {i}") for i in range(16 * workers)])
-    ready = time.perf_counter()
-    encoded = 0
-    for prompt in range(prompts):
-        replies = model.answer([Request(f"prompt {prompt}", file, content_hash(file)) for file in files])
-        encoded += sum(reply.text == "encoded" for reply in replies)
-    ended = time.perf_counter()
-    if isinstance(model, Pool):
-        model.close()
-    return ready - start, ended - ready, encoded
+class Numbered(taxtune.Proposer):
+    """Proposes by the number of the iteration alone."""
+
+    def propose(self, history: Any, goal: Any, *, iteration: int, seed: int, check: Any) -> taxtune.Proposal:
+        """Returns the template of an iteration."""
+        return taxtune.Proposal(f"Photo {iteration}: which bird is this? {FINISH[iteration % len(FINISH)]}")
+
+
+def work(options: dict[str, Any], folder: Path, storage: str | None, seconds: float, together: Barrier) -> None:
+    """One worker: the whole run, as far as the others do not do it."""
+
+    class Timed:
+        def on_start(self, tuner: Any, done: Any) -> None:
+            together.wait()
+            self.began = self.ended = time.time()
+            self.idle = self.cpu = time.process_time()
+
+        def on_iteration(self, record: Any, best: Any) -> None:
+            self.ended, self.cpu = time.time(), time.process_time()
+
+        def on_race(self, record: Any) -> None:
+            self.ended, self.cpu = time.time(), time.process_time()
+
+        def on_result(self, tuner: Any, result: Any) -> None:
+            took = {"began": self.began, "ended": self.ended, "cpu": self.cpu - self.idle}
+            (folder / f"took-{time.time_ns()}.json").write_text(json.dumps(took))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    taxtune.tune(
+        **options,
+        vlm=Sleeper(seconds, folder / "asked.log"),
+        proposer=Numbered(),
+        out=folder,
+        storage=storage,
+        resume=True,
+        mlflow=False,
+        callbacks=[Timed()],
+    )
+
+
+def measure(workers: int, arguments: argparse.Namespace, folder: Path, storage: str | None) -> dict[str, float]:
+    """Returns what a run took with so many workers."""
+    changes = {
+        "data.count": 4 * arguments.images,
+        "data.tuning": 2 * arguments.images,
+        "data.heldout": arguments.images,
+        "data.block": arguments.images // 2,
+        "objective.kind": "hp",
+        "max_off_tree": 1,
+        "name": f"workers-{workers}",
+    }
+    options = {
+        "recipe": taxtune.load_recipe("fieldguide", [f"{key}={value}" for key, value in changes.items()]),
+        "iterations": arguments.iterations,
+    }
+    context = multiprocessing.get_context("spawn")
+    together = context.Barrier(workers)
+    folders = [folder / (f"machine-{i}" if storage else "run") for i in range(workers)]
+    processes = [
+        context.Process(target=work, args=(options, each, storage, arguments.seconds, together)) for each in folders
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        if process.exitcode != 0:
+            raise SystemExit(f"A worker ended with exit code {process.exitcode}.")
+    took = [json.loads(file.read_text()) for file in folder.rglob("took-*.json")]
+    asked = [line for file in folder.rglob("asked.log") for line in file.read_text().splitlines()]
+    return {
+        "seconds": max(each["ended"] for each in took) - min(each["began"] for each in took),
+        "cpu": sum(each["cpu"] for each in took),
+        "questions": len(asked),
+        "twice": len(asked) - len(set(asked)),
+    }
 
 
 def main() -> None:
+    """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=40)
-    parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--without-ray", action="store_true", help="Leave out the Ray cluster.")
-    given = parser.parse_args()
-    cases = [("here", 1), *(("processes", workers) for workers in given.workers)]
-    print("| engine | workers | start, s | answers, s | least possible, s | ratio | images encoded |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    with model_and_images(given.images) as files:
-        if not given.without_ray:
-            import ray
+    parser.add_argument("--seconds", type=float, default=0.1, help="seconds that the model takes for an answer")
+    parser.add_argument("--iterations", type=int, default=16)
+    parser.add_argument("--images", type=int, default=40, help="held-out images; half as many in the block")
+    parser.add_argument("--sqlite", action="store_true", help="share a folder, without PostgreSQL")
+    arguments = parser.parse_args()
 
-            variables = {"PYTHONPATH": os.environ["PYTHONPATH"]}
-            ray.init(
-                "local",
-                num_cpus=max(given.workers),
-                object_store_memory=80 * 1024**2,
-                include_dashboard=False,
-                log_to_driver=False,
-                runtime_env={"env_vars": variables},
-            )
-            cases += [("ray", workers) for workers in given.workers]
-        for engine, workers in cases:
-            start, seconds, encoded = measure(engine, workers, files, given.prompts)
-            least = given.images * (ENCODE + given.prompts * ANSWER) / workers
-            figures = f"{start:.1f} | {seconds:.2f} | {least:.2f} | {seconds / least:.3f} | {encoded} of {given.images}"
-            print(f"| {engine} | {workers} | {figures} |", flush=True)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.databases import installed, postgresql
+
+    served = installed() and not arguments.sqlite
+    print(f"history and answers: {'PostgreSQL' if served else 'SQLite in a shared folder'}")
+    print(f"model: {arguments.seconds:g} s an answer, one question of a worker at a time\n")
+    print("| workers | seconds | iterations an hour | speed-up | CPU s of all workers | questions | asked twice |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    first = None
+    for workers in arguments.workers:
+        with tempfile.TemporaryDirectory() as folder, postgresql() if served else nullcontext() as server:
+            found = measure(workers, arguments, Path(folder), server.url if server is not None else None)
+        hourly = 3600 * (arguments.iterations + 1) / found["seconds"]
+        first = first or found["seconds"]
+        print(
+            f"| {workers} | {found['seconds']:.1f} | {hourly:,.0f} | {first / found['seconds']:.2f} | "
+            f"{found['cpu']:.1f} | {found['questions']:,.0f} | {found['twice']:.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -352,7 +352,8 @@ def tune(
         mlflow: Whether to record the run in MLflow, in the run's folder; or the address of an MLflow server, to record
             it there. On by default.
         experiment: Name of the MLflow experiment; "taxtune" where left out.
-        storage: Address of the history's database, for workers on several machines; a file in the folder by default.
+        storage: Address of the history's database, for workers on several machines; a file in the folder by default. On
+            PostgreSQL the answers are kept there, too.
         progress: Show progress on standard error, a line an iteration where that is no terminal, as in a notebook; by
             default only in a terminal. Nothing is ever printed on standard output; remarks are logged as warnings.
 
@@ -507,6 +508,7 @@ def evaluate(
     *,
     out: str | Path | None = None,
     split: Literal["heldout", "tuning"] = "heldout",
+    storage: str | None = None,
     progress: bool | None = None,
     **what: Unpack[ExperimentArguments],
 ) -> ComparisonResult:
@@ -516,6 +518,7 @@ def evaluate(
         template: The Jinja source, or several by name.
         out: Where answers are kept; "runs/evaluate" where left out. Answers that are there are not asked for again.
         split: Which images to ask about.
+        storage: A PostgreSQL database that keeps the answers in place of the folder.
         progress: As in `tune`.
         **what: The other arguments of `tune`.
 
@@ -527,7 +530,7 @@ def evaluate(
     """
     from taxtune.tuning.compare import evaluate_templates
 
-    what["recipe"], folder, name, _ = _opened(what.get("recipe"), out, None, "evaluate", None)
+    what["recipe"], folder, name, storage = _opened(what.get("recipe"), out, None, "evaluate", storage)
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError(
@@ -543,6 +546,7 @@ def evaluate(
             folder,
             examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
             callbacks=shown,
+            storage=storage,
         )
 
 
@@ -760,7 +764,9 @@ def _opened(
     if found is None:
         name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what
         return None, folder, name, storage
-    if storage is None and found.storage is not None:
+    if storage is not None:
+        found = found.model_copy(update={"storage": storage})
+    elif found.storage is not None:
         storage = found.expanded(found.storage)
     return found, folder, name or found.name, storage
 

@@ -11,13 +11,14 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text"]
+__all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text", "writing"]
 
 _ELSEWHERE = "choose another folder with --out."
 _PERMISSION = ("There is no permission to write here", f"Fix the permissions, or {_ELSEWHERE}")
@@ -96,14 +97,26 @@ def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) ->
     Raises:
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
     """
+    with writing(path) as file:
+        for block in [data] if isinstance(data, bytes) else data:
+            file.write(block)
+    return Path(path)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[IO[bytes]]:
+    """Opens a file to be written bit by bit, which takes the place of the old one when the block ends without an error.
+
+    Raises:
+        TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
+    """
     target = Path(os.path.realpath(path))
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary, handle = _create_beside(target)
         with os.fdopen(handle, "wb") as file:
-            for block in [data] if isinstance(data, bytes) else data:
-                file.write(block)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -114,7 +127,6 @@ def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) ->
             with contextlib.suppress(OSError):
                 temporary.unlink()
     _sync_folder(target.parent)
-    return Path(path)
 
 
 def write_text(path: str | Path, text: str) -> Path:

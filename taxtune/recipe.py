@@ -95,7 +95,8 @@ class Recipe(Settings):
             the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for objectives that ask one.
         storage: The database that holds the history, as SQLAlchemy writes it, where several machines work on one run;
-            `history.db` in the run's folder when left out. `${NAME}` is an environment variable.
+            `history.db` in the run's folder when left out. PostgreSQL holds the answers as well. `${NAME}` is an
+            environment variable.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 

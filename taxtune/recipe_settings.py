@@ -301,11 +301,15 @@ class ApiVLMSettings(Settings):
     Attributes:
         model: The name that litellm knows it by: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls.
+        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
+        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent; null sends
+            them as they are.
+        images_at: Folders that the server can reach, each with its address there (file:///photos, https://...): images
+            in them that need no change are sent by reference.
         system_prompt: System message before every prompt.
     """
 
@@ -313,11 +317,13 @@ class ApiVLMSettings(Settings):
     model: str
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    concurrency: StrictInt = Field(8, ge=1)
+    concurrency: Count = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
+    max_image_side: StrictInt | None = Field(1024, ge=8)
+    images_at: dict[str, str] = Field(default_factory=dict)
     system_prompt: str | None = None
 
 
@@ -355,6 +361,8 @@ class ExecutionSettings(Settings):
         # With `engine: here` the keys may stand, so that one key switches the workers off.
         if self.model_fields_set and "engine" not in self.model_fields_set:
             raise ValueError("needs an engine: processes or ray")
+        if self.gpus_per_worker is not None and self.gpus_per_worker > 1 and self.gpus_per_worker % 1:
+            raise ValueError("gpus_per_worker must be a whole number, or less than 1")
         return self
 
 
@@ -444,7 +452,7 @@ class JudgeSettings(Settings):
 
     Attributes:
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls.
+        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
         device: Device of a local model: auto, cpu, cuda, ...
@@ -462,7 +470,7 @@ class JudgeSettings(Settings):
     max_tokens: StrictInt = Field(
         256, ge=1, description="Maximum length of a reply, which is a sentence and a rating, in tokens."
     )
-    concurrency: StrictInt = Field(8, ge=1)
+    concurrency: Count = "auto"
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
     device: str = "auto"

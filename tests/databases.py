@@ -7,26 +7,46 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-__all__ = ["postgresql"]
+__all__ = ["Server", "installed", "postgresql"]
+
+
+def _found(name: str) -> str | None:
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+
+
+def installed() -> bool:
+    """Tells whether there is a PostgreSQL server to start, and its driver."""
+    return _found("initdb") is not None and find_spec("psycopg") is not None
 
 
 def _program(name: str) -> str:
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+    found = _found(name)
     if found is None:
         pytest.skip(f"PostgreSQL is not installed ({name} is missing)")
     return found
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server that runs; `url` is that of an empty database in it, for SQLAlchemy."""
+
+    url: str
+    start: Callable[[], None]
+    stop: Callable[[], None]
+
+
 @contextmanager
-def postgresql() -> Iterator[str]:
-    """Starts a server with an empty database and yields the database's URL for SQLAlchemy; skips without PostgreSQL."""
+def postgresql() -> Iterator[Server]:
+    """Starts a server with an empty database; skips where PostgreSQL is not installed."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     # The server refuses to run as root, and its packages bring a user for it.
     user = "postgres" if os.geteuid() == 0 else None
@@ -44,8 +64,16 @@ def postgresql() -> Iterator[str]:
         run(_program("initdb"), "-D", data, "-U", "taxtune", "-A", "trust", "--no-sync")
         options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
         server = _program("pg_ctl")
-        run(server, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+
+        def start() -> None:
+            run(server, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+
+        def stop() -> None:
+            run(server, "-D", data, "-w", "-m", "immediate", "stop")
+
+        start()
         try:
-            yield f"postgresql+psycopg://taxtune:unused@127.0.0.1:{port}/postgres"
+            yield Server(f"postgresql+psycopg://taxtune:unused@127.0.0.1:{port}/postgres", start, stop)
         finally:
-            run(server, "-D", data, "-m", "immediate", "stop")
+            if Path(data, "postmaster.pid").exists():
+                stop()

@@ -283,10 +283,21 @@ class OpenAIServer:
         replies: Replies in order (a string stands for `text(string)`), or one function from the request's JSON to a
             reply; functions are called under a lock, one request at a time.
         then: The reply to every call after those; None makes such a call an error.
+        slots: Calls that are worked on at a time; None for any number.
+        when_full: The reply to a call that finds no slot free; None lets it wait for one.
     """
 
-    def __init__(self, *replies: Reply | str | Script, then: Reply | str | None = None) -> None:
+    def __init__(
+        self,
+        *replies: Reply | str | Script,
+        then: Reply | str | None = None,
+        slots: int | None = None,
+        when_full: Reply | None = None,
+    ) -> None:
         self.then = then
+        self.when_full = when_full
+        self.refused = 0
+        self._slots = threading.Semaphore(sys.maxsize if slots is None else slots)
         self.requests: list[Request] = []
         self.unexpected = 0
         self.most_at_once = 0
@@ -400,13 +411,19 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             with owner._lock:
                 owner._at_once += 1
                 owner.most_at_once = max(owner.most_at_once, owner._at_once)
+            worked_on = owner._slots.acquire(blocking=owner.when_full is None)
+            if not worked_on and owner.when_full is not None:
+                reply = owner.when_full
             try:
                 self._send(reply)
             except OSError:
                 self.close_connection = True  # the client gave up waiting
             finally:
+                if worked_on:
+                    owner._slots.release()
                 with owner._lock:
                     owner._at_once -= 1
+                    owner.refused += not worked_on
 
         def _send(self, reply: Reply) -> None:
             if reply.delay:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,8 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
 
     run = taxtune.load_run(tmp_path / "run")
     assert run == result
+    (kept,) = (tmp_path / "run/mlartifacts").rglob("result.json")
+    assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent)), "MLflow has what a machine needs"
     answers = run.answers("winner")
     assert len(answers) == 12
     assert {"image", "answer", "placed", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)

@@ -26,12 +26,18 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("script", "arguments", "said"),
     [
         ("build.py", ["--nodes", "1500"], "read back: identical"),
-        ("workers.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
+        (
+            "local_runner.py",
+            ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],
+            "| static cache |",
+        ),
+        ("execution.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
         ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "ncbi", "--answers", "20"], "ncbi            300"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
+        ("serving.py", ["--calls", "20", "--fixed", "12", "--images", "2"], "| by reference |"),
         ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
         ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 682 | 2 |"),
         ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
@@ -44,6 +50,17 @@ def test_a_benchmark_runs_without_data(
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("where", [["--sqlite"], []], ids=["folder", "machines"])
+def test_the_benchmark_of_workers_asks_nothing_twice(where: list[str]) -> None:
+    less = ["--workers", "2", "--seconds", "0.01", "--iterations", "3", "--images", "8"]
+    command = [sys.executable, str(BENCHMARKS / "workers.py"), *less, *where]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    row = [cell.strip() for cell in said.splitlines()[-1].split("|")[1:-1]]
+    # Four templates on 4 images, as many on 8, three on 16, and two on 8 held-out images.
+    assert (row[0], row[5:]) == ("2", [f"{4 * 4 + 4 * 4 + 3 * 8 + 2 * 8}", "0"])
 
 
 @pytest.fixture
@@ -130,6 +147,7 @@ def test_a_run_is_a_landscape_of_its_own(
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(1200)  # five processes for each, that each load torch and transformers
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
     family: str, tmp_path: Path

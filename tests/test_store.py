@@ -1,7 +1,8 @@
-"""The store of every kind of value: answers, scores, embeddings."""
+"""The store of every kind of value, answers, scores and embeddings, in a file and on a server."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import signal
@@ -10,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ import numpy as np
 import pytest
 
 from taxtune.encoders.vectors import VectorStore
-from taxtune.errors import DataError
+from taxtune.errors import DataError, MissingExtraError
 from taxtune.metrics.score_store import ScoreStore
-from taxtune.models import Answer, AnswerStore, Request
+from taxtune.models import Answer, AnswerStore, Rates, Request
 from taxtune.store import Store
+from tests.databases import Server, postgresql
 
 IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
 
@@ -49,13 +51,38 @@ KINDS = {
         VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
     ),
 }
+OPEN: dict[str, Callable[[str], Store[Any, Any]]] = {"answers": AnswerStore, "scores": ScoreStore}
+SERVED = ["answers on PostgreSQL", "scores on PostgreSQL"]
 precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
+everywhere = pytest.mark.parametrize("kind", [*KINDS, *SERVED], indirect=True)
 caches = pytest.mark.parametrize("kind", ["scores", "images"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql() as server:
+        yield server
+
+
+def database(server: Server, folder: Path) -> str:
+    """A schema of the server's database that stands for a folder of files."""
+    from sqlalchemy import create_engine, text
+
+    name = "s" + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    engine = create_engine(server.url)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {name}"))
+    engine.dispose()
+    return f"{server.url}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+    name, _, served = request.param.partition(" on ")
+    if not served:
+        return KINDS[name]
+    server = request.getfixturevalue("server")
+    return replace(KINDS[name], open=lambda folder: OPEN[name](database(server, folder)))
 
 
 def get(kind: Kind, store: Store[Any, Any], *numbers: int, **identity: Any) -> list[Any]:
@@ -74,6 +101,7 @@ def values(kind: Kind, *numbers: int) -> list[Any]:
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     with kind.open(folder) as store:
@@ -87,6 +115,7 @@ def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
         assert get(kind, again) == []
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("name", "value"),
     [("model", "n"), ("revision", "abd"), ("dtype", "bfloat16"), ("temperature", 0.5), ("system_prompt", "Be brief.")],
@@ -99,6 +128,7 @@ def test_anything_in_the_identity_changes_the_key(kind: Kind, tmp_path: Path, na
         assert [kind.plain(one) for one in reordered] == values(kind, 1)
 
 
+@everywhere
 def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         put(kind, store, *range(0, 1203, 2))
@@ -106,6 +136,17 @@ def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_p
         assert get(kind, store, *range(1203)) == [
             value if i % 2 == 0 else None for i, value in enumerate(values(kind, *range(1203)))
         ]
+
+
+@pytest.mark.parametrize("kind", ["answers", "answers on PostgreSQL"], indirect=True)
+def test_what_a_models_answers_about_images_took(kind: Kind, tmp_path: Path) -> None:
+    with kind.open(tmp_path) as store:
+        assert isinstance(store, AnswerStore)
+        assert store.rates(IDENTITY) is None
+        put(kind, store, 1, 2)
+        store.put(IDENTITY, [(kind.item(3), Answer("x", False, 1, 1, None, 4.5)), (Request("x"), Answer("y"))])
+        assert store.rates(IDENTITY) == Rates(3, pytest.approx(6.0), pytest.approx(0.002), pytest.approx(2.5))
+        assert store.rates(IDENTITY | {"model": "n"}) is None
 
 
 def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
@@ -117,10 +158,11 @@ def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
     assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
 
 
-def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["scores", "scores on PostgreSQL"], indirect=True)
+def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(kind: Kind, tmp_path: Path) -> None:
     pairs = [("bird", "robin"), ("birdr", "obin"), ("🐦", "طائر"), ("half \ud83d", "x"), ("", "")]
     scores = [0.5, -1.0, 0.0, 1e-300, 1 / 3]
-    store = ScoreStore(tmp_path)
+    store = kind.open(tmp_path)
     store.put({}, zip(pairs, scores, strict=True))
     assert store.get({}, [*pairs, ("robin", "bird")]) == [*scores, None]
 
@@ -158,11 +200,11 @@ def test_a_store_that_never_got_a_value_leaves_no_file(kind: Kind, tmp_path: Pat
         assert len(again) == 1, "neither a second store nor a later one removes what is in use or has values"
 
 
-def test_a_batch_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    kind = KINDS["answers"]
+@pytest.mark.parametrize("kind", ["answers", "answers on PostgreSQL"], indirect=True)
+def test_a_batch_is_kept_whole_or_not_at_all(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
-        bad = Answer("y", prompt_tokens=2**70)  # more than SQLite's integers hold
-        with pytest.raises(OverflowError):
+        bad = Answer("y", prompt_tokens=2**70)  # more than the integers of either database hold
+        with pytest.raises((OverflowError, DataError)):
             store.put(IDENTITY, [(kind.item(1), kind.value(1)), (kind.item(2), bad)])
         assert len(store) == 0
         put(kind, store, 1)
@@ -170,7 +212,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_precious_store_is_synced_with_every_batch(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "answers.db") as store, store._connected() as db:
+    with AnswerStore(tmp_path / "answers.db") as store, store._table.connected() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
 
@@ -206,11 +248,11 @@ def test_a_damaged_page_is_named(kind: Kind, tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", NO_DATABASE)
 def test_a_damaged_file_of_a_cache_is_moved_aside(kind: Kind, tmp_path: Path, damage: bytes) -> None:
     store = kind.open(tmp_path)
-    store.path.write_bytes(damage)
+    store.place.write_bytes(damage)
     assert get(kind, store, 1) == [None]
     put(kind, store, 1)
     assert get(kind, store, 1) == values(kind, 1)
-    assert store.path.with_name(f"{store.path.name}.damaged").read_bytes() == damage
+    assert store.place.with_name(f"{store.place.name}.damaged").read_bytes() == damage
 
 
 @caches
@@ -218,7 +260,7 @@ def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
     store = kind.open(tmp_path)
     put(kind, store, 1)
     column = list(store.columns)[1]
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(store.place) as db:
         db.execute(f"UPDATE {store.table} SET {column} = X'010203'")
     db.close()
     assert get(kind, store, 1) == [None]
@@ -229,7 +271,7 @@ def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
 def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         pass
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(store.place) as db:
         db.execute(f"CREATE TABLE {store.table} (id INTEGER, text TEXT)")
     db.close()
     if store.precious:
@@ -245,7 +287,7 @@ def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -
 def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
-    with sqlite3.connect(store.path) as db:
+    with sqlite3.connect(store.place) as db:
         db.execute("PRAGMA user_version = 7")
     db.close()
     with pytest.raises(DataError, match="another version"):
@@ -266,7 +308,7 @@ def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
 @precious
 def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
-        with store._connected() as db:
+        with store._table.connected() as db:
             db.execute("PRAGMA max_page_count = 4")
         with pytest.raises(DataError, match=r"The disk is full; answers cannot be saved"):
             store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
@@ -277,16 +319,16 @@ def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from tests.test_store import IDENTITY, KINDS
+from tests.test_store import IDENTITY, KINDS, OPEN
 kind, folder, first, batches = KINDS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-with kind.open(folder) as store:
+with OPEN[sys.argv[1]](sys.argv[2]) if "://" in sys.argv[2] else kind.open(folder) as store:
     for batch in range(first, first + batches):
         store.put(IDENTITY, [(kind.item(i), kind.value(i)) for i in range(5 * batch, 5 * batch + 5)])
         print(batch, flush=True)
 """
 
 
-def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Popen[str]:
+def _writer(kind: str, folder: str | Path, first: int, batches: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _WRITER, kind, str(folder), str(first), str(batches)]
     root = Path(__file__).parents[1]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
@@ -309,13 +351,16 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tm
             assert get(kind, store, *range(6)) == values(kind, *range(6))
 
 
-@pytest.mark.parametrize("name", ["answers", "scores"])
-def test_several_processes_share_a_file(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
-    writers = [_writer(name, tmp_path, 40 * i, 40) for i in range(3)]
+@pytest.mark.parametrize("name", ["answers", "scores", *SERVED])
+def test_several_processes_share_a_store(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    name, _, served = name.partition(" on ")
+    kind, place = KINDS[name], database(request.getfixturevalue("server"), tmp_path) if served else tmp_path
+    # Each begins within the batches of the one before: of two values of a key the first stays, whoever has it.
+    writers = [_writer(name, place, 30 * i, 40) for i in range(3)]
     assert [writer.communicate()[0].count("\n") for writer in writers] == [40, 40, 40]
-    with kind.open(tmp_path) as store:
-        assert get(kind, store, *range(600)) == values(kind, *range(600))
+    with OPEN[name](str(place)) if served else kind.open(tmp_path) as store:
+        assert len(store) == 500
+        assert get(kind, store, *range(500)) == values(kind, *range(500))
 
 
 def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
@@ -334,3 +379,83 @@ def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
+
+
+# -- a server ----------------------------------------------------------------------------------------------------------
+
+
+def test_any_text_is_kept_on_a_server(server: Server, tmp_path: Path) -> None:
+    with AnswerStore(database(server, tmp_path)) as store:
+        asked = [Request("a NUL \0 and half \ud83d"), Request("طائر 🐦 :name %s")]
+        store.put(IDENTITY, [(asked[0], Answer("a NUL \0 and half \ud83d")), (asked[1], Answer("طائر 🐦 :name %s"))])
+        assert [found.text for found in store.get(IDENTITY, asked)] == ["a NUL \ufffd and half ?", "طائر 🐦 :name %s"]
+
+
+def test_a_server_that_is_started_again_is_found_again(server: Server, tmp_path: Path, notes: list[str]) -> None:
+    kind = KINDS["answers"]
+    with AnswerStore(database(server, tmp_path)) as store:
+        put(kind, store, 1)
+        server.stop()
+        server.start()
+        put(kind, store, 2)
+        assert notes == [], "a connection that was lost between two batches is made anew"
+        server.stop()
+        again = threading.Timer(0.3, server.start)
+        again.start()
+        put(kind, store, 3)
+        again.join()
+        assert get(kind, store, 1, 2, 3) == values(kind, 1, 2, 3)
+    (said,) = notes
+    assert "taxtune:***@127.0.0.1" in said
+    assert "trying again" in said
+
+
+def test_a_server_that_is_away_is_named_without_its_password(server: Server, tmp_path: Path) -> None:
+    store = AnswerStore(database(server, tmp_path))
+    store._table._patience = 0.2
+    words = r"store of answers in postgresql\+psycopg://taxtune:\*\*\*@127.*refused.*Check that the server is running"
+    server.stop()
+    try:
+        with store, pytest.raises(DataError, match=words) as error:
+            put(KINDS["answers"], store, 1)
+        assert "unused" not in str(error.value)
+        with pytest.raises(DataError, match=words):
+            AnswerStore(server.url)
+    finally:
+        server.start()
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "words"),
+    [
+        ("mysql://me:secret@host/runs", DataError, r"file or a PostgreSQL database.*'mysql://…'.*postgresql\+psycopg"),
+        ("postgresql+nosuch://me:secret@host/runs", DataError, "SQLAlchemy cannot use.*nosuch"),
+        ("postgresql+psycopg2://me:secret@host/runs", MissingExtraError, r"taxtune\[postgresql\]"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_told(place: str, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words) as error:
+        AnswerStore(place)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TABLE taxtune_answers (id INTEGER)",
+        "COMMENT ON TABLE taxtune_answers IS 'taxtune, version 7'",
+        "COMMENT ON TABLE taxtune_answers IS NULL",
+    ],
+)
+def test_a_table_of_another_version_or_program_is_refused(server: Server, tmp_path: Path, change: str) -> None:
+    from sqlalchemy import create_engine, text
+
+    place = database(server, tmp_path)
+    if change.startswith("COMMENT"):
+        AnswerStore(place).close()
+    engine = create_engine(place)
+    with engine.begin() as connection:
+        connection.execute(text(change))
+    engine.dispose()
+    with pytest.raises(DataError, match=r"taxtune_answers in .* another version of taxtune or by another program"):
+        AnswerStore(place)

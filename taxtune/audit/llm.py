@@ -88,7 +88,7 @@ def judge_placements(
         ModelError: If the model cannot be asked at all.
         DataError: If the file of replies cannot be read or written.
     """
-    judge: Judge = Judge(model, cache_dir=cache_dir)
+    judge: Judge = Judge(model, place=cache_dir)
     prompt = JudgePrompt("judge.j2", "audit")
     search = NodeSearch(population.tree)
     prompts = [

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -45,6 +49,10 @@ def place(
     root_label: RootLabelOption = None,
     root: PlaceRootOption = None,
     workers: WorkersOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write to this file, whole or not at all, and not to stdout."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -69,13 +77,25 @@ def place(
     texts = (row.answer or "" for row in answers.rows)
     abstained = off = 0
     processes = number_of_workers(workers, answers.n, similarity)
-    for placement in place_each(mapper, texts, total=answers.n, workers=processes):
-        print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
-        abstained += placement.abstained
-        off += placement.off_tree
+    with nullcontext(sys.stdout) if out is None else _written(out) as stream:
+        for placement in place_each(mapper, texts, total=answers.n, workers=processes):
+            print(_json_line(tree, placement) if as_json else _text_line(tree, placement), file=stream)
+            abstained += placement.abstained
+            off += placement.off_tree
     counted = f"{answers.n:,} answer{'' if answers.n == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[TextIO]:
+    """Opens a file to be written as standard output is, in UTF-8."""
+    from taxtune.atomic import writing
+
+    with writing(path) as file:
+        stream = io.TextIOWrapper(file, encoding="utf-8", errors=sys.stdout.errors, newline="\n")
+        yield stream
+        stream.detach()
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:

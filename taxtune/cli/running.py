@@ -171,7 +171,10 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
     with suppress(OSError):
-        return any(next(folder.glob(name), None) for name in ("history.db", "*/history.db", "answers.db"))
+        return any(
+            next(folder.glob(name), None)
+            for name in ("history.db", "*/history.db", "history.json", "*/history.json", "answers.db")
+        )
     return False
 
 

@@ -197,6 +197,7 @@ def evaluate(
                 parts.folder,
                 examples=getattr(experiment.splits, kind),
                 callbacks=callbacks_of(parts, progress)[:1],
+                storage=parts.storage,
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."

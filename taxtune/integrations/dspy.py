@@ -22,7 +22,7 @@ from taxtune.errors import DataError, MissingExtraError
 from taxtune.integrations.scoring import feedback, image_scores, image_value
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.information import leaf_information
-from taxtune.models.api import data_url
+from taxtune.models.image_urls import data_url
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.objective import Objective, make_objective
 from taxtune.tuning.records import TemplateScores

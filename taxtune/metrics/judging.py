@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
+from taxtune.store import Place
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -110,16 +110,16 @@ class JudgePrompt:
 
 
 class Judge:
-    """A language model that judges, with its replies on disk.
+    """A language model that judges, with its replies kept.
 
     Args:
         llm: The model.
-        cache_dir: Folder of the file of replies, `replies.db`; None is the user's cache folder.
+        place: Where the replies are kept; see `open_replies`.
     """
 
-    def __init__(self, llm: Model, *, cache_dir: Path | None = None) -> None:
+    def __init__(self, llm: Model, *, place: Place | None = None) -> None:
         self.llm = llm
-        self._cache_dir = cache_dir
+        self._place = place
         self._seen: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
 
@@ -139,7 +139,7 @@ class Judge:
         """
         asked = [i for i, prompt in enumerate(prompts) if prompt is not None]
 
-        with open_replies(self._cache_dir) as store:
+        with open_replies(self._place) as store:
             requests = [Request(prompt) for prompt in prompts if prompt is not None]
             replies = ask(self.llm, requests, store, what="judging")
         values = np.full(len(prompts), np.nan)
@@ -212,7 +212,7 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
         batch_size=settings.batch_size,
     )
     llm = make_model(model, settings.judge or in_short)
-    return Judge(llm, cache_dir=settings.cache_dir)
+    return Judge(llm, place=settings.storage or settings.cache_dir)
 
 
 def check_questions(questions: Sequence[str] | None, count: int, whose: str, remedy: str) -> Sequence[str]:

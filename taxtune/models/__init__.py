@@ -6,7 +6,7 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore, open_replies
+from taxtune.models.answers import AnswerStore, Rates, answers_place, open_replies
 from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
 from taxtune.models.faults import Fault, count_fault, count_faults
@@ -23,10 +23,12 @@ __all__ = [
     "Identity",
     "Model",
     "ModelSettings",
+    "Rates",
     "Reply",
     "Request",
     "RetryPolicy",
     "Task",
+    "answers_place",
     "ask",
     "check_model",
     "count_fault",

@@ -1,18 +1,20 @@
-"""The answer store: every answer that a model gave, kept on disk, so no request is asked twice."""
+"""The answer store: every answer that a model gave, in a file or a database, so no request is asked twice."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 from taxtune.models.base import Answer, Request, well_formed
-from taxtune.store import Identity, Store, cache_folder
+from taxtune.store import Identity, Place, Store, cache_folder
+from taxtune.store_server import is_server
 
-__all__ = ["AnswerStore", "answer_key", "open_replies"]
+__all__ = ["AnswerStore", "Rates", "answer_key", "answers_place", "open_replies"]
 
 # Part of every key; a change makes every stored answer a stranger.
 _SCHEMA = 1
@@ -31,8 +33,25 @@ def answer_key(identity: Identity, request: Request) -> str:
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an answer took, on average over some.
+
+    Attributes:
+        answers: Answers that this was measured on.
+        tokens: Tokens an answer, read and written.
+        usd: US dollars an answer; None where no price is known.
+        seconds: Seconds an answer.
+    """
+
+    answers: int
+    tokens: float
+    usd: float | None
+    seconds: float
+
+
 class AnswerStore(Store[Request, Answer]):
-    """Answers on disk, marked as cached when they are found; failures do not belong here."""
+    """Answers that were given, marked as cached when they are found; failures do not belong here."""
 
     table = "answers"
     columns: ClassVar[Mapping[str, str]] = {
@@ -77,17 +96,41 @@ class AnswerStore(Store[Request, Answer]):
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
         return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds)
 
+    def rates(self, identity: Identity) -> Rates | None:
+        """Returns what the answers of a model about images took, whichever run asked; None where there are none.
 
-def open_replies(cache_dir: Path | None) -> AnswerStore:
-    """Opens the store `replies.db` of a folder, where what judges and chat models say is kept.
+        Raises:
+            DataError: If the store cannot be read.
+        """
+        columns = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
+        with self._table.faults():
+            answers, means = self._table.means(columns, "identity", _canonical(identity))
+        if not answers:
+            return None
+        read, written, usd, seconds = means
+        return Rates(answers, (read or 0.0) + (written or 0.0), usd, seconds or 0.0)
+
+
+def answers_place(folder: Path, storage: str | None) -> Place:
+    """Returns where the answers of a run are: beside its history on PostgreSQL, else `answers.db` in its folder.
 
     Args:
-        cache_dir: The folder; None is the user's cache folder.
+        folder: The folder of the run, or of the comparison that it is part of.
+        storage: The database of the history; None for a file in the folder.
+    """
+    return storage if is_server(storage) else folder / "answers.db"
+
+
+def open_replies(place: Place | None) -> AnswerStore:
+    """Opens the store of what judges and chat models say.
+
+    Args:
+        place: The folder that has it as `replies.db`, or a PostgreSQL database; None is the user's cache folder.
 
     Raises:
-        DataError: If the file cannot be opened.
+        DataError: If it cannot be opened.
     """
-    return AnswerStore(cache_folder(cache_dir) / "replies.db")
+    return AnswerStore(place if is_server(place) else cache_folder(place) / "replies.db")
 
 
 def _asked(identity: Identity, request: Request) -> Identity:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
     CallError,
@@ -27,16 +25,13 @@ from taxtune.models.api_errors import (
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.faults import Fault, count_fault
-from taxtune.models.thread_map import Effort, thread_map
+from taxtune.models.image_urls import ENCODING, ImageUrls
+from taxtune.models.side_by_side import ConcurrencyLimit, Effort, as_completed
 
-if TYPE_CHECKING:
-    from PIL import Image
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall", "data_url"]
-
-# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
-_LOSSLESS_PIXELS = 256 * 256
-_JPEG_QUALITY = 92
+# Where the settings leave it to the server. Beyond it, a thread a call costs more than the calls gain.
+_MOST_CALLS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +102,11 @@ class ApiModel:
     def __init__(self, model: str, settings: ModelSettings | None = None, *, role: str = "the model") -> None:
         self.model = model
         self.settings = settings or ModelSettings()
-        #: Requests a call that keep the server busy.
-        self.batch_size = 2 * self.settings.concurrency
+        most = self.settings.concurrency
+        self._limit = ConcurrencyLimit(_MOST_CALLS if most == "auto" else most)
+        self._images = ImageUrls(
+            self.settings.max_image_side, max_pixels=self.settings.max_pixels, at=self.settings.images_at
+        )
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
@@ -125,6 +123,11 @@ class ApiModel:
     def preload(self) -> None:
         """Imports litellm, which takes seconds."""
         load_litellm()
+
+    @property
+    def batch_size(self) -> int:
+        """Requests that keep the server busy, as far as is known by now."""
+        return 2 * self._limit.limit
 
     @property
     def identity(self) -> Identity:
@@ -146,7 +149,7 @@ class ApiModel:
             **decoding,
             "system_prompt": settings.system_prompt,
             "max_image_side": settings.max_image_side,
-            "image_encoding": f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}",
+            "image_encoding": ENCODING,
         }
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
@@ -189,20 +192,22 @@ class ApiModel:
     # -- requests, each on its own -------------------------------------------------------------------------------------
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answers requests, in the same order and number.
+        """Answers requests, in the same order and number; see `stream`."""
+        return [reply for _, reply in sorted(self.stream(requests), key=itemgetter(0))]
+
+    def stream(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
+        """Gives (place, reply) as replies come; requests are sent in order, which a server's prefix cache may rely on.
 
         Raises:
             ModelError: If the key is missing or refused, the model does not exist or the account is exhausted. Requests
                 under way are let go.
         """
         if not requests:
-            return []
+            return
         litellm = load_litellm()
         key = self._key(litellm)
-        return thread_map(
-            requests,
-            lambda request, effort: self._answer_one(litellm, key, request, effort),
-            self.settings.concurrency,
+        yield from as_completed(
+            requests, lambda request, effort: self._answer_one(litellm, key, request, effort), self._limit
         )
 
     def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
@@ -238,8 +243,8 @@ class ApiModel:
         prompt = well_formed(request.prompt)
         content: str | list[dict[str, Any]] = prompt
         if request.image is not None:
-            image = load_image(request.image, max_pixels=self.settings.max_pixels, sha256=request.image_sha256 or None)
-            url = data_url(image, self.settings.max_image_side)
+            url = self._images.url(request.image, request.image_sha256 or None)
+            # The image before the text: a server's prefix cache then knows the image when the next prompt comes.
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
         user = {"role": "user", "content": content}
         system_prompt = self.settings.system_prompt
@@ -302,7 +307,7 @@ class ApiModel:
             litellm: The module.
             key: The key to send, or None where litellm finds it.
             arguments: What `litellm.completion` is given besides what every call has.
-            effort: What the calls side by side share, which ends the attempts of all; None for a call alone.
+            effort: What the calls side by side share, which ends the attempts of all; by default the call is alone.
 
         Returns:
             The completion of the last attempt (empty where that had none) with what all attempts consumed, what made it
@@ -311,31 +316,32 @@ class ApiModel:
         import tenacity
 
         settings, retry = self.settings, self.settings.retry
-        stop: list[Any] = [tenacity.stop_after_attempt(retry.max_retries + 1)]
-        if effort is not None:
-            stop += [tenacity.stop_when_event_set(effort.stop), tenacity.stop_when_event_set(effort.vain)]
+        effort = effort or Effort()
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
 
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                response = litellm.completion(
-                    model=self.model,
-                    **arguments,
-                    api_base=settings.api_base,
-                    api_key=key,
-                    temperature=settings.temperature,
-                    max_tokens=settings.max_tokens,
-                    timeout=retry.timeout,
-                    # tenacity alone repeats a call; two layers of retries would multiply.
-                    num_retries=0,
-                    max_retries=0,
-                    # A model that takes no temperature or seed is not sent one.
-                    drop_params=True,
-                )
+                with self._limit.call(effort.stop, self._overload):
+                    response = litellm.completion(
+                        model=self.model,
+                        **arguments,
+                        api_base=settings.api_base,
+                        api_key=key,
+                        temperature=settings.temperature,
+                        max_tokens=settings.max_tokens,
+                        timeout=retry.timeout,
+                        # tenacity alone repeats a call; two layers of retries would multiply.
+                        num_retries=0,
+                        max_retries=0,
+                        # A model that takes no temperature or seed is not sent one.
+                        drop_params=True,
+                    )
                 made[-1] = _completion(litellm, self.model, response)
                 self._check_usable(made[-1])
+            except InterruptedError:
+                raise
             except Exception as error:
                 fault = classify(error).fault
                 met[fault] += 1
@@ -343,15 +349,19 @@ class ApiModel:
                 raise
 
         def worth_another(error: BaseException) -> bool:
-            if retry_after(error) > 10 * retry.longest_wait:  # the server says that it will refuse for long
+            if self._refuses_for_long(error):
                 return False
             fault = classify(error).fault
             return fault.retries is None or met[fault] <= fault.retries
 
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(*stop),
+            stop=tenacity.stop_any(
+                tenacity.stop_after_attempt(retry.max_retries + 1),
+                tenacity.stop_when_event_set(effort.stop),
+                tenacity.stop_when_event_set(effort.vain),
+            ),
             wait=retry.wait,
-            sleep=tenacity.nap.sleep if effort is None else tenacity.sleep_using_event(effort.stop),
+            sleep=tenacity.sleep_using_event(effort.stop),
             retry=tenacity.retry_if_exception(worth_another),
             before_sleep=self._notes,
             reraise=True,
@@ -369,6 +379,15 @@ class ApiModel:
             cost_usd=sum(costs) if costs else None,
         )
         return completion, problem, len(made)
+
+    def _refuses_for_long(self, error: BaseException) -> bool:
+        return retry_after(error) > 10 * self.settings.retry.longest_wait
+
+    def _overload(self, error: BaseException) -> float | None:
+        """Returns the seconds that an overloaded server wants no calls; None if an error is no sign of overload."""
+        if not classify(error).overload:
+            return None
+        return 0.0 if self._refuses_for_long(error) else min(retry_after(error), self.settings.retry.longest_wait)
 
     def _check_usable(self, completion: Completion) -> None:
         """Checks that a completion is an answer.
@@ -467,20 +486,3 @@ def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> C
             for call in completion.tool_calls
         ),
     )
-
-
-def data_url(image: Image.Image, max_side: int | None) -> str:
-    """Returns an RGB image as a data URL: PNG if it is small, JPEG otherwise, scaled down to `max_side` pixels."""
-    from PIL import Image as PillowImage
-
-    if max_side is not None and max(image.size) > max_side:
-        image = image.copy()
-        image.thumbnail((max_side, max_side), PillowImage.Resampling.LANCZOS)
-    stream = io.BytesIO()
-    if image.width * image.height <= _LOSSLESS_PIXELS:
-        image.save(stream, format="PNG")
-        kind = "png"
-    else:
-        image.save(stream, format="JPEG", quality=_JPEG_QUALITY)
-        kind = "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

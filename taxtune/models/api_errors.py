@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_OVERLOADED = frozenset({503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
 # What litellm says of a body that is empty, no JSON (every JSON error ends with its position), or other JSON.
@@ -50,11 +51,13 @@ class CallError:
         fault: What it is counted as, which decides what is done about it.
         reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
         remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
+        overload: Whether the server has more calls than it can take.
     """
 
     fault: Fault
     reason: str
     remedy: str = ""
+    overload: bool = False
 
 
 class UnusableReplyError(Exception):
@@ -106,15 +109,15 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
     if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):
         return CallError(Fault.MALFORMED, "returned nothing, or something that is not a chat completion")
     if _is(error, "Timeout") or status == 408:
-        return CallError(Fault.TIMEOUT, "did not answer in time")
+        return CallError(Fault.TIMEOUT, "did not answer in time", overload=True)
     if status == 429:
         asked = retry_after(error)
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
-        return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}")
+        return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}", overload=True)
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
         return CallError(Fault.CONNECTION, f"cannot be reached: {said}")
     if status in _RETRIED or status >= 500:
-        return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}")
+        return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}", overload=status in _OVERLOADED)
     return CallError(Fault.REJECTED, f"rejected the request: {said}")
 
 

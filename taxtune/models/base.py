@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +69,8 @@ class Answer:
         completion_tokens: Tokens written; of a copy, those of the original.
         cost_usd: Price in US dollars; None where it is unknown, and 0 for a model that runs here.
         seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
+        batch: Requests that were computed together, this one among them; in bfloat16 and float16 an answer may depend
+            on it. None where that is not known: behind an API, and of an answer out of the store.
     """
 
     text: str
@@ -77,6 +79,7 @@ class Answer:
     completion_tokens: int = 0
     cost_usd: float | None = None
     seconds: float = 0.0
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,11 @@ Reply = Answer | Failure
 
 
 def well_formed(text: str) -> str:
-    """Returns text that can be sent, stored and tokenized: half a surrogate pair, as broken JSON has, becomes "?"."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Returns text that can be sent, stored and tokenized.
+
+    Half a surrogate pair, as broken JSON has, becomes "?", and NUL, which PostgreSQL takes in no text, U+FFFD.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 @runtime_checkable
@@ -192,10 +198,13 @@ class ModelSettings:
         system_prompt: A system message before the prompt, or None.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
-        concurrency: Calls of an API, or of an async function, under way at a time; at least 1.
+        concurrency: Most calls of an API, or of an async function, under way at a time; at least 1. Within it, an API's
+            server decides (see `ConcurrencyLimit`); "auto" leaves it to the server up to 128, and is 8 for a function.
         retry: When a call of an API that failed is tried again.
         max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
             None sends them as they are.
+        images_at: Folders that an API's server can reach, each with its address there: images in them that need no
+            change are sent by reference.
         revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
         dtype: "float32", "bfloat16", "float16" or "auto": on CUDA bfloat16 where the card computes in it and float16
             elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
@@ -224,9 +233,10 @@ class ModelSettings:
     system_prompt: str | None = None
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    concurrency: int = 8
+    concurrency: int | Literal["auto"] = "auto"
     retry: RetryPolicy = RetryPolicy()
     max_image_side: int | None = 1024
+    images_at: Mapping[str, str] | None = None
     revision: str | None = None
     dtype: str = "auto"
     device: str = "auto"

@@ -7,12 +7,15 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import queue
 import reprlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from operator import itemgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = ["FunctionModel", "function_identity"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _FORMS = (
     "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
@@ -95,32 +101,39 @@ class FunctionModel:
         return {**named, **(self._identity if isinstance(self._identity, Mapping) else {"identity": self._identity})}
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answers requests, in the same order and number.
+        """Answers requests, in the same order and number; see `stream`."""
+        return [reply for _, reply in sorted(self.stream(requests), key=itemgetter(0))]
+
+    def stream(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
+        """Gives (place, reply) as replies come: in order, or those of an async function as its calls end.
 
         Raises:
-            ModelError: If the function says so, gives what is not text, or has answered none of two requests or more.
+            ModelError: If the function says so, gives what is not text, or has failed for all of a batch of two or more
+                without ever having answered.
         """
-        started = time.perf_counter()
-        said_to_all = self._said(requests)
-        seconds = (time.perf_counter() - started) / max(len(requests), 1)
-        replies: list[Reply] = []
         failed: list[Failure] = []
-        for request, said in zip(requests, said_to_all, strict=True):
+
+        def check(least: int) -> None:
+            if not self._has_answered and len(failed) >= max(least, 2):
+                raise ModelError(
+                    f"The function {self.name} failed for all {len(failed)} requests; the first: {failed[0].reason}",
+                    remedy="Fix the function, then continue; the answers so far are saved.",
+                )
+
+        for place, said, seconds in self._said(requests):
+            request = requests[place]
             if isinstance(said, ImageError):
-                replies.append(Failure(str(said), retryable=False))
+                yield place, Failure(str(said), retryable=False)
             elif isinstance(said, Exception):
                 count_fault(Fault.FUNCTION)
                 failed.append(Failure(self._reason(request, said), retryable=Fault.FUNCTION.passes))
-                replies.append(failed[-1])
+                check(self.batch_size)
+                yield place, failed[-1]
             else:
-                replies.append(Answer(self._text(request, said), seconds=seconds))
+                text = self._text(request, said)
                 self._has_answered = True
-        if len(failed) > 1 and not self._has_answered:
-            raise ModelError(
-                f"The function {self.name} failed for all {len(failed)} requests; the first: {failed[0].reason}",
-                remedy="Fix the function, then continue; the answers so far are saved.",
-            )
-        return replies
+                yield place, Answer(text, seconds=seconds)
+        check(0)
 
     def _image(self, request: Request) -> Image.Image | None:
         if request.image is None or "image" not in self._roles:
@@ -137,12 +150,21 @@ class FunctionModel:
     def _call_one(self, request: Request) -> Any:
         return self._call(self._image(request), request.prompt, request.sample)
 
-    def _said(self, requests: Sequence[Request]) -> Sequence[object]:
-        """Returns what the function gives for each request, or the exception that it, or reading the image, raised."""
-        if not self._batched:
-            if self._async:
-                return cast(list[object], _EVENT_LOOP.run(self._together(requests)))
-            return [_caught(self._call_one, request) for request in requests]
+    def _said(self, requests: Sequence[Request]) -> Generator[tuple[int, object, float]]:
+        """Gives (place, what the function gives or the exception that was raised, seconds that it took)."""
+        if self._async and not self._batched:
+            for place, (said, seconds) in _EVENT_LOOP.as_completed(requests, self._call_async, self.concurrency):
+                yield place, said, seconds
+            return
+        size = self.batch_size if self._batched else 1
+        for start in range(0, len(requests), size):
+            started = time.perf_counter()
+            part = requests[start : start + size]
+            said = self._said_at_once(part) if self._batched else [_caught(self._call_one, part[0])]
+            seconds = (time.perf_counter() - started) / len(part)
+            yield from ((start + place, each, seconds) for place, each in enumerate(said))
+
+    def _said_at_once(self, requests: Sequence[Request]) -> list[object]:
         images = [_caught(self._image, request) for request in requests]
         good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
         said = self._batch([(images[place], requests[place].prompt, requests[place].sample) for place in good])
@@ -170,24 +192,15 @@ class FunctionModel:
             )
         return answers
 
-    async def _together(self, requests: Sequence[Request]) -> list[object]:
-        places = asyncio.Semaphore(self.concurrency)
-
-        async def call(request: Request) -> object:
-            async with places:
-                try:
-                    return await self._call_one(request)
-                except ModelError:
-                    raise
-                except Exception as error:
-                    return error
-
-        calls = [asyncio.ensure_future(call(request)) for request in requests]
+    async def _call_async(self, request: Request) -> tuple[object, float]:
+        started = time.perf_counter()
         try:
-            return await asyncio.gather(*calls)
-        finally:  # what ends one call ends the others
-            for one in calls:
-                one.cancel()
+            said = await self._call_one(request)
+        except ModelError:
+            raise
+        except Exception as error:
+            said = error
+        return said, time.perf_counter() - started
 
     def _reason(self, request: Request, error: Exception) -> str:
         where = f"{request.image}: " if request.image is not None else ""
@@ -208,7 +221,7 @@ class FunctionModel:
 class _EventLoop:
     """An event loop in a thread of its own, made at first use.
 
-    It serves where a loop runs already, and outlives a batch, so that a client that an async function keeps (which
+    It serves where a loop runs already, and outlives a call, so that a client that an async function keeps (which
     belongs to the loop that it was first used in) can be used again.
     """
 
@@ -218,15 +231,49 @@ class _EventLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Returns what a coroutine gives; Ctrl-C cancels it."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="taxtune-async", daemon=True).start()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = self._start(coroutine)
         try:
             return future.result()
         finally:
             future.cancel()
+
+    def as_completed(
+        self, items: Sequence[Item], call: Callable[[Item], Coroutine[Any, Any, Result]], concurrency: int
+    ) -> Generator[tuple[int, Result]]:
+        """Gives (place, what an item's coroutine gives) as it comes; what ends one call ends the others."""
+        finished: queue.SimpleQueue[tuple[int, Result] | BaseException] = queue.SimpleQueue()
+        open_places = iter(range(len(items)))
+
+        async def work() -> None:
+            for place in open_places:
+                finished.put((place, await call(items[place])))
+
+        async def work_all() -> None:
+            workers = [asyncio.ensure_future(work()) for _ in range(min(concurrency, len(items)))]
+            try:
+                await asyncio.gather(*workers)
+            except BaseException as error:
+                finished.put(error)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+
+        future = self._start(work_all())
+        try:
+            for _ in items:
+                got = finished.get()
+                if isinstance(got, BaseException):
+                    raise got
+                yield got
+        finally:
+            future.cancel()
+
+    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="taxtune-async", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
 _EVENT_LOOP = _EventLoop()

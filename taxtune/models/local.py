@@ -281,9 +281,9 @@ class LocalModel(ABC):
     def _collate(self, prepared: Sequence[Any]) -> Any:
         """Returns prepared requests as one batch of tensors on the model's device."""
 
-    def _finish(self, text: str, prompt_tokens: int, completion_tokens: int, seconds: float) -> Reply:
-        """Makes a reply of the text that was generated."""
-        return Answer(text, False, prompt_tokens, completion_tokens, 0.0, seconds)
+    def _finish(self, answer: Answer) -> Reply:
+        """Makes a reply of an answer that was generated."""
+        return answer
 
     @abstractmethod
     def _length(self, prepared: Any) -> int:
@@ -355,7 +355,7 @@ class LocalModel(ABC):
             texts = self._generate(inputs, [requests[place] for place in places])
             seconds = (time.perf_counter() - started) / len(places)
             for place, (text, read, written) in zip(places, texts, strict=True):
-                replies[place] = self._finish(text, read, written, seconds)
+                replies[place] = self._finish(Answer(text, False, read, written, 0.0, seconds, len(places)))
         return list(replies.items())
 
     def _collate_good(

@@ -96,7 +96,7 @@ class LocalLLM(LocalModel):
         inputs = self._tokenizer.pad({"input_ids": list(prepared)}, padding=True, return_tensors="pt").to(self.device)
         return {name: inputs[name] for name in ("input_ids", "attention_mask")}
 
-    def _finish(self, text: str, prompt_tokens: int, completion_tokens: int, seconds: float) -> Reply:
-        if not text:
+    def _finish(self, answer: Answer) -> Reply:
+        if not answer.text:
             return Failure(f"The model {self.checkpoint.name!r} gave an empty answer.", retryable=False)
-        return Answer(text, False, prompt_tokens, completion_tokens, 0.0, seconds)
+        return answer

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from taxtune.models import Rates
+
 if TYPE_CHECKING:
     from taxtune.tuning.records import HeldoutResult, IterationRecord, Judged, Usage
 
-__all__ = ["Account", "Asked", "Rates", "account_of", "measured_rates", "price", "sum_accounts"]
+__all__ = ["Account", "Asked", "Forecast", "account_of", "measured_rates", "price", "sum_accounts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +62,26 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """What an answer took in iterations that were done.
+class Forecast(Account):
+    """What a run will ask of whom, and how long that will take.
 
     Attributes:
-        answers: Answers that this was measured on.
-        tokens: Tokens an answer.
-        usd: US dollars an answer; None where no price is known.
-        seconds: Seconds an answer, the proposer's share of an iteration included.
+        seconds_each: Seconds that an answer of the vision-language model takes; None where none has been given yet.
+        at_a_time: How many answers are under way at a time: one a worker, or the calls of an API; None where its server
+            decides.
+        bytes_sent: Bytes of the questions to an API; None for a model that runs here.
     """
 
-    answers: int
-    tokens: float
-    usd: float | None
-    seconds: float
+    seconds_each: float | None = None
+    at_a_time: int | None = 1
+    bytes_sent: int | None = None
 
 
 def measured_rates(records: Sequence[IterationRecord]) -> Rates | None:
-    """Returns what an answer took in finished iterations; None where all came from the store, or there are none."""
+    """Returns what an answer took in finished iterations; None where all came from the store, or there are none.
+
+    The seconds are those of the whole iteration, with the proposer's.
+    """
     asked = [record.usage for record in records if record.usage.asked]
     answers = sum(usage.asked for usage in asked)
     if not answers:

@@ -15,12 +15,14 @@ from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, images_needed, worst_loss
 from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
+from taxtune.store import Place
+from taxtune.store_server import is_server
 from taxtune.tuning.calibrate import Calibration, calibrate, write_calibration
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.finished import finished_run, recipe_of
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
+from taxtune.tuning.reopen import finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -167,8 +169,10 @@ class CalibrationRun:
         return images_needed(self.risk, self.confidence, worst=worst_loss(self.parts.taxonomy))
 
     @property
-    def store(self) -> Path:
-        """The file of the answers: the run's, or that of the comparison that it is part of."""
+    def store(self) -> Place:
+        """Where the answers are: the recipe's database, the run's file, or that of the comparison it belongs to."""
+        if is_server(self.parts.storage):
+            return self.parts.storage
         own, shared = self.folder / "answers.db", self.folder.parent / "answers.db"
         return shared if shared.exists() and not own.exists() else own
 
@@ -177,9 +181,10 @@ class CalibrationRun:
         variables = template_variables(self.parts.recipe.prompt)
         prompts = [render(source, variables) for source in self.sources]
         wanted = [r for e in self.examples for r in self.vote.requests(prompts, e.image, e.sha256)]
-        if not self.store.exists():
+        place = self.store
+        if isinstance(place, Path) and not place.exists():
             return len(wanted), 0
-        with AnswerStore(self.store) as store:
+        with AnswerStore(place) as store:
             there = store.get(dict(self.parts.model.identity), wanted)
         return len(wanted), sum(answer is not None for answer in there)
 

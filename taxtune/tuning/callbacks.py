@@ -192,7 +192,8 @@ class TrackingCallback(Callback):
             self.tracker.finish(result)
             for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):
                 self.tracker.figure(path)
-            for name in ("report.html", "winner.j2"):
+            # With the latter two `load_run` reads the run where its folder is not at hand.
+            for name in ("report.html", "winner.j2", "result.json", "provenance.json"):
                 if (Path(result.folder) / name).exists():
                     self.tracker.artifact(Path(result.folder) / name)
             winner = result.heldout[-1]

@@ -10,7 +10,8 @@ from typing import Any
 
 from taxtune.data import Example
 from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore
+from taxtune.models import AnswerStore, answers_place
+from taxtune.store_server import is_server, shown
 from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
@@ -73,7 +74,7 @@ def compare_objectives(
         finished = read_finished(folder, experiments, told.where())
         if isinstance(finished, ComparisonResult):
             return finished
-    answers = folder / "answers.db"
+    answers = answers_place(folder, storage)
     first = experiments[0]
     # What joins the runs in MLflow: the same for the same folder.
     identity = f"{first.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
@@ -127,6 +128,7 @@ def evaluate_templates(
     *,
     examples: Sequence[Example] | None = None,
     callbacks: Sequence[Any] = (),
+    storage: str | None = None,
 ) -> ComparisonResult:
     """Scores templates on the same images and compares each later one with each earlier one.
 
@@ -136,11 +138,12 @@ def evaluate_templates(
         folder: Where `answers.db` is kept.
         examples: Other images than the held-out split.
         callbacks: Told how many images are answered.
+        storage: A database; answers are kept there in place of the folder where it is PostgreSQL.
 
     Raises:
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
-    answers = folder / "answers.db"
+    answers = answers_place(folder, storage)
     told = Callbacks(callbacks)
     with AnswerStore(answers) as store:
         heldout, differences = compare_templates(
@@ -156,6 +159,6 @@ def evaluate_templates(
         heldout=heldout,
         differences=differences,
         folder=str(folder),
-        where={"answers": str(answers)},
+        where={"answers": shown(answers) if is_server(answers) else str(answers)},
         provenance=describe(experiment, account_of((), heldout), None),
     )

@@ -211,6 +211,7 @@ class Evaluator:
             asked=len(new),
             from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
             vlm_faults=dict(faults),
+            vlm_batches=dict(sorted(Counter(str(reply.batch) for reply in new if reply.batch is not None).items())),
         )
         means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
         scores = None

@@ -29,6 +29,7 @@ from taxtune.recipe import (
     Recipe,
     VotePolicySettings,
 )
+from taxtune.store_server import is_server
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
 from taxtune.tuning.history import check_unused, study_name
@@ -68,6 +69,7 @@ _FREE = (
     "vlm.device_map",
     "vlm.image_disk_gib",
     "vlm.image_memory_gib",
+    "vlm.images_at",
     "vlm.max_retries",
     "vlm.timeout",
 )
@@ -175,6 +177,10 @@ class Parts:
             RecipeError: If its address uses an environment variable that is not set.
         """
         return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
+
+    @property
+    def _shared(self) -> str | None:
+        return self.storage if is_server(self.storage) else None
 
     def check_unused(self, objectives: Sequence[str] = (), repeats: int | None = None) -> None:
         """Checks that there is no such run yet, or none of a comparison of objectives, or none of so many repeats.
@@ -336,7 +342,7 @@ class Parts:
         if asks_a_model(name):
             spec, settings = self._judge(name)
         else:
-            spec, settings = name, MeasureSettings(cache_dir=self.folder)
+            spec, settings = name, MeasureSettings(cache_dir=self.folder, storage=self._shared)
         return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question)
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
@@ -371,7 +377,11 @@ class Parts:
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
         return f"{name}:{model}", MeasureSettings(
-            cache_dir=self.folder, judge=settings, demonstrations=own[0], yes_no_demonstrations=own[1]
+            cache_dir=self.folder,
+            storage=self._shared,
+            judge=settings,
+            demonstrations=own[0],
+            yes_no_demonstrations=own[1],
         )
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -421,6 +431,8 @@ class Parts:
                 # A package's model that draws nothing at random need not take a seed.
                 seed=0 if self.temperature == 0 else recipe.seed.model,
                 retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+                max_image_side=s.max_image_side,
+                images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
                 system_prompt=s.system_prompt,
             ),
             self.execution,

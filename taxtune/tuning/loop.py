@@ -11,9 +11,10 @@ from typing import Any
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore, count_faults
+from taxtune.models import AnswerStore, answers_place, count_faults
 from taxtune.progress import note
 from taxtune.report.outlook import nothing_left
+from taxtune.store import Place
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
@@ -35,12 +36,13 @@ from taxtune.tuning.records import (
     sum_judged,
     sum_usage,
 )
-from taxtune.tuning.selection import choose, front, next_step
+from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_POLL_SECONDS = 0.5
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -50,7 +52,8 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: The answer store's file; `answers.db` in the folder where left out.
+        answers: Where the answers are kept; beside a history on PostgreSQL, else `answers.db` in the folder, where left
+            out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
         comparison: What joins the run to others that it is compared with, for the record.
@@ -63,7 +66,7 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Path | None = None,
+        answers: Place | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         comparison: str | None = None,
@@ -72,7 +75,7 @@ class Tuner:
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or folder / "answers.db"
+        self.answers = answers or answers_place(folder, storage)
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.comparison = comparison
@@ -223,6 +226,10 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
+        # All others are held to the baseline, so other workers wait until it is done.
+        begun = self.history.known() or self.history.records()
+        if not begun and (claim := self.history.claim(0)) is not None:
+            return claim
         records, stage = self.history.known(), self.experiment.stages[0]
         spent = sum_usage([record.usage for record in records])
         new &= not spent.exceeds(self.experiment.budget)
@@ -232,19 +239,27 @@ class Tuner:
 
     def _race(self, evaluator: Evaluator) -> None:
         """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
-        experiment = self.experiment
-        with self.history.alone("race"):  # another worker waits, and finds it done
-            while (step := next_step(self.history.records(), experiment.objective, experiment.stages)) is not None:
-                iteration, images = step
-                record = next(each for each in self.history.known() if each.iteration == iteration)
-                assert record.template is not None  # it was asked with
-                start, examples = time.monotonic(), experiment.splits.tuning[:images]
-                evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-                usage = replace(evaluation.usage, seconds=time.monotonic() - start)
-                grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-                grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
-                self.history.grow(replace(grown, usage=record.usage + usage))
-                self.callbacks.tell("on_race", grown)
+        objective, stages = self.experiment.objective, self.experiment.stages
+        while steps := next_steps(self.history.records(), objective, stages):
+            # The workers of a run deal the templates of a round among themselves, and wait for the last of it.
+            if not any(self._raced(evaluator, *step) for step in steps):
+                time.sleep(_POLL_SECONDS)
+
+    def _raced(self, evaluator: Evaluator, iteration: int, images: int) -> bool:
+        """Asks a template about so many of the tuning images; returns whether no other worker does, or did."""
+        with self.history.unless_busy(f"race {iteration}") as free:
+            record = next(each for each in self.history.records() if each.iteration == iteration)
+            if not free or len(record.rows) >= images:
+                return False
+            assert record.template is not None  # it was asked with
+            start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+            evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
+            usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+            grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
+            grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
+            self.history.grow(replace(grown, usage=record.usage + usage))
+        self.callbacks.tell("on_race", grown)
+        return True
 
     def _at_alternatives(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
         """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,9 +12,10 @@ from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
+from taxtune.models import AnswerStore, Rates, answers_place
 from taxtune.recipe import AgentProposerSettings, ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
 from taxtune.tracking.store import check_store
-from taxtune.tuning.account import Account, Asked, measured_rates, price
+from taxtune.tuning.account import Asked, Forecast, measured_rates, price
 from taxtune.tuning.experiment import check_baseline, label_names, template_variables
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.history import read_records
@@ -64,7 +66,7 @@ class Plan:
     stages: tuple[Round, ...]
     outlook: Outlook | None
     vlm: dict[str, Any]
-    forecast: Account
+    forecast: Forecast
     judge: str | None = None
     max_off_tree: float = 0.5
     repeats: int = 1
@@ -167,7 +169,7 @@ def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resu
 
 def _forecast(
     parts: Parts, objectives: Sequence[str], repeats: int, *, rated: int, metric: MeasureMetric | None, ready: bool
-) -> Account:
+) -> Forecast:
     """Returns what is asked at most, and what that costs as far as it is known.
 
     Args:
@@ -191,13 +193,15 @@ def _forecast(
     raced = sum(asked + drafts for _, asked in races)
     images = repeats * raced - (runs - baselines) * stages[0].images + heldout * (baselines + runs)
     calls = images * parts.policy.calls
-    rates = measured_rates(_earlier(parts.folder))
+    stored, earlier = _stored(parts), measured_rates(_earlier(parts.folder))
+    rates = stored or earlier
+    tokens_each, bytes_each = _question_size(parts) if ready else (None, None)
     model = Asked(calls, usd=0.0 if isinstance(recipe.vlm, LocalVLMSettings) else None)
     if rates is not None:
         usd = model.usd if rates.usd is None else round(calls * rates.usd, 4)
         model = replace(model, tokens=round(calls * rates.tokens), usd=usd)
-    elif ready and isinstance(recipe.vlm, ApiVLMSettings):
-        model = _priced(recipe.vlm.model, calls, _question_tokens(parts), recipe.vlm.max_tokens)
+    elif isinstance(recipe.vlm, ApiVLMSettings):
+        model = _priced(recipe.vlm.model, calls, tokens_each, recipe.vlm.max_tokens)
     proposer = None
     if isinstance(recipe.proposer, LLMProposerSettings):
         tokens = recipe.proposer.max_history_tokens + _INSTRUCTIONS
@@ -211,15 +215,52 @@ def _forecast(
         # The runs that are tuned for a rating, and every template on the held-out images.
         longest = max(asked + drafts for _, asked in races)
         ratings = repeats * rated * (longest + heldout * (1 + len(objectives)))
-        tokens_each = _rating_tokens(parts, metric) if ready and metric is not None else None
-        judge = _priced(recipe.judge.model, ratings, tokens_each, _RATING)
-    return Account(
+        read = _rating_tokens(parts, metric) if ready and metric is not None else None
+        judge = _priced(recipe.judge.model, ratings, read, _RATING)
+    forecast = Forecast(
         model,
         proposer=proposer,
         judge=judge,
-        seconds=None if rates is None else calls * rates.seconds,
-        basis=None if rates is None else f"the {rates.answers:,} answers that this folder has iterations of",
+        at_a_time=_at_a_time(parts),
+        bytes_sent=None if bytes_each is None else calls * bytes_each,
     )
+    if stored is not None and stored.seconds and (forecast.at_a_time is not None or earlier is None):
+        at_a_time = forecast.at_a_time
+        return replace(
+            forecast,
+            seconds=None if at_a_time is None else calls * stored.seconds / at_a_time,
+            seconds_each=stored.seconds,
+            basis=f"the {stored.answers:,} answers of this model in the store",
+        )
+    if earlier is None:
+        return forecast
+    return replace(
+        forecast,
+        seconds=calls * earlier.seconds,
+        basis=f"the {earlier.answers:,} answers that this folder has iterations of",
+    )
+
+
+def _stored(parts: Parts) -> Rates | None:
+    """Returns what the model's answers in the store took; nothing is made where there is no store."""
+    with suppress(TaxtuneError):  # what is wrong with the model or the store is a problem of its own
+        place = answers_place(parts.folder, parts.storage)
+        if not isinstance(place, Path) or place.exists():
+            with AnswerStore(place) as store:
+                return store.rates(dict(parts.model.identity))
+    return None
+
+
+def _at_a_time(parts: Parts) -> int | None:
+    """Returns how many of the model's answers are under way at a time; None where a server decides."""
+    with suppress(TaxtuneError):
+        model = parts.model
+        workers: int | None = getattr(model, "workers", None)
+        if workers is None and isinstance(parts.recipe.vlm, ApiVLMSettings):
+            most: object = parts.recipe.vlm.concurrency
+            return most if isinstance(most, int) else None
+        return workers or 1
+    return 1
 
 
 def _earlier(folder: Path) -> list[IterationRecord]:
@@ -244,21 +285,29 @@ def _priced(model: str, calls: int, prompt: int | None, completion: int) -> Aske
     return Asked(calls, tokens=tokens, usd=price(model, calls * prompt, calls * completion))
 
 
-def _question_tokens(parts: Parts) -> int | None:
-    """Returns the tokens of the baseline about the first tuning image, as litellm counts them."""
+def _question_size(parts: Parts) -> tuple[int | None, int | None]:
+    """Returns the tokens, as litellm counts them, and the bytes of the baseline about the first tuning image.
+
+    Both are None for a model behind no API, and where they cannot be counted.
+    """
     from taxtune.models import Request
     from taxtune.models.api import ApiModel
     from taxtune.models.api_errors import load_litellm
 
-    model, image = parts.model, parts.splits.tuning[0]
+    model = None
+    with suppress(TaxtuneError):  # what is wrong with the model is a problem of its own
+        model = parts.model
+    image = parts.splits.tuning[0]
     if not isinstance(model, ApiModel):
-        return None
+        return None, None
+    size = None
     try:
         prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
         messages = model.messages(Request(prompt, image.image, image.sha256))
-        return int(load_litellm().token_counter(model=model.model, messages=messages))
+        size = len(json.dumps(messages))
+        return int(load_litellm().token_counter(model=model.model, messages=messages)), size
     except Exception:  # a tokenizer that cannot be had, or an image that it cannot count
-        return None
+        return None, size
 
 
 def _rating_tokens(parts: Parts, metric: MeasureMetric) -> int | None:

@@ -217,7 +217,7 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
     found: dict[str, Any] = {}
     for each in fields(Usage):
         values = [value for usage in usages if (value := getattr(usage, each.name)) is not None]
-        if each.name.endswith("_faults"):
+        if each.name.endswith(("_faults", "_batches")):
             found[each.name] = sum_faults(values)
         elif values:
             found[each.name] = sum(values)
@@ -241,6 +241,7 @@ class Usage:
         tried: Images that drafts were tried on, besides those of the template that became of one.
         vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
         proposer_faults: The same of the proposer's model.
+        vlm_batches: How many answers of a model on this machine were computed in batches of each size.
     """
 
     proposer_prompt_tokens: int = 0
@@ -255,6 +256,7 @@ class Usage:
     tried: int = 0
     vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
     proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
+    vlm_batches: dict[str, int] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""

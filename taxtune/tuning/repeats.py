@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
+from taxtune.models import answers_place
 from taxtune.tuning.account import Account, sum_accounts
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import check_unused, study_name
@@ -224,7 +225,7 @@ def repeat_tuning(
         tuner = Tuner(
             made,
             repeat_folder(folder, k),
-            answers=folder / "answers.db",
+            answers=answers_place(folder, storage),
             callbacks=callbacks,
             resume=resume,
             comparison=identity,

@@ -33,7 +33,7 @@ __all__ = [
     "choose_among",
     "front",
     "most_questions",
-    "next_step",
+    "next_steps",
     "pick",
     "race",
     "rounds",
@@ -132,12 +132,13 @@ def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
     return asked + (stages[-1].images - stages[0].images if objective.held_to_baseline else 0)
 
 
-def next_step(
+def next_steps(
     records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Round], seed: int = 0
-) -> tuple[int, int] | None:
-    """Returns what is to be asked next once the search is over: an iteration and the number of images, or None.
+) -> list[tuple[int, int]]:
+    """Returns what is to be asked next once the search is over, in any order: iterations, each with a number of images.
 
-    A function of the records alone, so that a run that was interrupted goes on as it would have.
+    A function of the records alone, so that a run that was interrupted goes on as it would have; empty where the race
+    is over.
 
     Args:
         records: Every iteration, with the rows that there are.
@@ -156,10 +157,10 @@ def next_step(
         # A baseline that others are held to is asked about what they are asked about.
         held_to = _complete(records[:1]) if objective.held_to_baseline else []
         beside = [record for record in held_to if record.iteration not in went_on]
-        for record in [*beside, *inside]:
-            if len(record.rows) < stage.images and record.state == "complete":
-                return record.iteration, stage.images
-    return None
+        in_it = [record for record in [*beside, *inside] if record.state == "complete"]
+        if found := [(record.iteration, stage.images) for record in in_it if len(record.rows) < stage.images]:
+            return found
+    return []
 
 
 def pick(

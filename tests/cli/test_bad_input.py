@@ -123,6 +123,12 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
         ("model: openai/test", "model: test", ["does not know the provider", "openai/gpt-4o"]),
         ("model: openai/test", "model: openai/test, api_key_env: NO_SUCH_KEY", ["NO_SUCH_KEY", "export"]),
+        (
+            "timeout: 5",
+            "concurrency: many",
+            [":", "vlm.concurrency: must be auto, or a whole number that is at least 1"],
+        ),
+        ("timeout: 5", "images_at: {photos: photos}", ["images_at needs an address for each folder", "file:///"]),
     ],
 )
 def test_wrong_keys_and_values(

@@ -113,6 +113,35 @@ def test_the_preset_is_taken(monkeypatch: pytest.MonkeyPatch, capsys: Capture, t
     assert records(capsys)[0]["abstained"]
 
 
+@pytest.mark.parametrize("workers", [None, 1, 2])
+def test_a_file_is_written_whole_as_standard_output_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path, workers: int | None
+) -> None:
+    lines = ['{"answer": "a duck \\udce9"}', '{"answer": "ünïcödé\\u2028"}', *['{"answer": "wild duck"}'] * 3_000]
+    file, out = write(tmp_path, "a.jsonl", "\n".join(lines)), tmp_path / "deep" / "placed.tsv"
+    assert run(monkeypatch, "-t", taxonomy, file) == 0
+    expected = capsys.readouterr().out
+    given = () if workers is None else ("--workers", workers)
+    assert run(monkeypatch, "-t", taxonomy, file, "--out", out, *given) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "3,002 answers placed" in captured.err
+    assert out.read_bytes() == expected.encode("utf-8", "surrogatepass").replace(b"\xed\xb3\xa9", b"\\udce9")
+
+
+def test_what_stops_half_way_leaves_the_old_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
+) -> None:
+    file, out = write(tmp_path, "a.txt", "duck\n" * 5_000), write(tmp_path, "placed.tsv", "old")
+    monkeypatch.setattr("taxtune.cli.place._text_line", lambda tree, placement: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(monkeypatch, "-t", taxonomy, file, "--out", out)
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "placed.tsv", "taxonomy.csv"]
+    assert run(monkeypatch, "-t", taxonomy, file, "--workers", 0) == 2
+    assert "at least one worker" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

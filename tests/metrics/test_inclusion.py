@@ -29,7 +29,7 @@ def inclusion(
     server: OpenAIServer, tmp_path: Path, *, without_question: bool = False, **settings: Any
 ) -> LlamaInclusion:
     given = servers.model_settings(server, task="text-generation", **{"max_retries": 1, **settings})
-    judge = Judge(make_model("openai/llama", given), cache_dir=tmp_path)
+    judge = Judge(make_model("openai/llama", given), place=tmp_path)
     return LlamaInclusion("llama-inclusion:openai/llama", judge, without_question=without_question)
 
 

@@ -31,7 +31,7 @@ def _litellm_is_loaded() -> None:
 def lave(server: OpenAIServer | None, tmp_path: Path, options: LaveOptions | None = None, **settings: Any) -> Lave:
     base = "http://127.0.0.1:9/v1" if server is None else server.api_base
     given = servers.model_settings(base, task="text-generation", **{"max_retries": 1, "concurrency": 2, **settings})
-    judge = Judge(make_model("openai/gpt-4o-mini", given), cache_dir=tmp_path)
+    judge = Judge(make_model("openai/gpt-4o-mini", given), place=tmp_path)
     return Lave("lave:openai/gpt-4o-mini", judge, options)
 
 

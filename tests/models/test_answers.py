@@ -54,5 +54,6 @@ def test_half_a_surrogate_pair_does_not_break_the_batch(tmp_path: Path) -> None:
 def test_the_file_is_readable_with_other_tools(tmp_path: Path) -> None:
     with AnswerStore(tmp_path / "answers.db") as store:
         store.put(IDENTITY, [(REQUEST, Answer("x", prompt_tokens=3))])
-        row = sqlite3.connect(store.path).execute("SELECT model, prompt, answer, prompt_tokens FROM answers").fetchone()
+        query = "SELECT model, prompt, answer, prompt_tokens FROM answers"
+        row = sqlite3.connect(store.place).execute(query).fetchone()
     assert row == ("m", "What bird?", "x", 3)

@@ -29,7 +29,7 @@ from taxtune.models import (
     count_faults,
     open_replies,
 )
-from taxtune.models.api import ApiModel, data_url
+from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm, without_credentials
 from tests import servers
 from tests.servers import OpenAIServer
@@ -133,18 +133,6 @@ def test_no_temperature_leaves_it_to_the_provider(asked: Request) -> None:
         assert "temperature" not in server.chats[0].json
 
 
-def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
-    def sent(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
-        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
-        picture = Image.open(io.BytesIO(data))
-        return picture.format, picture.size
-
-    assert sent((3000, 1500), 1024) == ("JPEG", (1024, 512))
-    assert sent((3000, 1500), None) == ("JPEG", (3000, 1500))
-    assert sent((3000, 1500), 200) == ("PNG", (200, 100))
-    assert sent((64, 64), 1024) == ("PNG", (64, 64))
-
-
 def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
     def echo(body: dict[str, Any]) -> servers.Reply:
         prompt = body["messages"][-1]["content"][1]["text"]
@@ -156,6 +144,48 @@ def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> N
         replies = vlm(server, concurrency=3).answer(questions)
         assert 2 <= server.most_at_once <= 3
     assert [r.text for r in replies if isinstance(r, Answer)] == [q.prompt for q in questions]
+
+
+def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: Request) -> None:
+    def script(body: dict[str, Any]) -> servers.Reply | str:
+        prompt = body["messages"][-1]["content"][1]["text"]
+        return servers.slow(60) if prompt.endswith(" 0") else prompt
+
+    with OpenAIServer(script) as server:
+        stream = vlm(server, concurrency=2, timeout=90).stream(numbered(asked, 30))
+        assert [next(stream)[0] for _ in range(29)] == list(range(1, 30))
+        stream.close()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_server_of_few_slots_is_not_overrun(refuses: bool, asked: Request) -> None:
+    full = servers.status(429, retry_after=0) if refuses else None
+    with OpenAIServer(then=servers.slow(0.03, "x"), slots=4, when_full=full) as server:
+        replies = vlm(server, max_retries=9).answer(numbered(asked, 150))
+        assert all(isinstance(reply, Answer) for reply in replies)
+        assert server.most_at_once <= 64, "up to 128 were allowed"
+        assert server.refused < 30
+
+
+def test_questions_about_an_image_are_sent_one_after_another_with_what_is_the_same_first(
+    asked: Request, tmp_path: Path
+) -> None:
+    from taxtune.policies import Vote
+
+    other = tmp_path / "other.png"
+    Image.new("RGB", (64, 64), "green").save(other)
+    prompts = ["What bird is this?", "Which bird do you see?"]
+    policy = Vote(samples=4)
+    images = (asked.image, other)
+    requests = [each for path in images for each in policy.requests(prompts, path, content_hash(path))]
+    with OpenAIServer(then="x") as server:
+        ask(vlm(server, concurrency=1, temperature=1.0, system_prompt="Be brief."), requests, None)
+        sent = [chat.messages for chat in server.chats]
+    assert [[part["type"] for part in user["content"]] for _, user in sent] == [["image_url", "text"]] * len(requests)
+    urls = [user["content"][0]["image_url"]["url"] for _, user in sent]
+    assert urls == [urls[0]] * (len(urls) // 2) + [urls[-1]] * (len(urls) // 2)
+    assert urls[0] != urls[-1]
+    assert [message for message, _ in sent] == [{"role": "system", "content": "Be brief."}] * len(requests)
 
 
 def test_no_questions() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from taxtune.models import Fault, count_fault, count_faults
-from taxtune.models.thread_map import thread_map
+from taxtune.models.side_by_side import ConcurrencyLimit, as_completed
 
 
 def test_faults_are_counted_where_the_calls_are_made_in_threads_too() -> None:
@@ -9,7 +9,7 @@ def test_faults_are_counted_where_the_calls_are_made_in_threads_too() -> None:
     with count_faults() as outer:
         count_fault(Fault.EMPTY)
         with count_faults() as inner:
-            thread_map(range(20), lambda *_: count_fault(Fault.RATE_LIMIT), concurrency=4)
+            list(as_completed(range(20), lambda *_: count_fault(Fault.RATE_LIMIT), ConcurrencyLimit(4)))
         count_fault(Fault.EMPTY)
     count_fault(Fault.TIMEOUT)
     assert outer == {"empty_text": 2}, "what the model is asked for the proposer is not the proposer's"

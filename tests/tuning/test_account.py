@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from taxtune.models import Answer, AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.report.account import account_lines
-from taxtune.tuning.account import Account, Asked, account_of, measured_rates, price, sum_accounts
+from taxtune.tuning.account import Account, Asked, Forecast, account_of, measured_rates, price, sum_accounts
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from tests.report import samples
@@ -76,6 +78,24 @@ def test_what_an_iteration_took_is_counted_by_whom_was_asked() -> None:
             },
         ),
         (
+            Forecast(Asked(900, usd=0.0), seconds=1350.0, basis="it", seconds_each=6.0, at_a_time=4),
+            True,
+            {
+                "VLM calls": "at most 900",
+                "LLM calls": "none",
+                "time": "about 22 min of the VLM: 900 calls of 6 s, 4 at a time, by it",
+            },
+        ),
+        (
+            Forecast(Asked(9000), basis="it", seconds_each=0.8234, at_a_time=None, bytes_sent=1_234_000_000),
+            True,
+            {
+                "VLM calls": "at most 9,000, price unknown, about 1.2 GB sent",
+                "LLM calls": "none",
+                "time": "0.82 s a call, as many at a time as the server takes; by it",
+            },
+        ),
+        (
             Account(Asked(820, tokens=100, usd=0.004, from_store=3), judge=Asked(9, usd=1.0), seconds=30),
             False,
             {
@@ -110,3 +130,29 @@ def test_the_forecast_knows_the_prices_that_litellm_knows(tmp_path: Path) -> Non
     assert 85 < prompt < 400, "a small image and a short question"
     assert forecast.model.usd == pytest.approx(forecast.model.calls * (prompt * 2.5e-6 + 50 * 10e-6))
     assert price("nobody/knows-it", 10, 10) is None
+    assert forecast.bytes_sent is not None
+    assert forecast.bytes_sent > 200 * forecast.model.calls, "at least the image, as base64"
+
+
+@pytest.mark.parametrize(("workers", "at_a_time"), [(None, 1), (4, 4)])
+def test_the_forecast_goes_by_what_answers_of_the_model_took(
+    tmp_path: Path, workers: int | None, at_a_time: int
+) -> None:
+    vlm = ToyVLM()
+    if workers is not None:
+        vlm.workers = workers  # type: ignore[attr-defined]
+    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm)
+    assert make_plan(parts).forecast.seconds is None
+    assert not (tmp_path / "out").exists(), "nothing is made"
+    image = Request("What is it?", tmp_path / "in/navy0.png", "f" * 64)
+    with AnswerStore(tmp_path / "out/answers.db") as store:
+        for sample, seconds in enumerate((2.0, 4.0)):
+            store.put(vlm.identity, [(replace(image, sample=sample), Answer("navy", False, 5, 2, 0.001, seconds))])
+        store.put(vlm.identity, [(Request("About no image."), Answer("yes", seconds=100.0))])
+        store.put({"kind": "other"}, [(image, Answer("navy", seconds=100.0))])
+    forecast = make_plan(parts, resume=True).forecast
+    calls = forecast.model.calls
+    assert (forecast.seconds_each, forecast.at_a_time, forecast.bytes_sent) == (3.0, at_a_time, None)
+    assert forecast.seconds == calls * 3.0 / at_a_time
+    assert (forecast.model.tokens, forecast.model.usd) == (7 * calls, pytest.approx(0.001 * calls))
+    assert forecast.as_dict()["seconds_each"] == 3.0

@@ -36,8 +36,8 @@ Open = Callable[..., History]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with postgresql() as url:
-        yield url
+    with postgresql() as server:
+        yield server.url
 
 
 class Place:

@@ -8,7 +8,7 @@ import pytest
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import make_objective
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
-from taxtune.tuning.selection import next_step, rounds
+from taxtune.tuning.selection import next_steps, rounds
 
 
 def _record(iteration: int, hp: np.ndarray, hr: np.ndarray) -> IterationRecord:
@@ -32,8 +32,8 @@ def test_no_more_templates_go_on_than_a_stage_has_room_for(name: str) -> None:
         hr = np.where(rng.random((6, 120)) < rng.uniform(0.2, 0.8, (6, 1)), 0.5, 1.0)[kinds]
         objective, stages = make_objective(name), rounds(10, 120, len(kinds))
         records = [_record(i, hp[i, :10], hr[i, :10]) for i in range(len(kinds))]
-        while (step := next_step(records, objective, stages)) is not None:
-            iteration, images = step
+        while steps := next_steps(records, objective, stages):
+            iteration, images = steps[0]
             records[iteration] = _record(iteration, hp[iteration, :images], hr[iteration, :images])
         for stage in stages:
             inside = sum(len(record.rows) >= stage.images for record in records)

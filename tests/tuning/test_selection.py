@@ -15,7 +15,7 @@ from taxtune.tuning.selection import (
     choose,
     front,
     most_questions,
-    next_step,
+    next_steps,
     pick,
     race,
     rounds,
@@ -61,8 +61,8 @@ def raced(hp, hr, objective, stages):
     """Runs a race; returns the records and the calls that it took."""
     records = [record(i, hp[i, : stages[0].images], hr[i, : stages[0].images]) for i in range(stages[0].templates)]
     calls = stages[0].images * stages[0].templates
-    while (step := next_step(records, objective, stages)) is not None:
-        iteration, images = step
+    while steps := next_steps(records, objective, stages):
+        iteration, images = steps[0]
         calls += images - len(records[iteration].rows)
         records[iteration] = record(iteration, hp[iteration, :images], hr[iteration, :images])
     return records, calls
@@ -125,10 +125,11 @@ def test_a_race_that_is_interrupted_goes_on_as_it_would_have():
     # Whatever is stored in the middle of it, the steps that are left lead to the same.
     records = [record(i, hp[i, :10], hr[i, :10]) for i in range(20)]
     for _ in range(3):
-        iteration, images = next_step(records, objective, stages)
+        iteration, images = next_steps(records, objective, stages)[0]
         records[iteration] = record(iteration, hp[iteration, :images], hr[iteration, :images])
     again = list(records)
-    while (step := next_step(again, objective, stages)) is not None:
+    while steps := next_steps(again, objective, stages):
+        step = steps[-1]  # several workers may do them in any order
         again[step[0]] = record(step[0], hp[step[0], : step[1]], hr[step[0], : step[1]])
     assert [len(each.rows) for each in again] == [len(each.rows) for each in whole]
     assert choose(again, objective) == choose(whole, objective)
@@ -139,7 +140,8 @@ def test_an_iteration_that_failed_is_in_no_round():
     records = [record(i, hp[i, :10], hr[i, :10]) for i in range(6)]
     records[3] = IterationRecord(3, "void", "template 3", reason="no answers", rows=records[3].rows)
     stages = rounds(10, 50, 6)
-    while (step := next_step(records, make_objective("hp"), stages)) is not None:
+    while steps := next_steps(records, make_objective("hp"), stages):
+        step = steps[0]
         assert step[0] != 3
         records[step[0]] = record(step[0], hp[step[0], : step[1]], hr[step[0], : step[1]])
 

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.data import content_hash, load_image
+from taxtune.errors import ImageError, ModelError
+from taxtune.models import Answer, Request
+from taxtune.models.api import ApiModel
+from taxtune.models.image_urls import ImageUrls, data_url
+from taxtune.recipe import load_recipe
+from taxtune.tuning.from_recipe import Parts
+from tests import servers
+from tests.servers import OpenAIServer
+from tests.tuning.toy import make_files
+
+ORIENTATION, SOFTWARE = 0x0112, 0x0131
+
+
+def picture(width: int = 300, height: int = 200) -> Image.Image:
+    """Noise over a gradient: what a lossy copy changes."""
+    noise = Image.effect_noise((width, height), 60)
+    return Image.merge("RGB", (noise, Image.linear_gradient("L").resize((width, height)), noise.rotate(180)))
+
+
+def sent(url: str) -> tuple[str, bytes]:
+    head, _, data = url.partition(",")
+    return head, base64.b64decode(data)
+
+
+def pixels(data: bytes) -> bytes:
+    return Image.open(io.BytesIO(data)).convert("RGB").tobytes()
+
+
+def exif(**tags: Any) -> Image.Exif:
+    made = Image.Exif()
+    made[SOFTWARE] = tags.get("software", "a secret of the camera")
+    if "orientation" in tags:
+        made[ORIENTATION] = tags["orientation"]
+    return made
+
+
+def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
+    def sent_as(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
+        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
+        picture = Image.open(io.BytesIO(data))
+        return picture.format, picture.size
+
+    assert sent_as((3000, 1500), 1024) == ("JPEG", (1024, 512))
+    assert sent_as((3000, 1500), None) == ("JPEG", (3000, 1500))
+    assert sent_as((3000, 1500), 200) == ("PNG", (200, 100))
+    assert sent_as((64, 64), 1024) == ("PNG", (64, 64))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_jpeg_is_sent_as_it_is_without_its_metadata(mode: str, progressive: bool, tmp_path: Path) -> None:
+    path = tmp_path / "photo.jpg"
+    picture().convert(mode).save(
+        path, quality=97, exif=exif(orientation=1), comment="a secret in a comment", progressive=progressive
+    )
+    head, data = sent(ImageUrls(1024).url(path, None))
+    assert head == "data:image/jpeg;base64"
+    assert b"secret" in path.read_bytes()
+    assert b"secret" not in data
+    assert len(data) < path.stat().st_size
+    assert pixels(data) == load_image(path).tobytes()
+
+
+def test_a_png_is_sent_without_loss_however_large_and_without_its_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "drawing.png"
+    picture(600, 400).save(path, exif=exif())
+    head, data = sent(ImageUrls(1024).url(path, None))
+    assert head == "data:image/png;base64"
+    assert b"secret" not in data
+    assert pixels(data) == load_image(path).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "options"),
+    [
+        ("turned.jpg", picture(), {"exif": exif(orientation=6)}),
+        ("print.jpg", picture().convert("CMYK"), {}),
+        ("seen-through.png", picture().convert("RGBA"), {}),
+        ("palette.gif", picture().convert("P"), {}),
+        ("web.webp", picture(), {"lossless": True}),
+        ("moving.png", picture(), {"save_all": True, "append_images": [picture().rotate(90)]}),
+    ],
+)
+def test_a_file_that_servers_may_read_differently_is_sent_as_taxtune_reads_it(
+    name: str, made: Image.Image, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    made.save(path, **options)
+    urls = ImageUrls(1024, at={str(tmp_path): "file:///photos"})
+    assert urls.url(path, None) == data_url(load_image(path), 1024)
+
+
+def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{i}.png" for i in range(3)]
+    for i, path in enumerate(paths):
+        Image.new("RGB", (64, 64), (i, 0, 0)).save(path)
+    hashes = [content_hash(path) for path in paths]
+    read: list[Path] = []
+
+    def reading(path: Path, **given: Any) -> Image.Image:
+        read.append(path)
+        return load_image(path, **given)
+
+    monkeypatch.setattr("taxtune.models.image_urls.load_image", reading)
+    size = sum(len(ImageUrls(1024).url(path, None)) for path in paths)
+    read.clear()
+    urls = ImageUrls(1024, max_bytes=size - 1)
+    threads = [threading.Thread(target=urls.url, args=(paths[0], hashes[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read == paths[:1], "one makes it, the others wait for it"
+    for i in (0, 1, 2, 0, 1, 2):
+        urls.url(paths[i], hashes[i])
+    assert read == [paths[0], paths[1], paths[2], paths[2]], "there is no room for the third"
+
+
+def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.new("RGB", (64, 64)).save(path)
+    with pytest.raises(ImageError, match="has changed"):
+        ImageUrls(1024).url(path, "0" * 64)
+
+
+@pytest.mark.parametrize("address", ["file:///photos", "https://host/photos/"])
+def test_an_image_that_the_server_can_reach_is_sent_by_reference_and_is_the_same_to_the_model(
+    address: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my photos" / "birds & co"
+    folder.mkdir(parents=True)
+    photo, large, elsewhere = folder / "a bird.jpg", folder / "large.jpg", tmp_path / "elsewhere.jpg"
+    picture().save(photo)
+    picture(1500, 200).save(large)
+    shutil.copy(photo, elsewhere)
+    requests = [Request("What bird?", path, content_hash(path)) for path in (photo, large, elsewhere)]
+    with OpenAIServer(then="A: a robin.") as server:
+        settings = {"api_key": "k", "concurrency": 1}
+        model = ApiModel(
+            "openai/eyes", servers.model_settings(server, images_at={str(tmp_path / "my photos"): address}, **settings)
+        )
+        assert all(isinstance(reply, Answer) for reply in model.answer(requests))
+        urls = [chat.messages[-1]["content"][0]["image_url"]["url"] for chat in server.chats]
+        assert model.identity == ApiModel("openai/eyes", servers.model_settings(server, **settings)).identity
+    assert urls[0] == f"{address.rstrip('/')}/birds%20%26%20co/a%20bird.jpg"
+    assert urls[1].startswith("data:image/jpeg"), "it must be scaled down"
+    assert urls[2].startswith("data:image/jpeg"), "it is in no such folder"
+
+
+def test_a_recipes_folders_are_relative_to_it(tmp_path: Path) -> None:
+    vlm = (
+        "vlm={kind: api, model: openai/x, api_base: 'http://h/v1', max_image_side: null, images_at: {in: 'file:///p'}}"
+    )
+    parts = Parts(load_recipe(make_files(tmp_path), [vlm]), tmp_path / "out")
+    settings = parts.model.settings  # type: ignore[attr-defined]
+    assert (settings.images_at, settings.max_image_side) == ({str(tmp_path / "in"): "file:///p"}, None)
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"images_at needs an address .*got 'photos'.*https://"):
+        ImageUrls(1024, at={"photos": "photos"})
