@@ -76,15 +76,18 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
 
 @contextmanager
 def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
-    """Imports the packages of a recipe's model while the block reads images; a finished run needs none of them."""
-    preload = getattr(parts.model, "preload", None)
-    if preload is None or (resume and is_finished(parts.folder)):
+    """Imports MLflow and what the model needs while the block reads images; a finished run needs neither."""
+    from taxtune.tracking import store
+
+    if resume and is_finished(parts.folder):
         yield
         return
+    wanted = [getattr(parts.model, "preload", None), store.preload if parts.recipe.tracking.mlflow else None]
 
     def load() -> None:
-        with suppress(Exception):  # whoever needs the package is told what is wrong with it
-            preload()
+        for preload in filter(None, wanted):
+            with suppress(Exception):  # whoever needs the package is told what is wrong with it
+                preload()
 
     thread = Thread(target=load, name="taxtune-imports", daemon=True)
     thread.start()

@@ -18,9 +18,6 @@ class Tracker(Protocol):
     def whole(self) -> bool:
         """Whether all that was told is recorded."""
 
-    def check(self) -> None:
-        """Checks that something could be recorded, before a run begins."""
-
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None
     ) -> str:
@@ -55,9 +52,6 @@ class NullTracker:
     """Records nothing."""
 
     whole = True
-
-    def check(self) -> None:
-        """Does nothing."""
 
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None

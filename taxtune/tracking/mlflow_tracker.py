@@ -20,7 +20,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.wording import best_so_far, headline, redact
 from taxtune.tracking import values
-from taxtune.tracking.store import Store, check_store, hushed, open_store, short_reason, store_uri
+from taxtune.tracking.store import Store, hushed, open_store, short_reason, store_uri
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 __all__ = ["MLflowTracker"]
@@ -68,14 +68,6 @@ class MLflowTracker:
     def unrecorded(self) -> tuple[int, ...]:
         """Numbers of the iterations that could not be recorded yet."""
         return tuple(sorted(self._pending))
-
-    def check(self) -> None:
-        """Checks that the store can be reached, or made; of a local one without loading MLflow.
-
-        Raises:
-            TaxtuneError: If it cannot.
-        """
-        check_store(self._folder, self._uri)
 
     def start(
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None

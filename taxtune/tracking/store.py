@@ -22,7 +22,7 @@ from taxtune import atomic
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import redact
 
-__all__ = ["Store", "check_store", "hushed", "open_store", "remove_unfinished", "short_reason", "store_uri"]
+__all__ = ["Store", "check_store", "hushed", "open_store", "preload", "remove_unfinished", "short_reason", "store_uri"]
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -153,9 +153,15 @@ def short_reason(error: BaseException, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _client(uri: str) -> Any:
+def preload() -> None:
+    """Imports MLflow, which takes seconds."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    import mlflow  # noqa: F401
+
+
+def _client(uri: str) -> Any:
+    preload()
     from mlflow import MlflowClient
 
     # The level above counts only where MLflow has not been imported before.

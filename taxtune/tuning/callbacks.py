@@ -15,7 +15,6 @@ from taxtune.tracking import Tracker
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
-    from taxtune.tuning.history import History
     from taxtune.tuning.loop import Tuner
 
 __all__ = ["Callback", "Callbacks", "TrackingCallback"]
@@ -95,8 +94,8 @@ class Callbacks:
 class TrackingCallback(Callback):
     """Records runs in MLflow: a parent run each, a nested run an iteration, the winner in the prompt registry.
 
-    MLflow is loaded and spoken to in a thread of its own, so that the model need not wait for it; the end of a run
-    waits until all is recorded.
+    Iterations are recorded in a thread, so that the model need not wait for MLflow; the end of a run waits until all is
+    recorded.
 
     Args:
         make_tracker: Returns a new record of a run; called once a run.
@@ -107,7 +106,6 @@ class TrackingCallback(Callback):
         self.tracker: Tracker = make_tracker()
         self._alone: Callable[[], AbstractContextManager[None]] = nullcontext
         self._thread: ThreadPoolExecutor | None = None
-        self._started: Future[None] | None = None
         self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
 
     def where(self) -> dict[str, str]:
@@ -128,7 +126,6 @@ class TrackingCallback(Callback):
         # Of several workers one at a time: there is one parent run, and what looks half-recorded is somebody's work.
         self._alone = partial(tuner.history.alone, "tracking")
         self.tracker = self._make()
-        self.tracker.check()
         experiment = tuner.experiment
         objective = experiment.objective
         parameters = dict(experiment.settings)
@@ -142,28 +139,27 @@ class TrackingCallback(Callback):
         tags = {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name}
         if tuner.comparison is not None:
             tags["taxtune.comparison"] = tuner.comparison
+        with self._alone():
+            run = self.tracker.start(
+                f"{experiment.name} ({objective.name})",
+                parameters,
+                tags,
+                tuner.history.note("mlflow_run"),
+            )
+            # Before anything is asked: of a run that is killed there would be a second record otherwise.
+            tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
-        name = f"{experiment.name} ({objective.name})"
-        self._started = self._then(self._start, tuner.history, name, parameters, tags)
         self._waiting = deque((record, None) for record in done)
         self._then(self._record)
 
-    def on_answers(self, done: int, from_store: int) -> None:
-        """Ends the run if its record could not be started."""
-        self._check_started()
-
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records the iteration."""
-        self._check_started()
         self._waiting.append((record, best))
         self._then(self._record)
 
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
         """Records the held-out scores, the figures and the report, and registers the winner."""
-        finished = self._then(self._result, result)
-        if self._started is not None:
-            self._started.result()
-        finished.result()
+        self._then(self._result, result).result()
 
     def on_comparison(self, result: ComparisonResult, identity: str) -> None:
         """Records the comparison."""
@@ -175,37 +171,23 @@ class TrackingCallback(Callback):
     def on_stop(self, status: str) -> None:
         """Ends the parent run, once all that was told is recorded."""
         if self._thread is not None:
-            self._then(self.tracker.close, _STATUS[status])
             self._thread.shutdown()
-            self._thread = self._started = None
+            self._thread = None
+        self.tracker.close(_STATUS[status])
 
     def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
         """Has the thread do something after what it is doing."""
         assert self._thread is not None
         return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
 
-    def _start(self, history: History, name: str, parameters: dict[str, Any], tags: dict[str, str]) -> None:
-        with self._alone():
-            run = self.tracker.start(name, parameters, tags, history.note("mlflow_run"))
-            history.set_note("mlflow_run", run)
-
     def _record(self) -> None:
         """Records all that waits by now: where a server is slow, what piles up costs one attempt."""
-        if self._began() and self._waiting:
+        if self._waiting:
             with self._alone():
                 while self._waiting:
                     self.tracker.iteration(*self._waiting.popleft())
 
-    def _check_started(self) -> None:
-        if self._started is not None and self._started.done():
-            self._started.result()
-
-    def _began(self) -> bool:
-        return self._started is not None and self._started.exception() is None
-
     def _result(self, result: TuneResult) -> None:
-        if not self._began():
-            return
         with self._alone():
             self.tracker.finish(result)
             for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):

@@ -131,6 +131,7 @@ class History:
         self._records: dict[int, IterationRecord] = {}
         self._templates: dict[int, str] = {}
         self._ids: dict[int, int] = {}
+        self._settled = 0  # trials from the first on of which nothing is left to read
         self._file = RecordFile(folder / "history.jsonl", self._locks / "history.lock")
         # Before anything is made: a database out of reach leaves no folder behind.
         (is_begun if resume else check_unused)(folder, name, storage)
@@ -344,7 +345,9 @@ class History:
     def _read(self) -> list[FrozenTrial]:
         """Reads what this worker does not know yet; returns all trials, as Optuna keeps them in memory."""
         trials = self._study.get_trials(deepcopy=False)  # of the database it reads new and unfinished ones
-        for trial in trials:
+        while self._settled < len(trials) and trials[self._settled].number in self._records:
+            self._settled += 1
+        for trial in trials[self._settled :]:
             number, stored = trial.number, trial.user_attrs
             if number not in self._templates and "proposal" in stored:
                 self._templates[number] = _PROPOSAL.validate_python(stored["proposal"]).template

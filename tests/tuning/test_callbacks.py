@@ -21,13 +21,13 @@ class Slow(NullTracker):
         self.may, self.fault, self.told = threading.Event(), fault, []
 
     def start(self, *what: object) -> str:
-        self.may.wait(30)
         if self.fault is not None:
             raise self.fault
         self.told.append("start")
         return "run"
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
+        self.may.wait(30)
         self.told.append(record.iteration)
 
     def finish(self, result: TuneResult) -> None:
@@ -42,7 +42,7 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
 
     def last(record: IterationRecord, best: IterationRecord | None) -> None:
         if record.iteration == 5:
-            assert tracker.told == [], "all iterations are done, and nothing is recorded"
+            assert tracker.told == ["start"], "all iterations are done, and nothing is recorded"
             tracker.may.set()
 
     parts = make_parts(tmp_path / "in", tmp_path / "out")
@@ -50,10 +50,10 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
     assert tracker.told == ["start", *range(6), "finish", "FINISHED"]
 
 
-def test_a_record_that_cannot_be_started_ends_the_run_and_says_why(tmp_path: Path) -> None:
+def test_nothing_is_asked_where_the_record_cannot_be_started(tmp_path: Path) -> None:
     tracker = Slow(TaxtuneError("MLflow cannot record the run: the disk is full."))
-    tracker.may.set()
     parts = make_parts(tmp_path / "in", tmp_path / "out")
     with pytest.raises(TaxtuneError, match="the disk is full"):
         tuned(parts, callbacks=[TrackingCallback(lambda: tracker)])
     assert tracker.told == ["FAILED"]
+    assert parts.vlm.asked == 0
