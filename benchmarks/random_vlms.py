@@ -628,7 +628,7 @@ FAMILIES: dict[str, Callable[[Shape], tuple[Any, Any]]] = {
 
 
 def write_checkpoint(
-    family: str | Callable[[], tuple[Any, Any]],
+    family: str | Callable[[Shape], tuple[Any, Any]],
     folder: Path,
     shape: Shape = TINY,
     *,
@@ -654,7 +654,7 @@ def write_checkpoint(
     torch.set_default_dtype(getattr(torch, dtype))
     try:
         with torch.device(device):
-            model, processor = FAMILIES[family](shape) if isinstance(family, str) else family()
+            model, processor = (FAMILIES[family] if isinstance(family, str) else family)(shape)
     finally:
         torch.set_default_dtype(torch.float32)
     # How many numbers are drawn while the model is made differs between versions of torch; the weights must not.

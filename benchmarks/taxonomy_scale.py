@@ -165,11 +165,7 @@ def checklist(nodes: int, rng: random.Random) -> Made:
                 made.common[node] = [f"{nouns[0]}s"] if rng.random() < 0.5 else []
     used: set[tuple[int, str]] = set()
     while len(made.labels) < nodes:
-        genus = (
-            rng.choices(level, weights)[0]
-            if len(made.labels) % 997 == 0
-            else level[int(len(level) * rng.random() ** 2)]
-        )
+        genus = level[int(len(level) * rng.random() ** 2)]
         epithet = words.epithet()
         if (genus, epithet) in used:
             continue

@@ -22,8 +22,8 @@ from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.evaluation import Evaluator, why_unanswered
 from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.finished import finished_run, recipe_of
 from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.reopen import finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:

@@ -361,6 +361,8 @@ class ExecutionSettings(Settings):
         # With `engine: here` the keys may stand, so that one key switches the workers off.
         if self.model_fields_set and "engine" not in self.model_fields_set:
             raise ValueError("needs an engine: processes or ray")
+        if self.gpus_per_worker is not None and self.gpus_per_worker > 1 and self.gpus_per_worker % 1:
+            raise ValueError("gpus_per_worker must be a whole number, or less than 1")
         return self
 
 

@@ -147,6 +147,7 @@ def test_a_run_is_a_landscape_of_its_own(
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(1200)  # five processes for each, that each load torch and transformers
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
     family: str, tmp_path: Path

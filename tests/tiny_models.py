@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.random_vlms import FAMILIES, TINY_TEXT, byte_tokenizer, write_checkpoint
+from benchmarks.random_vlms import FAMILIES, TINY, TINY_TEXT, Shape, byte_tokenizer, write_checkpoint
 
-__all__ = ["FAMILIES", "TEXT_FAMILIES", "make_checkpoint"]
+__all__ = ["FAMILIES", "TEXT_FAMILIES", "Shape", "make_checkpoint"]
 
 
-def _llama() -> tuple[Any, Any]:
+def _llama(shape: Shape) -> tuple[Any, Any]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     special = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|pad|>"]
@@ -28,7 +28,7 @@ def _llama() -> tuple[Any, Any]:
     )
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
     config = LlamaConfig(
-        **{**TINY_TEXT, "max_position_embeddings": 2048},
+        **{**TINY_TEXT, "max_position_embeddings": 2048, **shape.text},
         vocab_size=len(tokenizer),
         bos_token_id=ids["<|begin_of_text|>"],
         eos_token_id=ids["<|eot_id|>"],
@@ -37,12 +37,12 @@ def _llama() -> tuple[Any, Any]:
     return LlamaForCausalLM(config), tokenizer
 
 
-def _t5() -> tuple[Any, Any]:
+def _t5(shape: Shape) -> tuple[Any, Any]:
     from transformers import T5Config, T5ForConditionalGeneration
 
     tokenizer = byte_tokenizer(["<pad>", "</s>"], bos=None, eos="</s>", pad="<pad>")
     pad, end = tokenizer.convert_tokens_to_ids(["<pad>", "</s>"])
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, **shape.text}
     config = T5Config(
         vocab_size=len(tokenizer), **sizes, pad_token_id=pad, eos_token_id=end, decoder_start_token_id=pad
     )
@@ -50,9 +50,9 @@ def _t5() -> tuple[Any, Any]:
 
 
 #: Makers of tiny language models: one with a chat template, one without.
-TEXT_FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {"llama": _llama, "t5": _t5}
+TEXT_FAMILIES: dict[str, Callable[[Shape], tuple[Any, Any]]] = {"llama": _llama, "t5": _t5}
 
 
-def make_checkpoint(family: str, parent: Path, *, seed: int = 0) -> Path:
+def make_checkpoint(family: str, parent: Path, shape: Shape = TINY, *, seed: int = 0) -> Path:
     """Writes a tiny checkpoint of a family and returns its folder."""
-    return write_checkpoint(TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", seed=seed)
+    return write_checkpoint(TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", shape, seed=seed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError
+from taxtune.record_lines import read_lines
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
@@ -90,8 +91,6 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _iteration(history: Path, number: int) -> RunRows:
-    from taxtune.tuning.record_file import read_lines
-
     try:
         found = {number: list(record["rows"]) for number, record in read_lines(history).items()}
     except FileNotFoundError:

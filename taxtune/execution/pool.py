@@ -54,8 +54,8 @@ class Engine(Protocol):
         """Gives a worker a job; its event is `Done`, or `Missing`, and then the job is given again."""
         ...
 
-    def wait(self, seconds: float) -> list[tuple[int, Event]]:
-        """Returns what happened, with the worker's place; nothing if nothing did within so many seconds."""
+    def wait(self, seconds: float) -> tuple[int, Event] | None:
+        """Returns a worker's place and what happened there; None if nothing did within so many seconds."""
         ...
 
     def no_room(self) -> str:
@@ -105,8 +105,8 @@ class _Crew:
         """Starts the workers that are not there."""
         for number, slot in self.slots.items():
             if not slot.started and not slot.retired:
-                slot.started = True
                 self.engine.start(number)
+                slot.started = True
 
 
 class Pool:
@@ -161,7 +161,7 @@ class Pool:
         return found
 
     def close(self) -> None:
-        """Ends the workers; they would also end with the program, or when the pool is no longer referred to."""
+        """Ends the workers, as the end of the program does, or of the last reference to the pool; for good."""
         self._crew.close()
 
     def __enter__(self) -> Self:
@@ -222,13 +222,14 @@ class _Call:
         heard = time.monotonic()
         while self.schedule.open:
             self._deal()
-            events = self.engine.wait(_ROUND)
-            if events or any(slot.ready for slot in self.crew.slots.values()):
+            found = self.engine.wait(_ROUND)
+            if found is not None:
+                number, event = found
+                yield from self._handle(number, self.crew.slots[number], event)
+            if found is not None or any(slot.ready for slot in self.crew.slots.values()):
                 heard = time.monotonic()
             elif time.monotonic() - heard > _NO_ROOM:
                 raise ModelError(self.engine.no_room())
-            for number, event in events:
-                yield from self._handle(number, self.crew.slots[number], event)
 
     def _deal(self) -> None:
         for number, slot in self.crew.slots.items():
@@ -243,8 +244,7 @@ class _Call:
     def _handle(self, number: int, slot: _Slot, event: Event) -> Iterator[tuple[int, Reply]]:
         job, mine = slot.job, slot.job is not None and slot.job.number in self.jobs
         if isinstance(event, Ready):
-            self._check_identity(number, event.identity)
-            slot.ready = True
+            self._check_identity(number, slot, event.identity)
         elif isinstance(event, Done):
             slot.job, slot.losses, slot.batch = None, 0, event.batch_size
             if mine:
@@ -262,10 +262,11 @@ class _Call:
         else:
             slot.job = None
 
-    def _check_identity(self, number: int, identity: Identity) -> None:
+    def _check_identity(self, number: int, slot: _Slot, identity: Identity) -> None:
         """Raises a `ModelError` where a worker's model would give answers that belong under another key."""
         # A worker is made with the pool's first seed, and told the seed of each job.
         other = {key for key in {*identity, *self.identity} - {"seed"} if identity.get(key) != self.identity.get(key)}
+        slot.ready = slot.started = not other
         if other:
             told = ", ".join(f"{key} {identity.get(key)} and not {self.identity.get(key)}" for key in sorted(other))
             raise ModelError(

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import IO, Any
 
 from taxtune.errors import ModelError
@@ -45,26 +46,38 @@ class ProcessEngine:
     def __init__(
         self, spec: str, settings: ModelSettings, *, workers: int | None = None, gpus_per_worker: float | None = None
     ) -> None:
-        self.spec, self.settings = spec, settings
         cards = _cards(settings.device)
         share = gpus_per_worker if gpus_per_worker is not None else float(bool(cards))
         fit = workers or 1
         if share > 0:
-            fit = int(len(cards) / share) if share <= 1 else len(cards) // int(share)
+            fit = len(cards) * int(1 / share) if share < 1 else len(cards) // int(share)
+        elif settings.device == "auto" and gpus_per_worker is not None:
+            settings = replace(settings, device="cpu")
         if fit < (workers or 1):
-            there = f"has {len(cards)} GPU{'' if len(cards) == 1 else 's'} for them" if cards else "has no GPU"
             raise ModelError(
-                f"{workers or 1} workers with {share:g} GPU each do not fit on this machine, which {there}.",
+                f"{workers or 1} workers with {share:g} GPU each do not fit on this machine, which has "
+                f"{len(cards) or 'no'} GPU{'' if len(cards) == 1 else 's'} for them.",
                 remedy="Lower execution.workers or execution.gpus_per_worker, or set the latter to 0 for the CPU.",
             )
+        self.spec, self.settings = spec, settings
         self.size = workers or fit
-        self._environments = [_environment(slot, self.size, cards, share) for slot in range(self.size)]
+        self._cards, self._share = cards, share
         self._events: queue.SimpleQueue[tuple[int, Event]] = queue.SimpleQueue()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def probe(self) -> Probe:
         """Returns what is known of the model on this machine."""
         return probe(self.spec, self.settings)
+
+    def environment(self, slot: int) -> Mapping[str, str]:
+        """Returns the environment of a worker: its own GPUs, and its part of the cores."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        own = {"OMP_NUM_THREADS": str(max(1, cores // self.size)), "TOKENIZERS_PARALLELISM": "false", **os.environ}
+        if self._cards:
+            cards, share = self._cards, self._share
+            whole = slice(slot * int(share), (slot + 1) * int(share))
+            own[_CARDS] = cards[slot // int(1 / share)] if 0 < share < 1 else ",".join(cards[whole])
+        return own
 
     def start(self, slot: int) -> None:
         """Starts a worker in a place, whose event will be `Ready`."""
@@ -75,7 +88,7 @@ class ProcessEngine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=self._environments[slot],
+            env=self.environment(slot),
         )
         self._processes[slot] = process
         if former is not None:
@@ -87,12 +100,11 @@ class ProcessEngine:
         """Sends a worker a job, whose event will be `Done`."""
         self._send(slot, job)
 
-    def wait(self, seconds: float) -> list[tuple[int, Event]]:
-        """Returns what happened, with the worker's place; nothing if nothing did within so many seconds."""
-        try:
-            return [self._events.get(timeout=seconds)]
-        except queue.Empty:
-            return []
+    def wait(self, seconds: float) -> tuple[int, Event] | None:
+        """Returns a worker's place and what happened there; None if nothing did within so many seconds."""
+        with contextlib.suppress(queue.Empty):
+            return self._events.get(timeout=seconds)
+        return None
 
     def close(self) -> None:
         """Ends all workers."""
@@ -138,16 +150,6 @@ def _cards(device: str) -> list[str]:
 
     named = [name.strip() for name in os.environ.get(_CARDS, "").split(",") if name.strip()]
     return (named or [str(i) for i in range(torch.cuda.device_count())])[: torch.cuda.device_count()]
-
-
-def _environment(slot: int, workers: int, cards: list[str], share: float) -> Mapping[str, str]:
-    """Returns a worker's environment: its own GPUs, and its share of the cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    environment = {"OMP_NUM_THREADS": str(max(1, cores // workers)), "TOKENIZERS_PARALLELISM": "false", **os.environ}
-    if cards:
-        first = int(slot * share)
-        environment[_CARDS] = ",".join(cards[first : first + max(1, int(share))] if share else [])
-    return environment
 
 
 def _last_words(code: int, log: IO[bytes]) -> str:

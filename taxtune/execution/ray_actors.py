@@ -113,17 +113,16 @@ class RayEngine:
         """Sends a worker a job, whose event will be `Done` or `Missing`."""
         self._open[self._actors[slot].answer.remote(job)] = slot
 
-    def wait(self, seconds: float) -> list[tuple[int, Event]]:
-        """Returns what happened, with the worker's place; nothing if nothing did within so many seconds."""
-        ready, _ = self._ray.wait(list(self._open), timeout=seconds) if self._open else ([], [])
-        found: list[tuple[int, Event]] = []
-        for reference in ready:
-            slot = self._open.pop(reference)
-            try:
-                found.append((slot, self._ray.get(reference)))
-            except self._ray.exceptions.RayError as error:
-                found.append((slot, Lost(_said(error))))
-        return found
+    def wait(self, seconds: float) -> tuple[int, Event] | None:
+        """Returns a worker's place and what happened there; None if nothing did within so many seconds."""
+        ready, _ = self._ray.wait(list(self._open), timeout=seconds)
+        if not ready:
+            return None
+        slot = self._open.pop(ready[0])
+        try:
+            return slot, self._ray.get(ready[0])
+        except self._ray.exceptions.RayError as error:
+            return slot, Lost(_said(error))
 
     def close(self) -> None:
         """Ends all workers. The connection to the cluster, which others may use as well, ends with the program."""

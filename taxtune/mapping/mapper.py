@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Mapper"]
 
-#: Answers scored at once; bounds the memory of the similarity matrix.
-_BATCH = 64
+#: Answers scored at once, at most, and similarities of answers to nodes, which bound the memory: 128 MiB each copy.
+_BATCH, _MAX_SCORES = 64, 2**25
 #: A longer answer, in words, that names nothing is prose, about which n-grams and similarity can only guess.
 _MAX_GUESSED_WORDS = 8
 #: The longest runs of words that names and answers are compared by.
@@ -116,8 +116,9 @@ class Mapper:
         read = [self._read(answer) for answer in answers]
         placed = {i: found for i, found in enumerate(read) if isinstance(found, Placement)}
         rest = [i for i in range(len(read)) if i not in placed]
-        for start in range(0, len(rest), _BATCH):
-            batch = rest[start : start + _BATCH]
+        size = max(1, min(_BATCH, _MAX_SCORES // len(self.taxonomy)))
+        for start in range(0, len(rest), size):
+            batch = rest[start : start + size]
             rows = self.node_scores([answers[i] for i in batch], images and [images[i] for i in batch])
             for i, row in zip(batch, rows, strict=True):
                 placed[i] = self._guess(answers[i], read[i], row)

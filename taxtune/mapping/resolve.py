@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from taxtune.mapping import english
 from taxtune.mapping.naming import Mention, Strength
 from taxtune.mapping.normalize import fold_words
@@ -111,8 +113,9 @@ def _senses(taxonomy: Taxonomy, senses: Sequence[tuple[int, ...]]) -> list[int]:
         if len(own) == 1 or not others:
             chosen.append(_dominant(taxonomy, own))
             continue
-        near = [sum(max(int(taxonomy.shared(v, w)) for w in other) for other in others) for v in own]
-        chosen.append(taxonomy.common_ancestor(v for v, n in zip(own, near, strict=True) if n == max(near)))
+        table = np.array(own)[:, np.newaxis]
+        near = np.sum([taxonomy.shared(table, np.array(other)).max(axis=1) for other in others], axis=0)
+        chosen.append(taxonomy.common_ancestor(np.array(own)[near == near.max()].tolist()))
     return chosen
 
 

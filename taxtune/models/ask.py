@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -157,7 +158,9 @@ class _Writer:
         self._store, self._identity = store, identity
         self._waiting: queue.SimpleQueue[tuple[Request, Answer] | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._write, name="taxtune-store", daemon=True)
+        # In a context of its own, so that a store's notes go to the display in force here.
+        work = copy_context().run
+        self._thread = threading.Thread(target=work, args=(self._write,), name="taxtune-store", daemon=True)
 
     def keep(self, request: Request, reply: Reply) -> None:
         """Hands over a reply; a failure is not kept.

@@ -2,8 +2,8 @@
 
 A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3).
 Nodes are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All
-relations between nodes are answered from one array, `Taxonomy.lineage`, whose row v lists the ancestors of v from the
-root down.
+relations between nodes are answered from two arrays: row v of `Taxonomy.lineage` lists the ancestors of v from the root
+down, and `Taxonomy.places` numbers the nodes so that those below v follow it.
 """
 
 from __future__ import annotations
@@ -612,13 +612,11 @@ class Taxonomy:
         self, *, aliases: Sequence[Sequence[str]] | None = None, leads: Sequence[Sequence[str]] | None = None
     ) -> Taxonomy:
         """Returns the same tree with other aliases, other leads or both; what is not given stays."""
-        tree = copy(self)
+        tree = copy(self)  # without what is computed of the names
         tree.aliases = self.aliases if aliases is None else _tuples(aliases, len(self))
         tree.leads = self.leads if leads is None else _tuples(leads, len(self))
         if not len(tree.aliases) == len(tree.leads) == len(self):
             raise ValueError("aliases and leads must be as many as there are nodes")
-        for learnt in ("digest", "_by_name", "_by_lead", "_identifying"):
-            tree.__dict__.pop(learnt, None)
         return tree
 
     def subtree(self, index: int) -> Taxonomy:

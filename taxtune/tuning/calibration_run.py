@@ -20,9 +20,9 @@ from taxtune.store_server import is_server
 from taxtune.tuning.calibrate import Calibration, calibrate, write_calibration
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.finished import finished_run, recipe_of
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
+from taxtune.tuning.reopen import finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ class TrackingCallback(Callback):
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
         name = f"{experiment.name} ({objective.name})"
         self._started = self._then(self._start, tuner.history, name, parameters, tags)
-        self._waiting.extend((record, None) for record in done)
+        self._waiting = deque((record, None) for record in done)
         self._then(self._record)
 
     def on_answers(self, done: int, from_store: int) -> None:

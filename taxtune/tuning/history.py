@@ -28,10 +28,12 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import write_json
 from taxtune.errors import MissingExtraError, ResumeError, TaxtuneError
+from taxtune.record_lines import read_lines
+from taxtune.store_server import shown
 from taxtune.tuning.databases import database_problem
 from taxtune.tuning.leases import Leases, make_table
 from taxtune.tuning.proposers.base import Proposal
-from taxtune.tuning.record_file import RecordFile, read_lines
+from taxtune.tuning.record_file import RecordFile
 from taxtune.tuning.records import IterationRecord, upgraded
 
 if TYPE_CHECKING:
@@ -417,7 +419,7 @@ def check_unused(folder: Path, name: str, storage: str | None = None) -> None:
             remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder (`--out`, `out=`).",
         )
     raise ResumeError(
-        f"The database {_shown(storage)} already holds a tuning run called {name!r}.",
+        f"The database {shown(storage)} already holds a tuning run called {name!r}.",
         remedy="Continue it (--resume) or give this run another name (--set name=NAME).",
     )
 
@@ -442,12 +444,6 @@ def read_attributes(folder: Path) -> dict[str, Any]:
 
 def _url(folder: Path, storage: str | None = None) -> str:
     return storage or f"sqlite:///{(folder / 'history.db').resolve()}"
-
-
-def _shown(url: str) -> str:
-    from sqlalchemy.engine import make_url
-
-    return make_url(url).render_as_string(hide_password=True)
 
 
 def _open(url: str) -> Any:
@@ -515,7 +511,7 @@ def _opened(url: str) -> Iterator[None]:
                 "folder with --out.",
             ) from error
         raise TaxtuneError(
-            f"The history in {_shown(url)} cannot be opened: {problem}.",
+            f"The history in {shown(url)} cannot be opened: {problem}.",
             remedy="Check that the server is running and reachable, and that user, password and database are right.",
         ) from error
 

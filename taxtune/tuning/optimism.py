@@ -9,6 +9,7 @@ little towards more optimism.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import HeldoutResult, IterationRecord, Optimism, TemplateScores
-from taxtune.tuning.selection import MEANS, choose, values
+from taxtune.tuning.selection import MEANS, choose_among, values
 
 __all__ = ["find_optimism", "simulate_optimism"]
 
@@ -93,7 +94,17 @@ def simulate_optimism(
     for _ in range(draws if len(complete) > 1 else 0):
         # In their order, so that what some templates were not asked about any more comes last here, too.
         drawn = np.sort(rng.permutation(n)[: n - max(1, n // _LEFT_OUT)])
-        chosen = choose([_part(record, columns[record.iteration], drawn) for record in complete], objective)
+        by_images: dict[int, list[IterationRecord]] = defaultdict(list)
+        for record in complete:
+            by_images[int(np.searchsorted(drawn, len(record.rows)))].append(record)
+
+        def part(record: IterationRecord, drawn: NDArray[np.int64] = drawn) -> IterationRecord:
+            return _part(record, columns[record.iteration], drawn)
+
+        baseline = part(complete[0]).scores if complete[0].iteration == 0 else None
+        # One after the other: the many that only the first images were asked with are seldom looked at.
+        groups = (list(map(part, by_images[images])) for images in sorted(by_images, reverse=True))
+        chosen = choose_among(groups, objective, baseline)
         if chosen is None:
             continue
         left = np.setdiff1d(np.arange(n), drawn)

@@ -294,7 +294,10 @@ def _question_size(parts: Parts) -> tuple[int | None, int | None]:
     from taxtune.models.api import ApiModel
     from taxtune.models.api_errors import load_litellm
 
-    model, image = parts.model, parts.splits.tuning[0]
+    model = None
+    with suppress(TaxtuneError):  # what is wrong with the model is a problem of its own
+        model = parts.model
+    image = parts.splits.tuning[0]
     if not isinstance(model, ApiModel):
         return None, None
     size = None

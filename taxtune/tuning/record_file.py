@@ -11,28 +11,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.atomic import output_error, write_text
+from taxtune.record_lines import parsed, whole_lines
 from taxtune.tuning.records import IterationRecord
 
-__all__ = ["RecordFile", "read_lines"]
+__all__ = ["RecordFile"]
 
 _RECORD = TypeAdapter(IterationRecord)
-
-
-def read_lines(file: Path) -> dict[int, dict[str, Any]]:
-    """Returns what the file says of each iteration, by its number, ascending.
-
-    Raises:
-        OSError: If the file cannot be read.
-        ValueError: If it is not a file of iterations.
-    """
-    found = dict(_parsed(_whole_lines(file.read_bytes())))
-    return dict(sorted(found.items()))
 
 
 class RecordFile:
@@ -84,8 +73,8 @@ class RecordFile:
                 if found.st_size == self._read:
                     return True
                 stream.seek(self._read)
-                lines = _whole_lines(stream.read())
-                self._lines += [(iteration, len(data["rows"])) for iteration, data in _parsed(lines)]
+                lines = whole_lines(stream.read())
+                self._lines += [(iteration, len(data["rows"])) for iteration, data in parsed(lines)]
                 self._read += len(lines)
                 stream.truncate(self._read)
         except FileNotFoundError:
@@ -104,15 +93,3 @@ class RecordFile:
 
 def _line(record: IterationRecord) -> str:
     return json.dumps(_RECORD.dump_python(record, mode="json"), ensure_ascii=False) + "\n"
-
-
-def _whole_lines(content: bytes) -> bytes:
-    return content[: content.rfind(b"\n") + 1]
-
-
-def _parsed(lines: bytes) -> list[tuple[int, dict[str, Any]]]:
-    records = [json.loads(line) for line in lines.split(b"\n") if line.strip()]
-    try:
-        return [(int(record["iteration"]), record) for record in records]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"a line is not an iteration: {error}") from error

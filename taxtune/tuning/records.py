@@ -217,7 +217,7 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
     found: dict[str, Any] = {}
     for each in fields(Usage):
         values = [value for usage in usages if (value := getattr(usage, each.name)) is not None]
-        if each.name.endswith("_faults"):
+        if each.name.endswith(("_faults", "_batches")):
             found[each.name] = sum_faults(values)
         elif values:
             found[each.name] = sum(values)

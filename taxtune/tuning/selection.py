@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,19 @@ from taxtune.metrics.bounds import poisson_bound
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
 
-__all__ = ["MEANS", "Round", "choose", "front", "most_questions", "next_steps", "pick", "race", "rounds", "values"]
+__all__ = [
+    "MEANS",
+    "Round",
+    "choose",
+    "choose_among",
+    "front",
+    "most_questions",
+    "next_steps",
+    "pick",
+    "race",
+    "rounds",
+    "values",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -216,10 +228,24 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
         records: Every iteration, with the rows that there are.
         objective: What is tuned for.
     """
-    complete, baseline = _complete(records), _baseline(records)
+    complete = _complete(records)
+    groups = (
+        [record for record in complete if len(record.rows) == images]
+        for images in sorted({len(record.rows) for record in complete}, reverse=True)
+    )
+    return choose_among(groups, objective, _baseline(records))
+
+
+def choose_among(
+    groups: Iterable[Sequence[IterationRecord]], objective: Objective, baseline: TemplateScores | None
+) -> Selection | None:
+    """Returns what `choose` does of records in groups that saw the same images, those that saw most first.
+
+    A group is not looked at where one before it has a winner that reaches every constraint.
+    """
     nearest, least = None, math.inf
-    for images in sorted({len(record.rows) for record in complete}, reverse=True):
-        found = _choose([record for record in complete if len(record.rows) == images], objective, baseline)
+    for group in groups:
+        found = _choose(group, objective, baseline)
         if found.reached:
             return found
         winner = next(each for each in found.finalists if each.iteration == found.winner)

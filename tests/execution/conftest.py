@@ -20,14 +20,14 @@ def sleepy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def cluster(sleepy: str) -> Iterator[Any]:
-    """A Ray cluster on this machine: a head without room for workers, and two nodes with a core each (`nodes`)."""
+    """A Ray cluster on this machine: a head without room for workers, and two `nodes` with a core and "a GPU" each."""
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'taxtune[ray]'")
     from ray.cluster_utils import Cluster
 
     small = {"object_store_memory": 80 * 1024**2, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     try:
-        made.nodes = [made.add_node(num_cpus=1, **small) for _ in range(2)]
+        made.nodes = [made.add_node(num_cpus=1, num_gpus=1, **small) for _ in range(2)]
         # This copy of the code, and the model's package.
         variables = {name: os.environ[name] for name in ("PYTHONPATH", "SLEEPY_DIARY")}
         ray.init(made.address, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level="ERROR")

@@ -18,6 +18,7 @@ import pytest
 from taxtune.errors import ModelError
 from taxtune.execution import deploy
 from taxtune.execution.pool import Pool
+from taxtune.execution.processes import ProcessEngine
 from taxtune.execution.worker import Event, Job, Lost, Probe, Ready, Worker, probe
 from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults, make_model
 from taxtune.models.base import reseeded
@@ -66,8 +67,8 @@ class InProcess:
         self.jobs.append((slot, job))
         self.events.append((slot, Lost("bad luck") if self.dies(slot, job) else self.workers[slot].answer(job)))
 
-    def wait(self, seconds: float) -> list[tuple[int, Event]]:
-        return [self.events.popleft()] if self.events else []
+    def wait(self, seconds: float) -> tuple[int, Event] | None:
+        return self.events.popleft() if self.events else None
 
     def no_room(self) -> str:
         return "no room"
@@ -143,8 +144,10 @@ def test_a_call_that_is_given_up_leaves_the_workers_to_the_next(sleepy):
 def test_a_worker_with_another_model_is_an_error(sleepy, monkeypatch):
     engine = InProcess(sleepy, 1)
     monkeypatch.setattr(engine, "probe", lambda: Probe({"kind": "sleepy", "model": "sleepy", "dtype": "x"}))
-    with pytest.raises(ModelError, match="Worker 0 has another model than the others: dtype None and not x"):
-        Pool(engine, ModelSettings()).answer([Request("prompt")])
+    pool = Pool(engine, ModelSettings())
+    for _ in range(2):
+        with pytest.raises(ModelError, match="Worker 0 has another model than the others: dtype None and not x"):
+            pool.answer([Request("prompt")])
 
 
 @pytest.mark.parametrize(("prompt", "said"), [("broken", "out of order"), ("bug", "A worker failed: KeyError")])
@@ -240,6 +243,32 @@ def test_the_engine_ends_when_nobody_has_the_pool(sleepy):
 def test_what_cannot_have_workers_says_so(sleepy, spec, settings, said):
     with pytest.raises(ModelError, match=said):
         deploy(spec, execution=ExecutionSettings(engine="processes", **settings))
+
+
+@pytest.mark.parametrize(
+    ("cards", "workers", "share", "seen"),
+    [
+        ("", None, None, [""]),
+        ("", 3, None, ["", "", ""]),
+        ("0,1,2,3", None, None, ["0", "1", "2", "3"]),
+        ("4,5,6,7", None, 2, ["4,5", "6,7"]),
+        ("4,5", None, 1 / 3, ["4", "4", "4", "5", "5", "5"]),
+        ("0,1", 2, 0, ["", ""]),
+    ],
+)
+def test_each_process_sees_its_own_gpus_and_its_part_of_the_cores(monkeypatch, cards, workers, share, seen):
+    import torch
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", cards)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards.split(",")) if cards else 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(12)), raising=False)
+    engine = ProcessEngine("local:x", ModelSettings(), workers=workers, gpus_per_worker=share)
+    assert engine.size == len(seen)
+    environments = [engine.environment(slot) for slot in range(engine.size)]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen
+    assert {each["OMP_NUM_THREADS"] for each in environments} == {str(12 // len(seen))}
+    assert engine.settings.device == ("cpu" if share == 0 else "auto")
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ def test_a_dry_run_says_what_stands_in_the_way(tmp_path):
         (["engine=ray", "workers=0"], "execution.workers: must be auto, or a whole number"),
         (["engine=ray", "workers=true"], "execution.workers: must be auto, or a whole number"),
         (["engine=ray", "gpus_per_worker=-1"], "execution.gpus_per_worker: must be at least 0"),
+        (["engine=ray", "gpus_per_worker=1.5"], "execution: gpus_per_worker must be a whole number, or less than 1"),
         (["engine=ray", "nodes=2"], "unknown key 'execution.nodes'"),
     ],
 )

@@ -22,8 +22,8 @@ __all__ = ["Golden"]
 
 #: The files of a run that are compared. Not pictures, databases and HTML pages; nor Markdown, which repeats the CSV.
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
-#: What MLflow keeps under ids that it draws at random.
-NOT_HELD = "mlartifacts"
+#: What MLflow keeps under ids that it draws at random, a run's notes, which name one, and a hash of its folder's path.
+NOT_HELD = frozenset({"mlartifacts", "history.json", "finished.json"})
 #: How long something took, and the versions of what is installed.
 OF_THE_MACHINE = ("seconds", "time", "Software", "transformers")
 PACKAGE = Path(taxtune.__file__).parent
@@ -89,7 +89,7 @@ class Golden:
             held[f"printed-{number}{suffix(command)}"] = self.run(command, code)
         for path in sorted(self.folder.rglob("*")):
             inside = path.relative_to(self.folder)
-            if not path.is_file() or path.suffix not in HELD or NOT_HELD in inside.parts:
+            if not path.is_file() or path.suffix not in HELD or not NOT_HELD.isdisjoint(inside.parts):
                 continue
             if before.get(path) != path.read_bytes():
                 held[inside.as_posix().replace("/", "--")] = path.read_text("utf-8")

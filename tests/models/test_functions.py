@@ -141,6 +141,37 @@ def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) 
     assert [thread.name for thread in threading.enumerate()].count("taxtune-async") == 1
 
 
+def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: list[Request]) -> None:
+    go_on = threading.Event()
+
+    async def answer(image: Any, prompt: str) -> str:
+        while prompt == "one" and not go_on.is_set():
+            await asyncio.sleep(0.01)
+        return prompt
+
+    stream = FunctionModel(answer, concurrency=2).stream(asked * 3)
+    first = [place for place, _ in (next(stream) for _ in range(2))]
+    assert first == [1, 2]
+    go_on.set()
+    assert sorted(first + [place for place, _ in stream]) == list(range(9))
+    sizes: list[int] = []
+    made = FunctionModel(lambda images, prompts: sizes.append(len(prompts)) or prompts, batch_size=4)
+    assert texts(made.answer(asked * 3)) == PROMPTS * 3
+    assert sizes == [4, 4, 1]
+
+
+def test_a_function_that_never_answers_is_given_up_after_a_batch(asked: list[Request]) -> None:
+    called: list[str] = []
+
+    def broken(image: Any, prompt: str) -> str:
+        called.append(prompt)
+        raise NameError("name 'client' is not defined")
+
+    with pytest.raises(ModelError, match="failed for all 4 requests"):
+        FunctionModel(broken, batch_size=4).answer(asked * 3)
+    assert len(called) == 4
+
+
 def test_an_exception_is_a_failure_and_never_an_answer(asked: list[Request], tmp_path: Path) -> None:
     def fails(image: Any, prompt: str) -> str:
         if prompt == "two":

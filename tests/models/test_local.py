@@ -18,8 +18,7 @@ from taxtune.models import quantization as quantizing
 from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
 from taxtune.models.quantization import QUANTIZATIONS
-from tests import tiny_models
-from tests.tiny_models import TEXT_FAMILIES, make_checkpoint
+from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
 Make = Callable[..., LocalModel]
 
@@ -236,16 +235,14 @@ def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) ->
 
 @pytest.mark.parametrize("quantization", ["4bit", "8bit", "int8", "float8"])
 def test_weights_in_fewer_bits(
-    make: Make, family: str, requests: list[Request], quantization: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, family: str, requests: list[Request], quantization: str, tmp_path: Path
 ) -> None:
     from torch.nn import Parameter
 
     pytest.importorskip(QUANTIZATIONS[quantization])
     if quantization == "4bit" and family != "llama":
         pytest.skip("bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not")
-    for width in ("hidden_size", "intermediate_size"):
-        monkeypatch.setitem(tiny_models.TINY_TEXT, width, 64)
-    folder = make_checkpoint(family, tmp_path)
+    folder = make_checkpoint(family, tmp_path, Shape(text={"hidden_size": 64, "intermediate_size": 64}))
     small = make(folder, quantization=quantization, max_tokens=4)
     assert small.check() == []
     assert small.identity == {**make(folder, max_tokens=4).identity, "quantization": quantization}

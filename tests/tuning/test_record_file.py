@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxtuneError
+from taxtune.record_lines import read_lines
 from taxtune.tuning.history import read_records
-from taxtune.tuning.record_file import RecordFile, read_lines
+from taxtune.tuning.record_file import RecordFile
 from taxtune.tuning.records import ExampleRow, IterationRecord
 
 # U+2028 ends a line for `str.splitlines`, but not in JSON lines.
