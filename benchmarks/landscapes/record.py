@@ -2,8 +2,7 @@
 
 Run `python benchmarks/landscapes/record.py --out benchmarks/landscapes/fieldguide.npz`; it takes a quarter of an hour.
 The images are drawn anew (`python -m fieldguide.draw`), with a seed that neither the model nor the images of the
-package were made with. The model looks at each image once and not once for every prompt, which gives the same answers
-in a part of the time; at the end some of them are asked again the ordinary way and compared.
+package were made with. At the end some of the questions are asked again one by one, with the pixels, and compared.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import load_image
+from taxtune.data.images import content_hash
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.mapping import Mapper, MapperConfig, Placement, make_similarity
-from taxtune.models.base import Answer, ModelSettings, Request
+from taxtune.models.base import Answer, ModelSettings, Reply, Request
 from taxtune.models.vision import LocalVLM
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
@@ -35,49 +34,6 @@ FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"
 #: 1,280 images hold 601 degraded ones: enough for 800 images of which three quarters are.
 IMAGES, SEED, DEGRADED = 1280, 4242, 0.5
 _BATCH = 160
-
-
-class SeenOnce(LocalVLM):
-    """The model with a set of images that it has looked at once, to be asked with any number of prompts."""
-
-    def look(self, images: Sequence[Path]) -> None:
-        """Looks at the images."""
-        import torch
-
-        self._see = self._network.model.vision_model.forward
-        self._seen: list[tuple[int, Any]] = []
-        with torch.inference_mode():
-            for start in range(0, len(images), _BATCH):
-                some = images[start : start + _BATCH]
-                inputs = self._collate([(self._chat(""), load_image(image)) for image in some])
-                pixels = {key: value for key, value in inputs.items() if key not in ("input_ids", "attention_mask")}
-                pixels.pop("cross_attention_mask")
-                self._seen.append((len(some), (pixels, self._see(**pixels))))
-        self._first = load_image(images[0])
-
-    def answers(self, prompt: str) -> list[str]:
-        """Returns the answers to a prompt about the images, in their order."""
-        import torch
-
-        vision = self._network.model.vision_model
-        one = self._collate([(self._chat(prompt), self._first)])
-        read = one["input_ids"].shape[1]
-        texts: list[str] = []
-        try:
-            for n, (pixels, states) in self._seen:
-                vision.forward = lambda states=states, **_: states
-                with torch.inference_mode():
-                    written = self._network.generate(
-                        **pixels,
-                        input_ids=one["input_ids"].expand(n, -1),
-                        attention_mask=one["attention_mask"].expand(n, -1),
-                        cross_attention_mask=one["cross_attention_mask"].expand(n, -1, -1, -1),
-                        generation_config=self._generation,
-                    )
-                texts += [text for text, _ in self._written(written[:, read:])]
-        finally:
-            vision.forward = self._see
-        return texts
 
 
 def compositions(fragments: Fragments) -> list[dict[str, str]]:
@@ -109,12 +65,16 @@ def record(images: Path, fragments: Fragments, *, templates: int | None = None, 
     files = [images / row["image"] for row in rows]
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
-    model = SeenOnce("builtin:fieldguide", ModelSettings(max_tokens=recipe.vlm.max_new_tokens))
-    model.look(files)
+    model = LocalVLM(
+        "builtin:fieldguide", ModelSettings(max_tokens=recipe.vlm.max_new_tokens, batch_size=_BATCH, device="cpu")
+    )
+    contents = [content_hash(file) for file in files]
     placed: dict[str, Placement] = {}
     said: list[list[str]] = []
     for number, source in enumerate(sources):
-        said.append(model.answers(render(source, variables)))
+        prompt = render(source, variables)
+        replies = model.answer([Request(prompt, file, content) for file, content in zip(files, contents, strict=True)])
+        said.append([_text(reply) for reply in replies])
         new = [text for text in dict.fromkeys(said[-1]) if text not in placed]
         placed.update(zip(new, mapper.place(new), strict=True))
         if number % 20 == 0:
@@ -132,13 +92,20 @@ def record(images: Path, fragments: Fragments, *, templates: int | None = None, 
     }
 
 
+def _text(reply: Reply) -> str:
+    if not isinstance(reply, Answer):
+        raise SystemExit(reply.reason)
+    return reply.text
+
+
 def _compare(
-    model: SeenOnce, files: Sequence[Path], prompts: Sequence[str], said: Sequence[Sequence[str]], check: int
+    model: LocalVLM, files: Sequence[Path], prompts: Sequence[str], said: Sequence[Sequence[str]], check: int
 ) -> None:
-    """Asks some of the prompts about some of the images as a run does."""
+    """Asks some of the prompts about some of the images one by one, with the pixels."""
     rng = np.random.default_rng(0)
     pairs = list(zip(rng.integers(len(prompts), size=check), rng.integers(len(files), size=check), strict=True))
-    replies = LocalVLM(model.model, model.settings).answer([Request(prompts[t], files[i]) for t, i in pairs])
+    plain = model.with_settings(batch_size=1, image_memory_gib=0.0)
+    replies = plain.answer([Request(prompts[t], files[i]) for t, i in pairs])
     for (t, i), reply in zip(pairs, replies, strict=True):
         if not isinstance(reply, Answer) or reply.text != said[t][i]:
             raise SystemExit(f"{files[i]}, {prompts[t]!r}: {said[t][i]!r}, but the ordinary way {reply}")

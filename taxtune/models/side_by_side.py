@@ -237,6 +237,7 @@ def as_completed(
                     return
                 finished.put((place, work(items[place], effort)))
             except BaseException as error:
+                effort.stop.set()  # before another call is begun
                 finished.put(error)
             finally:
                 limit.leave()
@@ -246,7 +247,14 @@ def as_completed(
         threading.Thread(target=copy_context().run, args=(run,), name="taxtune-model", daemon=True).start()
     try:
         for _ in items:
-            got = finished.get()
+            try:
+                got = finished.get()
+            except BaseException:  # Ctrl-C: what was answered, and paid for, is given all the same
+                effort.stop.set()
+                while not finished.empty():
+                    if not isinstance(got := finished.get(), BaseException):
+                        yield got
+                raise
             if isinstance(got, BaseException):
                 raise got
             yield got

@@ -243,7 +243,7 @@ def _forecast(
 
 def _stored(parts: Parts) -> Rates | None:
     """Returns what the model's answers in the store took; nothing is made where there is no store."""
-    with suppress(TaxtuneError):  # what is wrong with the model or the store is a problem of its own
+    with suppress(TaxtuneError, OSError):  # what is wrong with the model or the store is a problem of its own
         place = answers_place(parts.folder, parts.storage)
         if not isinstance(place, Path) or place.exists():
             with AnswerStore(place) as store:

@@ -263,7 +263,7 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: "", ["manifest.csv", "is empty"]),
         (lambda text: " \n\n", ["manifest.csv", "is empty"]),
         (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
-        (lambda text: bytes(range(256)), ["manifest.csv", "not UTF-8"]),
+        (lambda text: bytes(range(256)), ["manifest.csv", "not a text file"]),
     ],
     ids=[
         *("label", "column", "conflict", "short", "long", "quote", "line-break", "name", "nul", "column-twice"),

@@ -160,7 +160,7 @@ def test_every_call_failing_scores_nothing(tmp_path: Path) -> None:
     with OpenAIServer(then=servers.html()) as server:
         measure = inclusion(server, tmp_path, concurrency=2, max_retries=0)
         scores = measure.scores([str(i) for i in range(30)], ["dog"] * 30, questions=["Q?"] * 30)
-        assert len(server.chats) <= 4
+        assert len(server.chats) <= 4 + 2, "four in a row fail while two more are under way"
     assert np.isnan(scores).all()
     assert "30 of 30 unscored: the call failed" in measure.notes[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,8 @@ class Odd(LocalVLM):
 
     not_kept = "its layers are of another kind"
 
-    def _finish(self, text: str, *rest: Any) -> Reply:
-        return super()._finish(text if self.settings.batch_size == 1 else f"{text}!", *rest)
+    def _finish(self, answer: Answer) -> Reply:
+        return super()._finish(answer if self.settings.batch_size == 1 else replace(answer, text=f"{answer.text}!"))
 
 
 def test_what_differs_and_what_cannot_be_kept_is_told(checkpoints: Checkpoints, pictures: list[Path]) -> None:
