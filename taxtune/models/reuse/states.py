@@ -53,7 +53,6 @@ class States:
         self._began = time.time() - 1  # file systems have coarse clocks
         self._clock = 0
         self._wanted: dict[str, tuple[int, int]] = {}  # when a state was wanted last, and the time before; 0 for never
-        self._on_disk: int | None = None  # as far as this process knows; counted anew where that is too much
 
     def __contains__(self, key: str) -> bool:
         with self._lock:
@@ -137,21 +136,17 @@ class States:
     def _make_room(self, needed: int) -> bool:
         """Removes files that no run used since this one began, the oldest first; returns whether that is enough."""
         assert self.folder is not None
-        if self._on_disk is None or self._on_disk + needed > self.disk:
-            files = []
-            for file in self.folder.glob("*/*.safetensors"):
-                with contextlib.suppress(OSError):  # another process was quicker
-                    files.append((file.stat().st_mtime, file.stat().st_size, file))
-            self._on_disk = sum(length for _, length, _ in files)
-            for used, length, file in sorted(files):
-                if used >= self._began or self._on_disk + needed <= self.disk:
-                    break
-                file.unlink(missing_ok=True)
-                self._on_disk -= length
-        if self._on_disk + needed > self.disk:
-            return False
-        self._on_disk += needed
-        return True
+        files = []
+        for file in self.folder.glob("*/*.safetensors"):  # each time, since other processes write here, too
+            with contextlib.suppress(OSError):  # another process was quicker
+                files.append((file.stat().st_mtime, file.stat().st_size, file))
+        room = self.disk - sum(length for _, length, _ in files)
+        for used, length, file in sorted(files):
+            if used >= self._began or room >= needed:
+                break
+            file.unlink(missing_ok=True)
+            room += length
+        return room >= needed
 
 
 def size(state: State) -> int:
