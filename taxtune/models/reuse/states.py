@@ -137,7 +137,7 @@ class States:
         """Removes files that no run used since this one began, the oldest first; returns whether that is enough."""
         assert self.folder is not None
         files = []
-        for file in self.folder.glob("*/*.safetensors"):  # each time, since other processes write here, too
+        for file in self.folder.glob("*/*"):  # each time, since other processes write here, too
             with contextlib.suppress(OSError):  # another process was quicker
                 files.append((file.stat().st_mtime, file.stat().st_size, file))
         room = self.disk - sum(length for _, length, _ in files)
