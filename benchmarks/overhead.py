@@ -192,7 +192,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
         (TrackingCallback, "on_start", "open MLflow's store"),
         (TrackingCallback, "on_iteration", "told to MLflow"),
         *((TrackingCallback, name, "MLflow, waited for at the end") for name in ("on_result", "on_stop")),
-        (loop, "next_step", "the race's choices"),
+        (loop, "next_steps", "the race's choices"),
         (loop, "choose", "the race's choices"),
         (loop, "find_optimism", "statistics"),
         (loop, "compare_templates", "statistics"),
