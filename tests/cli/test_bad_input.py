@@ -555,7 +555,7 @@ def test_a_disk_that_is_full_from_the_start(taxtune: Run, inputs: Path, template
         for command in commands(inputs, template):
             if "--dry-run" in command:
                 continue
-            folder = mount("size=1000k")
+            folder = mount("size=16k")
             given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
             refused(taxtune(*command, *given), "ull", "--out" if command[0] != "evaluate" else "Free some space")
             assert list(folder.iterdir()) == [], "nothing half-written"
