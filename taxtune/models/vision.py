@@ -237,7 +237,7 @@ class LocalVLM(LocalModel):
     def _states(self) -> States:
         memory, disk = self.settings.image_memory_gib, self.settings.image_disk_gib
         limit = memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3)
-        return States(limit, cache_folder(None, "images") if disk else None, int(disk * 1024**3))
+        return States(limit, cache_folder(None, "image-states") if disk else None, int(disk * 1024**3))
 
     @cached_property
     def _maker(self) -> str:
@@ -262,14 +262,15 @@ class LocalVLM(LocalModel):
 
     def _ids(self, text: str) -> list[int]:
         """Returns the tokens of a text as the processor writes them, with those of a small image in it."""
-        known: dict[str, list[int]] = self.__dict__.setdefault("_known_ids", {})
-        if text not in known:
-            from PIL import Image
+        with self._processing:
+            known: dict[str, list[int]] = self.__dict__.setdefault("_known_ids", {})
+            if text not in known:
+                from PIL import Image
 
-            while len(known) >= _TEXTS:
-                known.pop(next(iter(known)), None)
-            known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][0].tolist()
-        return known[text]
+                while len(known) >= _TEXTS:
+                    del known[next(iter(known))]
+                known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][0].tolist()
+            return known[text]
 
     @cached_property
     def _ways(self) -> list[type[Reuse]]:

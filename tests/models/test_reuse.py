@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from taxtune.models import Answer, ModelSettings, Request
-from taxtune.models.reuse import States, Unsupported
+from taxtune.models.reuse import States, Unsupported, ways_to_keep
 from taxtune.models.reuse.states import size
 from taxtune.models.vision import LocalVLM
 from taxtune.progress import Display, showing
@@ -79,6 +79,7 @@ def test_answers_are_those_of_the_plain_way(
         assert said(vlm, questions) == plain
         assert said(vlm, questions[::-1]) == plain[::-1], "now all from what is kept"
         assert vlm.not_kept is None
+        assert type(vlm._reuse) is ways_to_keep(vlm.checkpoint.model_type)[0], "the way that saves most was given up"
         assert len(vlm._states) == len(images)
 
 
@@ -253,6 +254,17 @@ def test_images_in_turn_are_kept_as_far_as_the_limit_goes(room: int, images: int
         want(states, number)
     rounds = [sum(want(states, number) for number in range(images)) for _ in range(5)]
     assert rounds[-1] == min(room, images), "with the least recently used given up, it would be none where one lacks"
+
+
+def test_what_is_remembered_of_images_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from taxtune.models.reuse import states as module
+
+    monkeypatch.setattr(module, "_REMEMBERED", 5)
+    states = States(3 * size(state(0)))
+    for number in range(50):
+        want(states, number)
+    assert len(states._wanted) == 5
+    assert len(states) == 3
 
 
 def test_the_disk_holds_what_memory_does_not_and_gives_up_what_earlier_runs_left(tmp_path: Path) -> None:

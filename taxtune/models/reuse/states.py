@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["State", "States", "memory_of_this_machine"]
 
+# Images of which it is remembered when they were wanted; of a run there are fewer, of a job that never ends more.
+_REMEMBERED = 100_000
+
 #: What is kept of one image: tensors by name, on the CPU.
 State = Mapping[str, "torch.Tensor"]
 
@@ -68,7 +71,9 @@ class States:
         """Returns a state, or None where none is kept."""
         with self._lock:
             self._clock += 1
-            self._wanted[key] = (self._clock, self._wanted.get(key, (0, 0))[0])
+            self._wanted[key] = (self._clock, self._wanted.pop(key, (0, 0))[0])
+            while len(self._wanted) > max(_REMEMBERED, len(self._held)):
+                del self._wanted[next(iter(self._wanted))]
             if key in self._held:
                 self._held.move_to_end(key)
                 return self._held[key]
