@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import queue
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -234,3 +236,51 @@ def test_a_stream_that_is_closed_lets_go_of_the_rest_and_of_its_places() -> None
     closed.set()
     assert len(list(as_completed(range(3), lambda item, _: item, limit))) == 3
     assert len(begun) <= 3
+
+
+class _Results(queue.Queue[Any]):
+    """Results that are seen late, and Ctrl-C at the second look."""
+
+    interrupted = False
+    looks = 0
+
+    def get(self, *arguments: Any, **options: Any) -> Any:
+        type(self).looks += 1
+        if self.interrupted and self.looks == 2:
+            while self.qsize() < 2:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+        got = super().get(*arguments, **options)
+        if not self.interrupted:
+            time.sleep(0.05)  # time for another call to be begun, where nothing keeps it
+        return got
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> type[_Results]:
+    class Results(_Results):
+        pass
+
+    monkeypatch.setattr("taxtune.models.side_by_side.queue.SimpleQueue", Results)
+    return Results
+
+
+def test_after_an_error_no_other_call_is_begun(late: type[_Results]) -> None:
+    begun = []
+
+    def work(item: int, _: object) -> int:
+        begun.append(item)
+        raise ValueError("no such key")
+
+    with pytest.raises(ValueError, match="no such key"):
+        list(as_completed(range(20), work, ConcurrencyLimit(1)))
+    assert begun == [0]
+
+
+def test_ctrl_c_gives_what_was_answered_by_then(late: type[_Results]) -> None:
+    late.interrupted = True
+    given: list[int] = []
+    stream = as_completed(range(20), lambda item, _: item, ConcurrencyLimit(1))
+    with pytest.raises(KeyboardInterrupt):
+        given.extend(result for _, result in stream)
+    assert given[:3] == [0, 1, 2]
