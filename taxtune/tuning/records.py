@@ -614,6 +614,11 @@ class TuneResult(_Result):
         return account_of(self.iterations, self.heldout)
 
     @property
+    def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
+        """The run, with its winner's name among the held-out results."""
+        return (("winner", self),)
+
+    @property
     def best(self) -> IterationRecord:
         """The winning iteration, with its template, scores and rows on the tuning split."""
         return next(record for record in self.iterations if record.iteration == self.winner)
@@ -707,6 +712,7 @@ class ComparisonResult(_Result):
         folder: The comparison's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
+        names: What each run's winner is called among the held-out results; the run's objective where left out.
     """
 
     name: str
@@ -716,9 +722,15 @@ class ComparisonResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return self._described()
+
+    @property
+    def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
+        """The runs, each with its winner's name among the held-out results."""
+        return tuple(zip(self.names or [run.objective for run in self.runs], self.runs, strict=True))
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
@@ -769,7 +781,7 @@ def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[
 
 
 def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:
-    left_out = ("provenance", "differences", "runs")
+    left_out = ("provenance", "differences", "runs", "names")
     return {f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out}
 
 
