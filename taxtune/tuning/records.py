@@ -521,6 +521,11 @@ class _Result:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
         return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
 
+    def baseline_of(self, name: str) -> HeldoutResult | None:
+        """Returns the baseline that a held-out result is to be compared with: of several runs, the run's own."""
+        held = {each.name: each for each in self.heldout}
+        return held.get(f"{name.partition(': ')[0]}: baseline") or held.get("baseline")
+
     def _held(self, name: str) -> HeldoutResult:
         for held in self.heldout:
             if held.name == name:
