@@ -521,6 +521,11 @@ class _Result:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
         return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
 
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
+        return tuple(each.name for each in self.heldout if each.name.rpartition(": ")[2] != "baseline")
+
     def baseline_of(self, name: str) -> HeldoutResult | None:
         """Returns the baseline that a held-out result is to be compared with: of several runs, the run's own."""
         held = {each.name: each for each in self.heldout}
