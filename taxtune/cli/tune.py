@@ -195,7 +195,8 @@ def evaluate(
                 experiment,
                 {"baseline": experiment.prompt.baseline, "template": source},
                 parts.folder,
-                examples=getattr(experiment.splits, kind),
+                split=kind,
+                called=template.stem,
                 callbacks=callbacks_of(parts, progress)[:1],
                 storage=parts.storage,
             )
