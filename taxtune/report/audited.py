@@ -12,9 +12,14 @@ from taxtune import atomic
 from taxtune.audit.population import digest
 from taxtune.report.wording import Result, number
 
-__all__ = ["audit_sentences", "refresh_report"]
+__all__ = ["audit_sentences", "refresh_report", "section"]
 
 _BLOCK = re.compile(r"(<!-- audit -->).*?(<!-- /audit -->)", re.S)
+
+
+def section(result: Result) -> dict[str, Any]:
+    """Returns what the audits of a run say of its mapper."""
+    return {"title": "How far the mapper can be trusted", "audits": audit_sentences(result)}
 
 
 def audit_sentences(result: Result) -> list[str]:
