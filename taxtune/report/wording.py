@@ -126,11 +126,10 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs."""
-    return (
-        name
-        if name in ("baseline", "winner", "template") or name.startswith("iteration ") or ": " in name
-        else f"{metric_name(name).replace(' ', '-')}-tuned"
-    )
+    run, colon, rest = name.rpartition(": ")
+    if rest not in ("baseline", "winner", "template") and not rest.startswith("iteration "):
+        rest = f"{metric_name(rest).replace(' ', '-')}-tuned"
+    return run + colon + rest
 
 
 def pair_name(pair: str) -> str:
