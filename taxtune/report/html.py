@@ -76,13 +76,13 @@ def render_report(
     """
     # What some sections are given besides the result.
     given = {"plane": plane, "iterations": history, "gallery": picture_bytes}
-    runs = wording.result_runs(result)
+    aims = list(dict.fromkeys(wording.metric_name(run.objective) for run in wording.result_runs(result)))
     shown = {
         name: section(result, given[name]) if name in given else section(result) for name, section in SECTIONS.items()
     }
     return page(
         "report.html.j2",
-        title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
+        title=f"{result.name}: tuning for {' and '.join(aims)}" if aims else result.name,
         headline=wording.headline(result),
         outcomes=outcomes(result),
         sections={name: found for name, found in shown.items() if found is not None},

@@ -74,11 +74,9 @@ def _contenders(result: Result) -> list[HeldoutResult]:
 
 
 def _heading(name: str, run: TuneResult | None) -> str:
-    named = wording.template_name(name)
-    if run is None:
-        return named[:1].upper() + named[1:]
-    tuned = f"Tuned for {metric_name(run.objective)}"
-    return f"{name}, {tuned[:1].lower()}{tuned[1:]}" if ": " in name else tuned
+    run_name, colon, own = name.rpartition(": ")
+    what = wording.template_name(own) if run is None else f"tuned for {metric_name(run.objective)}"
+    return f"{run_name}{colon}{what}" if colon else f"{what[:1].upper()}{what[1:]}"
 
 
 def _sentences(

@@ -62,8 +62,8 @@
 
   // What an address says; values that this report does not have are ignored.
   function read() {
-    if (!location.hash.startsWith("#gallery")) return;
-    const query = new URLSearchParams(location.hash.split("?")[1] ?? "");
+    if (!location.hash.startsWith("#gallery?")) return;
+    const query = new URLSearchParams(location.hash.split("?")[1]);
     for (const [name, field] of Object.entries(fields)) {
       const value = query.get(name) ?? (name === "template" ? "0" : "");
       field.value = value;
