@@ -1,1 +1,1 @@
-"""Other optimisers on taxtune's scores: `gepa` for gepa.optimize, `dspy` for DSPy's metrics and examples."""
+"""Others on taxtune's scores: `gepa` for gepa.optimize, `dspy` for DSPy's metrics, `mlflow` for mlflow.genai.evaluate."""
