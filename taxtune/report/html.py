@@ -212,7 +212,8 @@ def _galleries(result: Result) -> list[dict[str, Any]]:
     held = {each.name: each for each in result.heldout}
     images = {example: Path(file) for example, file in result.provenance.images.items()}
     galleries = []
-    for name, objective in _winners_of(result):
+    for name, run in result.named_runs:
+        objective = run.objective
         if "baseline" not in held or name not in held or held[name].template == held["baseline"].template:
             continue
         gained, lost = changed_most(held["baseline"], held[name], objective, images)
@@ -226,12 +227,6 @@ def _galleries(result: Result) -> list[dict[str, Any]]:
             }
         )
     return galleries
-
-
-def _winners_of(result: Result) -> list[tuple[str, str]]:
-    if isinstance(result, TuneResult):
-        return [("winner", result.objective)]
-    return [(run.objective, run.objective) for run in result.runs]
 
 
 def _count(baseline: HeldoutResult, winner: HeldoutResult, objective: str, sign: int) -> int:

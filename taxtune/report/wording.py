@@ -125,10 +125,10 @@ def p_value(value: float) -> str:
 
 
 def template_name(name: str) -> str:
-    """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
+    """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs."""
     return (
         name
-        if name in ("baseline", "winner", "template") or name.startswith("iteration ")
+        if name in ("baseline", "winner", "template") or name.startswith("iteration ") or ": " in name
         else f"{metric_name(name).replace(' ', '-')}-tuned"
     )
 
