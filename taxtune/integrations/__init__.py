@@ -1,1 +1,1 @@
-"""Others on taxtune's scores: `gepa` for gepa.optimize, `dspy` for DSPy's metrics, `mlflow` for mlflow.genai.evaluate."""
+"""taxtune's scores elsewhere: `gepa` for gepa.optimize, `dspy` for DSPy, `mlflow` for mlflow.genai.evaluate."""
