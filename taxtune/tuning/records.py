@@ -19,6 +19,7 @@ from taxtune.tuning.outlook import Outlook
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.classifier import Classifier
     from taxtune.recipe_settings import BudgetSettings
 
 __all__ = [
@@ -612,6 +613,20 @@ class TuneResult(_Result):
         return self._described(
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
+
+    def classifier(self, **options: Any) -> Classifier:
+        """Returns the winner as a classifier of new images; nothing is loaded yet.
+
+        Args:
+            **options: The options of `taxtune.load_classifier`, such as `calibrated=True`; a model, a mapper or a tree
+                that was given in Python is to be given again: `vlm=`, `mapper=`, `taxonomy=`.
+
+        Raises:
+            TaxtuneError: If the run is not finished, or something has to be given again.
+        """
+        from taxtune.classifier import load_classifier
+
+        return load_classifier(self, **options)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
