@@ -276,7 +276,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
 
     Attributes:
         tool: The tool; None where the model wrote text.
@@ -310,7 +310,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
-        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
+        trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
     """
