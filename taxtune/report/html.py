@@ -55,7 +55,7 @@ def write_report(result: Result, folder: str | Path) -> Path:
         TaxtuneError: If a file cannot be written.
     """
     _, plane = figure6(result, folder)
-    _, history = history_figure(result, folder)
+    history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
 
@@ -76,13 +76,12 @@ def render_report(
     """
     # What some sections are given besides the result.
     given = {"plane": plane, "iterations": history, "gallery": picture_bytes}
-    aims = list(dict.fromkeys(wording.metric_name(run.objective) for run in wording.result_runs(result)))
     shown = {
         name: section(result, given[name]) if name in given else section(result) for name, section in SECTIONS.items()
     }
     return page(
         "report.html.j2",
-        title=f"{result.name}: tuning for {' and '.join(aims)}" if aims else result.name,
+        title=wording.title(result),
         headline=wording.headline(result),
         outcomes=outcomes(result),
         sections={name: found for name, found in shown.items() if found is not None},
