@@ -30,7 +30,7 @@ __all__ = ["Drawn", "draw_path", "section"]
 #: The order of the images: what a reviewer wants to see first.
 _ORDER = (WORSE, BETTER, DIFFERENT, MISSING, UNCHANGED)
 #: Nodes of a part of a path that are drawn; of more, those between are counted.
-_DRAWN = 4
+_DRAWN = 5
 
 
 @dataclass(frozen=True, slots=True)

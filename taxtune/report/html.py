@@ -30,13 +30,13 @@ Section = Callable[..., dict[str, Any] | None]
 
 #: The sections of a report in order, by the name of their partial template, which is their address in the page too.
 SECTIONS: dict[str, Section] = {
-    "gallery": gallery.section,
     "heldout": heldout.section,
     "audit": audited.section,
     "plane": figures.section,
     "winners": winners.section,
     "iterations": iterations.section,
     "provenance": provenance.section,
+    "gallery": gallery.section,  # last, since it is as long as there are images
 }
 _TEMPLATES = Path(__file__).parent / "templates"
 

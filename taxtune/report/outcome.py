@@ -173,7 +173,7 @@ def _limits(changes: Changes, run: TuneResult | None) -> str:
     first = run.optimism[0]
     name, more = metric_name(first.measure), first.tuning - first.heldout
     average = (
-        "" if first.expected is None else f" (such a choice makes {signed(first.expected, first.measure)} on average)"
+        "" if first.expected is None else f" ({signed(first.expected, first.measure)} is expected of such a choice)"
     )
     return (
         f"{said}; on the tuning images, on which it was chosen, its {name} was {number(first.tuning, first.measure)}, "
