@@ -386,6 +386,23 @@ class Parts:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
+    def check_reachable(self) -> None:
+        """Checks that the checkpoint of a model on this machine is here or can be fetched, in the blink of an eye.
+
+        Raises:
+            ModelError: If it is not.
+        """
+        from taxtune.models.checkpoint import check_reachable
+
+        s = self.recipe.vlm
+        if self.vlm is None and isinstance(s, LocalVLMSettings):
+            check_reachable(self._checkpoint(s), s.revision)
+
+    def _checkpoint(self, s: LocalVLMSettings) -> str:
+        # A model on this machine is a path of the recipe; anything else is a name on the hub.
+        path = None if s.model.startswith("builtin:") else self.recipe.path(s.model)
+        return str(path) if path is not None and path.is_dir() else s.model
+
     @cached_property
     def model(self) -> Model:
         """The vision-language model; weights are loaded at the first question.
@@ -401,9 +418,6 @@ class Parts:
             return self.vlm
         recipe, s = self.recipe, self.recipe.vlm
         if isinstance(s, LocalVLMSettings):
-            # A model on this machine is a path of the recipe; anything else is a name on the hub.
-            path = None if s.model.startswith("builtin:") else recipe.path(s.model)
-            model = str(path) if path is not None and path.is_dir() else s.model
             settings = ModelSettings(
                 revision=s.revision,
                 dtype=s.dtype,
@@ -419,7 +433,7 @@ class Parts:
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
-            return deploy(f"local:{model}", settings, self.execution)
+            return deploy(f"local:{self._checkpoint(s)}", settings, self.execution)
         return deploy(
             s.model,
             ModelSettings(
