@@ -52,7 +52,7 @@ def write_report(result: Result, folder: str | Path) -> Path:
         TaxtuneError: If a file cannot be written.
     """
     _, plane = figure6(result, folder)
-    _, history = history_figure(result, folder)
+    history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
 
@@ -65,13 +65,12 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
         history: The SVG file of the scores by iteration, where it is drawn already.
     """
     drawn = {"plane": plane, "iterations": history}
-    runs = wording.result_runs(result)
     shown = {
         name: section(result, drawn[name]) if name in drawn else section(result) for name, section in SECTIONS.items()
     }
     return page(
         "report.html.j2",
-        title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
+        title=wording.title(result),
         headline=wording.headline(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )

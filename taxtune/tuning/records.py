@@ -19,6 +19,7 @@ from taxtune.tuning.outlook import Outlook
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.classifier import Classifier
     from taxtune.recipe_settings import BudgetSettings
 
 __all__ = [
@@ -275,7 +276,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
 
     Attributes:
         tool: The tool; None where the model wrote text.
@@ -309,7 +310,7 @@ class IterationRecord:
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
         judged: What measures that ask a language model asked it; None where there are none.
-        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
+        trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
     """
@@ -612,6 +613,20 @@ class TuneResult(_Result):
         return self._described(
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
+
+    def classifier(self, **options: Any) -> Classifier:
+        """Returns the winner as a classifier of new images; nothing is loaded yet.
+
+        Args:
+            **options: The options of `taxtune.load_classifier`, such as `calibrated=True`; a model, a mapper or a tree
+                that was given in Python is to be given again: `vlm=`, `mapper=`, `taxonomy=`.
+
+        Raises:
+            TaxtuneError: If the run is not finished, or something has to be given again.
+        """
+        from taxtune.classifier import load_classifier
+
+        return load_classifier(self, **options)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
