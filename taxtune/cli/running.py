@@ -82,6 +82,7 @@ def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
     if resume and is_finished(parts.folder):
         yield
         return
+    parts.check_reachable()  # before seconds of imports
     wanted = [getattr(parts.model, "preload", None), store.preload if parts.recipe.tracking.mlflow else None]
 
     def load() -> None:

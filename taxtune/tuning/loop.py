@@ -36,6 +36,7 @@ from taxtune.tuning.records import (
     sum_judged,
     sum_usage,
 )
+from taxtune.tuning.run_folder import check_folder_is_for
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.trials import Trials
 
@@ -95,6 +96,7 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        check_folder_is_for("tune", self.folder)
         # The iterations of a server's database may have become more elsewhere.
         if self.resume and self.storage is None:
             found = read_finished(self.folder, [experiment], self.callbacks.where())
