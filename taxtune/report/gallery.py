@@ -7,12 +7,15 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.report import wording
+from taxtune.report.wording import Result
 from taxtune.tuning.records import ExampleRow, HeldoutResult
 
-__all__ = ["Change", "changed_most", "thumbnail"]
+__all__ = ["Change", "changed_most", "section", "thumbnail"]
 
 _THUMBNAIL_SIDE = 224
 
@@ -32,6 +35,12 @@ class Change:
     after: ExampleRow
     gain: float
     picture: str | None
+
+
+def section(result: Result) -> dict[str, Any] | None:
+    """Returns the images that each run changed most, None where no winner differs from the baseline."""
+    galleries = _galleries(result)
+    return {"title": "What tuning changed", "galleries": galleries} if galleries else None
 
 
 def changed_most(
@@ -90,3 +99,29 @@ def _score(row: ExampleRow, objective: str) -> float:
         return row.measures[objective] or 0.0
     hp, hr = (row.ihp, row.ihr) if objective in ("ihp", "ihf") else (row.hp, row.hr)
     return hp or 0.0 if objective in ("hp", "ihp") else harmonic_mean(hp or 0.0, hr or 0.0)
+
+
+def _galleries(result: Result) -> list[dict[str, Any]]:
+    held = {each.name: each for each in result.heldout}
+    images = {example: Path(file) for example, file in result.provenance.images.items()}
+    galleries = []
+    for name, run in result.named_runs:
+        objective = run.objective
+        if "baseline" not in held or name not in held or held[name].template == held["baseline"].template:
+            continue
+        gained, lost = changed_most(held["baseline"], held[name], objective, images)
+        galleries.append(
+            {
+                "objective": wording.metric_name(objective),
+                "gained": gained,
+                "lost": lost,
+                "better": _count(held["baseline"], held[name], objective, 1),
+                "worse": _count(held["baseline"], held[name], objective, -1),
+            }
+        )
+    return galleries
+
+
+def _count(baseline: HeldoutResult, winner: HeldoutResult, objective: str, sign: int) -> int:
+    gained, lost = changed_most(baseline, winner, objective, {}, count=len(baseline.rows))
+    return len(gained if sign > 0 else lost)
