@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.report import audited, figures, gallery, heldout, iterations, provenance, winners, wording
+from taxtune.report import (
+    audited,
+    confusion,
+    figures,
+    gallery,
+    heldout,
+    iterations,
+    provenance,
+    tree_view,
+    winners,
+    wording,
+)
 from taxtune.report.figures import figure6, history_figure
 from taxtune.report.wording import Result
 
@@ -29,6 +40,8 @@ Section = Callable[..., dict[str, Any] | None]
 SECTIONS: dict[str, Section] = {
     "heldout": heldout.section,
     "audit": audited.section,
+    "tree": tree_view.section,
+    "confusion": confusion.section,
     "plane": figures.section,
     "winners": winners.section,
     "gallery": gallery.section,
