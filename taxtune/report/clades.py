@@ -109,8 +109,8 @@ def _lineage(path: Path) -> list[Path]:
 def level_names(heldout: Sequence[HeldoutResult], images: Sequence[tuple[ExampleRow, ...]]) -> list[str]:
     """Returns what the levels below the root are called, the first below it first: "order", or "level 1".
 
-    Rows do not say what rank a node has. A level has the name of a rank where the ranks of the scores are as many as the
-    levels, and as often said and due as those are; else, as on a tree with gaps in its ranks, it is numbered.
+    Rows do not say what rank a node has. A level has the name of a rank where the ranks of the scores are as many as
+    the levels, and as often said and due as those are; else, as on a tree with gaps in its ranks, it is numbered.
 
     Args:
         heldout: The templates.

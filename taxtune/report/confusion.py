@@ -126,14 +126,16 @@ def _matrix(images: Images, i: int, level: int, shown: tuple[list[Path], int]) -
         truth, said = _at(path_of(rows[i].truth), level), _at(said_path(rows[i]), level)
         if truth is None:
             continue
-        line = truth if truth in clades else OTHER
-        column = OFF_TREE if rows[i].off_tree else BROADER if said is None else said if said in clades else OTHER
+        line: Path | str = truth if truth in clades else OTHER
+        column: Path | str = (
+            OFF_TREE if rows[i].off_tree else BROADER if said is None else said if said in clades else OTHER
+        )
         counts[line, column] += 1
         right += line == OTHER == column and truth == said
     tail = [OTHER] if others else []
     columns: list[Path | str] = [*clades, *tail, BROADER, OFF_TREE]
     lines = []
-    for line in (*clades, *tail):
+    for line in columns[: len(clades) + len(tail)]:
         total = sum(counts[line, column] for column in columns)
         if not total:
             continue  # said and never true

@@ -17,11 +17,13 @@ from taxtune import atomic
 from taxtune.report import (
     audited,
     confusion,
+    descent,
     figures,
     gallery,
     heldout,
     iterations,
     provenance,
+    spend,
     tree_view,
     winners,
     wording,
@@ -44,8 +46,10 @@ SECTIONS: dict[str, Section] = {
     "confusion": confusion.section,
     "plane": figures.section,
     "winners": winners.section,
+    "descent": descent.section,
     "gallery": gallery.section,
     "iterations": iterations.section,
+    "spend": spend.section,
     "provenance": provenance.section,
 }
 _TEMPLATES = Path(__file__).parent / "templates"
