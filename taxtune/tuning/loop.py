@@ -259,7 +259,7 @@ class Tuner:
             usage = replace(evaluation.usage, seconds=time.monotonic() - start)
             grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
             grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
-            self.history.grow(replace(grown, usage=record.usage + usage))
+            self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
         self.callbacks.tell("on_race", grown)
         return True
 
