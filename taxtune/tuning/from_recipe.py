@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
@@ -245,14 +245,14 @@ class Parts:
                 part=self.part,
             )
         images: Path | None = None
-        columns = ("image", "label")
+        how: dict[str, Any] = {}
         if isinstance(data, FieldGuideData):
             kind, source = "manifest", MANIFEST_FILE
         else:
             kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
             images = None if data.images is None else self.recipe.path(data.images)
-            columns = (data.image_column, data.label_column)
+            how = data.model_dump(include={"image_column", "label_column", "pattern", "image_suffix"})
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
         examples = load_examples(
@@ -260,8 +260,7 @@ class Parts:
             self.taxonomy,
             kind=kind,
             images=images,
-            image_column=columns[0],
-            label_column=columns[1],
+            **how,
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
             part=self.part,
         )
