@@ -15,7 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.report import audited, figures, gallery, heldout, iterations, provenance, winners, wording
+from taxtune.report import (
+    audited,
+    confusion,
+    descent,
+    figures,
+    gallery,
+    heldout,
+    iterations,
+    provenance,
+    spend,
+    tree_view,
+    winners,
+    wording,
+)
 from taxtune.report.figures import figure6, history_figure
 from taxtune.report.outcome import outcomes
 from taxtune.report.pictures import PICTURE_BYTES
@@ -32,9 +45,13 @@ Section = Callable[..., dict[str, Any] | None]
 SECTIONS: dict[str, Section] = {
     "heldout": heldout.section,
     "audit": audited.section,
+    "tree": tree_view.section,
+    "confusion": confusion.section,
     "plane": figures.section,
     "winners": winners.section,
+    "descent": descent.section,
     "iterations": iterations.section,
+    "spend": spend.section,
     "provenance": provenance.section,
     "gallery": gallery.section,  # last, since it is as long as there are images
 }

@@ -310,6 +310,7 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
+        race: What of `usage` the race took; nothing in records of versions that did not keep it apart.
         judged: What measures that ask a language model asked it; None where there are none.
         trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
@@ -327,6 +328,7 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
+    race: Usage = field(default_factory=Usage, repr=False)
     judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
