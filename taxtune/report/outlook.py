@@ -160,9 +160,7 @@ def winner_in_words(
         baseline: The baseline's scores.
     """
     winner = next(
-        each
-        for each in selection.finalists
-        if each.iteration == selection.winner and each.policy == selection.policy
+        each for each in selection.finalists if each.iteration == selection.winner and each.policy == selection.policy
     )
     of = f"of {len(selection.finalists):,} templates on {selection.images:,} images"
     sure = [each for each in objective.constraints if each.confidence > 0.5]

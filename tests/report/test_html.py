@@ -69,7 +69,8 @@ def test_it_says_what_was_found(page: str) -> None:
     assert "hP rose from 0.871 to 0.962 (+0.091, p < 0.001)" in words.replace("\N{NO-BREAK SPACE}", " ")
     for part in ("0.944 to 0.978", "accuracy-tuned − hP-tuned", "p < 0.001", "10 iterations, 1 of them failed or void"):
         assert part in words
-    assert sum(tag == "svg" for tag, _ in checker.elements) == 2
+    for figure in ("plane", "history"):  # each of the two is there, with its own ids
+        assert any((found.get("id") or "").startswith(f"{figure}-") for _, found in checker.elements)
     ids = [attributes["id"] for _, attributes in checker.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
 
@@ -200,14 +201,14 @@ def test_what_a_model_wrote_stays_text() -> None:
     nasty = replace(
         run.iterations[1],
         template=samples.HOSTILE,
-        rejected=(("</pre><img src=x onerror=alert(1)>", "<b>because</b>"),),
-        trace=(Turn("<em>look</em>", "<b>at</b>", "</pre><iframe src='//x'>"),),
+        rejected=(("</pre><img src=x onerror=alert(1)>", "<tt>because</tt>"),),
+        trace=(Turn("<em>look</em>", "<tt>at</tt>", "</pre><iframe src='//x'>"),),
         reason="<iframe src='//x'>",
         parameters={"<i>a</i>": "<u>b</u>"},
     )
     # The hostile answer is the one that changed most.
     before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="<marquee>/x", image='"><svg onload=x>.png')
+    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="bird/<marquee>/x", image='"><svg onload=x>.png')
     heldout = (
         replace(run.heldout[0], rows=(before,)),
         replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
@@ -218,7 +219,7 @@ def test_what_a_model_wrote_stays_text() -> None:
     checker = check(page)
     tags = [tag for tag, _ in checker.elements]
     assert tags.count("script") == 1
-    assert not {"iframe", "marquee", "img", "b", "i", "u", "em", "s"} & set(tags)
+    assert not {"iframe", "marquee", "img", "tt", "i", "u", "em", "s"} & set(tags)
     assert "<script>alert('x')</script>" in text(page)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
 
