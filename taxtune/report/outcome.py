@@ -169,8 +169,9 @@ def _limits(changes: Changes, run: TuneResult | None) -> str:
     for name, values in (("hP", [row.hp or 0 for row in rows]), ("hR", [row.hr or 0 for row in rows])):
         if below := sum(value < 1 for value in values):
             most = sum(1 - value for value in values) / len(values)
+            which = "" if some else "the "
             where = "" if some else f" of {len(values):,} image{_s(len(values))} where it is below 1"
-            some.append(f"{signed(most)} in {name} (on {below:,}{where})")
+            some.append(f"{signed(most)} in {name} (on {which}{below:,}{where})")
         else:
             none.append(name)
     said = f"At most {' and '.join(some)} could be gained" if some else "Nothing could be gained"

@@ -111,7 +111,7 @@ def test_ceilings_and_optimism_are_told() -> None:
     lucky = (Optimism("hp", 0.98, 0.962, 0.01),)
     found = run(rows(SPECIES, FAMILY, WRONG, SPECIES), rows(SPECIES, SPECIES, WRONG, FAMILY), optimism=lucky)
     assert outcomes(found)[0]["sentences"][2] == (
-        "At most +0.167 in hP (on 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on the "
+        "At most +0.167 in hP (on the 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on the "
         "tuning images, on which it was chosen, its hP was 0.980, 0.018 more than here (+0.010 is "
         "expected of such a choice)."
     )
@@ -121,7 +121,7 @@ def test_ceilings_and_optimism_are_told() -> None:
     )
     careful = run(rows(SPECIES, FAMILY), rows(SPECIES, SPECIES))
     assert outcomes(careful)[0]["sentences"][2] == (
-        "At most +0.167 in hR (on 1 of 2 images where it is below 1) could be gained and nothing in hP, where the "
+        "At most +0.167 in hR (on the 1 of 2 images where it is below 1) could be gained and nothing in hP, where the "
         "baseline has 1 on every image."
     )
 
