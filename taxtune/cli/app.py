@@ -14,6 +14,7 @@ from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
+from taxtune.cli.recipes import recipes
 from taxtune.cli.report import report
 from taxtune.cli.score import score
 from taxtune.cli.study import study_app, study_command
@@ -107,6 +108,7 @@ def _options(
 app.add_typer(taxonomy_app, name="taxonomy")
 app.add_typer(study_app, name="study")
 app.command()(init)
+app.command()(recipes)
 app.command()(stoppable(place))
 app.command()(stoppable(audit))
 app.command()(stoppable(score))

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from taxtune.report.iteration_lines import IterationLines
-    from taxtune.report.pace import Pace
-    from taxtune.tuning.outlook import Outlook
     from taxtune.tuning.records import IterationRecord, Selection
 
 __all__ = ["Run", "Terminal", "TuningProgress"]
