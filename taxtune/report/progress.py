@@ -194,7 +194,7 @@ class Terminal(Display):
         tasks, run = self._tasks, self._run
         width = self._screen.width
         return Group(
-            *([] if run is None else [_labelled(run.rows(width - _LABEL - 1), width)]),
+            *([] if run is None else [_labelled(run.rows(width - _LABEL), width)]),
             *([self._bars(tasks, width)] if tasks else []),
         )
 
@@ -438,13 +438,16 @@ class TuningProgress:
 
 
 def _labelled(rows: Sequence[tuple[str, str]], width: int) -> RenderableType:
-    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table.grid(Column(width=_LABEL, no_wrap=True, style="dim"), Column(width=max(1, width - _LABEL - 1)))
+    from taxtune.report.cells import wrapped
+
+    lines = []
     for label, text in rows:
-        table.add_row(label, Text(text))
-    return table
+        for i, line in enumerate(wrapped(text, width - _LABEL).split("\n")):
+            lines.append(Text.assemble((f"{'' if i else label:<{_LABEL}}", "dim"), line))
+    # Not filled up to the width: lines that are shorter than the terminal stay lines when it is made narrower.
+    return Text("\n").join(lines)
 
 
 def _of(used: str, most: float | None, form: str) -> str:
