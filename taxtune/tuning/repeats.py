@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
 from taxtune.models import answers_place
+from taxtune.progress import track_each
 from taxtune.tuning.account import Account, sum_accounts
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import check_unused, study_name
@@ -220,7 +221,7 @@ def repeat_tuning(
     # What joins the runs in MLflow: the same for the same folder.
     identity = f"{experiment.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
     runs, seeds = [], []
-    for k in range(repeats):
+    for k in track_each(range(repeats), "repeats"):
         # Made one after the other: by then the weights are loaded, and a repeat that samples otherwise shares them.
         made = experiment.repeated(k, repeat_name(experiment.name, k))
         seeds.append({"split": made.seeds.split, "proposer": made.seeds.proposer, "model": made.seeds.model})
