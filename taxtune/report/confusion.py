@@ -65,7 +65,7 @@ def _parted(images: Images, i: int) -> Counter[tuple[Path, Path]]:
     for rows in images:
         truth, said = path_of(rows[i].truth), said_path(rows[i])
         shared = sum(one == other for one, other in zip(truth, said, strict=False))
-        if len(truth) > shared < len(said):
+        if 0 < shared < min(len(truth), len(said)):
             found[truth[: shared + 1], said[: shared + 1]] += 1
     return found
 

@@ -96,7 +96,7 @@ def _run(run: TuneResult) -> dict[str, Any]:
             "origin": "" if origin is None else _origin(origin),
             "pieces": _pieces(parent, record, origin),
             "slots": _slots(parent, record),
-            "scores": _scores(measures, intervals[record.iteration]),
+            "scores": _scores(record, measures, intervals[record.iteration]),
             "images": len(record.rows),
             "bar": _bar(intervals[record.iteration][0], first, low, high),
             "refused": [_refused(template, reason, known, record) for template, reason in record.rejected],
@@ -157,9 +157,15 @@ def _slots(parent: IterationRecord | None, record: IterationRecord) -> list[tupl
     return [(name, before, after) for name, before, after in both if before != after and name != "parent"]
 
 
-def _scores(measures: Sequence[str], intervals: Sequence[Interval | None]) -> list[tuple[str, str, str]]:
+def _scores(
+    record: IterationRecord, measures: Sequence[str], intervals: Sequence[Interval | None]
+) -> list[tuple[str, str, str]]:
     return [
-        (wording.metric_name(measure), wording.number(ends.estimate, measure), wording.interval(ends, measure))
+        (
+            wording.metric_name(measure),
+            wording.number(wording.score_of(record.scores, measure), measure),
+            wording.interval(ends, measure),
+        )
         for measure, ends in zip(measures, intervals, strict=True)
         if ends is not None
     ]

@@ -118,7 +118,9 @@ def _heldout(axes: Axes, result: Result) -> None:
         colour = INK if held is baseline else COLOURS.get(objective, OWN_COLOUR)
         marker = "D" if held is baseline else MARKERS.get(objective, OWN_MARKER)
         x, y = held.scores.hr, held.scores.hp
-        name = "baseline" if held is baseline else f"{template_name(objective)} winner"
+        # A run for a front has other templates on it besides its winner.
+        other = held.name if isinstance(result, TuneResult) and held.name != "winner" else None
+        name = other or f"{template_name(objective)} winner"
         axes.errorbar(
             x,
             y,
