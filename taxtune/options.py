@@ -309,7 +309,8 @@ ResamplesOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for the bootstrap and all other random draws.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json to this folder.")
+    Path | None,
+    typer.Option("--out", metavar="FOLDER", help="Write report.html, tables, figures and study.json to this folder."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with a record for each answer.")]

@@ -614,8 +614,10 @@ class TrackingSettings(Settings):
         mlflow: Whether to record the run in MLflow.
         experiment: Name of the MLflow experiment.
         uri: Tracking server or database; a database in the run's folder by default.
+        traces: Most images of a template that become traces; none with 0.
     """
 
     mlflow: bool = True
     experiment: str = "taxtune"
     uri: str | None = None
+    traces: int = Field(5, ge=0)

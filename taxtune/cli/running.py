@@ -223,6 +223,8 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     if as_json:
         _print_json({"split": split, **result.as_dict()})
         return
+    from rich.markup import escape
+
     console = _console()
     name = "held-out" if split == "heldout" else "tuning"
     console.print(f"{result.name}, {name} split, {result.heldout[0].scores.n} images: score and 95 % interval")
@@ -230,6 +232,7 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     console.print("Paired differences: 95 % interval and p value")
     console.print(differences_table(result))
     print_failed_calls(console, result)
+    console.print(f"[bold]report[/bold]: {escape(result.where['report'])}", highlight=False, soft_wrap=True)
 
 
 def _print_plan(plan: Plan) -> None:

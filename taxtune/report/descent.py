@@ -38,9 +38,10 @@ def section(result: Result) -> dict[str, Any] | None:
     Args:
         result: A tuning run, or several compared.
     """
+    titled = zip(wording.run_titles(result), wording.result_runs(result), strict=True)
     runs = [
-        _run(run)
-        for run in wording.result_runs(result)
+        {"title": title, **_run(run)}
+        for title, run in titled
         if sum(each.template is not None for each in run.iterations) > 1
     ]
     return {"title": "How the templates came about", "runs": runs} if runs else None
@@ -107,8 +108,6 @@ def _run(run: TuneResult) -> dict[str, Any]:
         items[origin.parents[0]]["children"].append(items[iteration])
     line = _line(run.winner, found) if run.winner in items else []
     return {
-        "objective": wording.metric_name(run.objective),
-        "measure": wording.metric_name(measures[0]),
         "recorded": sum(origin.likeness is None for origin in found.values()),
         "guessed": sum(origin.likeness is not None for origin in found.values()),
         "line": [items[iteration] for iteration in line],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from taxtune.report import (
     wording,
 )
 from taxtune.report.figures import figure6, history_figure
+from taxtune.report.outcome import outcomes
+from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.wording import Result
 
 if TYPE_CHECKING:
@@ -47,10 +50,10 @@ SECTIONS: dict[str, Section] = {
     "plane": figures.section,
     "winners": winners.section,
     "descent": descent.section,
-    "gallery": gallery.section,
     "iterations": iterations.section,
     "spend": spend.section,
     "provenance": provenance.section,
+    "gallery": gallery.section,  # last, since it is as long as there are images
 }
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -69,27 +72,35 @@ def write_report(result: Result, folder: str | Path) -> Path:
         TaxtuneError: If a file cannot be written.
     """
     _, plane = figure6(result, folder)
-    _, history = history_figure(result, folder)
+    history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
 
-def render_report(result: Result, *, plane: Path | None = None, history: Path | None = None) -> str:
+def render_report(
+    result: Result,
+    *,
+    plane: Path | None = None,
+    history: Path | None = None,
+    picture_bytes: int | None = PICTURE_BYTES,
+) -> str:
     """Returns the report as HTML.
 
     Args:
         result: A tuning run, or several compared.
         plane: The SVG file of the hP-hR plane, where it is drawn already.
         history: The SVG file of the scores by iteration, where it is drawn already.
+        picture_bytes: Bytes that the pictures of images may take together; None for no limit.
     """
-    drawn = {"plane": plane, "iterations": history}
-    runs = wording.result_runs(result)
+    # What some sections are given besides the result.
+    given = {"plane": plane, "iterations": history, "gallery": picture_bytes}
     shown = {
-        name: section(result, drawn[name]) if name in drawn else section(result) for name, section in SECTIONS.items()
+        name: section(result, given[name]) if name in given else section(result) for name, section in SECTIONS.items()
     }
     return page(
         "report.html.j2",
-        title=f"{result.name}: tuning for {' and '.join(wording.metric_name(run.objective) for run in runs)}",
+        title=wording.title(result),
         headline=wording.headline(result),
+        outcomes=outcomes(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )
 
@@ -120,7 +131,7 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
         for name, found in (sections or {}).items()
     ]
     return environment.get_template(template).render(
-        css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
+        css=Markup("".join((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "sections.css"))),
         script=script,
         script_hash=f"sha256-{digest}",
         sections=bodies,
@@ -142,5 +153,11 @@ def _environment() -> Environment:
     environment.filters["metric"] = wording.metric_name
     environment.filters["signed"] = wording.signed
     environment.filters["visible"] = wording.visible
+    environment.filters["tied"] = _tied
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
     return environment
+
+
+def _tied(text: str) -> str:
+    """Returns a sentence in which no line ends inside a change ("wrong → general 26") or beside a p value."""
+    return re.sub(r"(?<=→) | (?=→)|(?<=[a-z]) (?=[\d,]+[,)])|(?<=\bp) | (?=0\.\d+[;)])", "\N{NO-BREAK SPACE}", text)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxtune.report import wording
-from taxtune.report.clades import Clade, answered, grow, level_names, path_of
+from taxtune.report.clades import Clade, alike, answered, grow, level_names, path_of
 from taxtune.report.icicle import LINE, Box, Icicle, lay_out
 from taxtune.report.wording import Result
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import ExampleRow, HeldoutResult
 
 __all__ = ["section"]
 
@@ -25,38 +25,48 @@ def section(result: Result) -> dict[str, Any] | None:
     Args:
         result: A tuning run, or templates compared.
     """
-    images = answered(result.heldout)
+    trees = [tree for held in alike(result.heldout) if (tree := _tree(result, held)) is not None]
+    return {"title": "How far down the tree the answers are right", "trees": trees} if trees else None
+
+
+def _tree(result: Result, heldout: Sequence[HeldoutResult]) -> dict[str, Any] | None:
+    """Returns the tree of templates that were asked about the same images, None where none was answered for all."""
+    images = answered(heldout)
     root = grow(images)
     if root is None:
         return None
     icicle = lay_out(root)
-    levels = level_names(result.heldout, images)
-    boxes = list(icicle.root.walk())
-    names = [wording.template_name(held.name) for held in result.heldout]
-    base = next((i for i, held in enumerate(result.heldout) if held.name == "baseline"), None)
+    levels = level_names(heldout, images)
+    names = [wording.template_name(held.name) for held in heldout]
+    bases = [_base(result, heldout, i) for i in range(len(names))]
     return {
-        "title": "How far down the tree the answers are right",
         "images": len(images),
         "height": round(icicle.height),
         "columns": [
             {"x": f"{_x(icicle, i):.3f}%", "name": "" if depth == 0 else levels[depth - 1]}
             for i, depth in enumerate(icicle.columns)
         ],
-        "grouped": any(len(box.members) > 1 for box in boxes),
-        "shown": next((i for i in range(len(names)) if i != base), 0),
-        "compared": base is not None and len(names) > 1,
+        "grouped": any(len(box.members) > 1 for box in icicle.root.walk()),
+        "shown": next((i for i, base in enumerate(bases) if base is not None), 0),
+        "compared": any(base is not None for base in bases),
         "panels": [
             {
                 "name": name,
-                "against": None if base in (None, i) else names[base or 0],
+                "against": None if base is None else names[base],
                 "alt": _alt(name, images, i, levels),
                 "aside": _aside(images, i),
-                "boxes": [_drawn(box, icicle, i, None if base == i else base) for box in boxes],
-                "rows": _rows(icicle, i, None if base == i else base),
+                "boxes": [_drawn(box, icicle, i, base) for box in icicle.root.walk()],
+                "rows": _rows(icicle, i, base),
             }
-            for i, name in enumerate(names)
+            for i, (name, base) in enumerate(zip(names, bases, strict=True))
         ],
     }
+
+
+def _base(result: Result, heldout: Sequence[HeldoutResult], i: int) -> int | None:
+    """Returns the place of the baseline that a template is compared with, None for a baseline itself."""
+    found = result.baseline_of(heldout[i].name)
+    return next((k for k, held in enumerate(heldout) if held is found and k != i), None)
 
 
 def _x(icicle: Icicle, column: int) -> float:

@@ -33,10 +33,12 @@ __all__ = [
     "rank_rows",
     "redact",
     "result_runs",
+    "run_titles",
     "score_of",
     "score_rows",
     "signed",
     "template_name",
+    "title",
     "visible",
 ]
 
@@ -125,12 +127,11 @@ def p_value(value: float) -> str:
 
 
 def template_name(name: str) -> str:
-    """Returns how a held-out result is called: "baseline", "winner" or "hP-tuned"."""
-    return (
-        name
-        if name in ("baseline", "winner", "template") or name.startswith("iteration ")
-        else f"{metric_name(name).replace(' ', '-')}-tuned"
-    )
+    """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs."""
+    run, colon, rest = name.rpartition(": ")
+    if rest not in ("baseline", "winner", "template") and not rest.startswith("iteration "):
+        rest = f"{metric_name(rest).replace(' ', '-')}-tuned"
+    return run + colon + rest
 
 
 def pair_name(pair: str) -> str:
@@ -234,6 +235,15 @@ def result_runs(result: Result) -> tuple[TuneResult, ...]:
     return result.runs if isinstance(result, ComparisonResult) else (result,)
 
 
+def run_titles(result: Result) -> list[str]:
+    """Returns what each tuning run of a result is called: what it was tuned for, of joined runs after its name."""
+    titles = []
+    for name, run in result.named_runs:
+        label, colon, _ = name.rpartition(": ")
+        titles.append(f"{label}{colon}{'tuned' if colon else 'Tuned'} for {metric_name(run.objective)}")
+    return titles
+
+
 def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
     """Returns, for each iteration, the best one up to then: the first of the highest value, where the floor holds."""
     best, highest = None, float("-inf")
@@ -253,6 +263,14 @@ def paired(result: Result, name: str, other: str, metric: str) -> Paired:
     found = result.against(other, name)
     value = None if found is None else found.metrics.get(metric)
     return None if value is None else -value
+
+
+def title(result: Result) -> str:
+    """Returns what a result is called: what was tuned for, or which templates were evaluated."""
+    objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
+    if objectives:
+        return f"{result.name}: tuning for {' and '.join(objectives)}"
+    return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
 
 
 def failed_calls(result: Result) -> str | None:

@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Outlook
@@ -19,6 +20,7 @@ from taxtune.tuning.outlook import Outlook
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.classifier import Classifier
     from taxtune.recipe_settings import BudgetSettings
 
 __all__ = [
@@ -275,7 +277,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
 
     Attributes:
         tool: The tool; None where the model wrote text.
@@ -310,7 +312,7 @@ class IterationRecord:
         usage: Tokens, cost and seconds.
         race: What of `usage` the race took; nothing in records of versions that did not keep it apart.
         judged: What measures that ask a language model asked it; None where there are none.
-        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
+        trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
     """
@@ -501,11 +503,13 @@ class _Result:
     folder: str
     provenance: Provenance
 
-    def report(self, path: str | Path | None = None) -> Path:
+    def report(self, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
         """Writes the report as one HTML file that needs no network and no other file.
 
         Args:
             path: The file; `report.html` in the run's folder where left out.
+            picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have
+                theirs first. None for no limit.
 
         Returns:
             The file's path.
@@ -517,11 +521,21 @@ class _Result:
         from taxtune.report.html import render_report
 
         file = Path(self.folder) / "report.html" if path is None else Path(path)
-        return write_text(file, render_report(cast("Any", self)))
+        return write_text(file, render_report(cast("Any", self), picture_bytes=picture_bytes))
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
         return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
+        return tuple(each.name for each in self.heldout if each.name.rpartition(": ")[2] != "baseline")
+
+    def baseline_of(self, name: str) -> HeldoutResult | None:
+        """Returns the baseline that a held-out result is to be compared with: of several runs, the run's own."""
+        held = {each.name: each for each in self.heldout}
+        return held.get(f"{name.partition(': ')[0]}: baseline") or held.get("baseline")
 
     def _held(self, name: str) -> HeldoutResult:
         for held in self.heldout:
@@ -605,6 +619,20 @@ class TuneResult(_Result):
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
 
+    def classifier(self, **options: Any) -> Classifier:
+        """Returns the winner as a classifier of new images; nothing is loaded yet.
+
+        Args:
+            **options: The options of `taxtune.load_classifier`, such as `calibrated=True`; a model, a mapper or a tree
+                that was given in Python is to be given again: `vlm=`, `mapper=`, `taxonomy=`.
+
+        Raises:
+            TaxtuneError: If the run is not finished, or something has to be given again.
+        """
+        from taxtune.classifier import load_classifier
+
+        return load_classifier(self, **options)
+
     @property
     def faults(self) -> dict[str, dict[str, int]]:
         """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
@@ -614,6 +642,11 @@ class TuneResult(_Result):
     def account(self) -> Account:
         """What was asked of whom, and what that cost."""
         return account_of(self.iterations, self.heldout)
+
+    @property
+    def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
+        """The run, with its winner's name among the held-out results."""
+        return (("winner", self),)
 
     @property
     def best(self) -> IterationRecord:
@@ -709,6 +742,7 @@ class ComparisonResult(_Result):
         folder: The comparison's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
+        names: What each run's winner is called among the held-out results; the run's objective where left out.
     """
 
     name: str
@@ -718,9 +752,15 @@ class ComparisonResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return self._described()
+
+    @property
+    def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
+        """The runs, each with its winner's name among the held-out results."""
+        return tuple(zip(self.names or [run.objective for run in self.runs], self.runs, strict=True))
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
@@ -771,7 +811,7 @@ def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[
 
 
 def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:
-    left_out = ("provenance", "differences", "runs")
+    left_out = ("provenance", "differences", "runs", "names")
     return {f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out}
 
 
