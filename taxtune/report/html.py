@@ -9,13 +9,29 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.report import audited, figures, gallery, heldout, iterations, provenance, winners, wording
+from taxtune.report import (
+    audited,
+    confusion,
+    descent,
+    figures,
+    gallery,
+    heldout,
+    iterations,
+    provenance,
+    spend,
+    tree_view,
+    winners,
+    wording,
+)
 from taxtune.report.figures import figure6, history_figure
+from taxtune.report.outcome import outcomes
+from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.wording import Result
 
 if TYPE_CHECKING:
@@ -27,12 +43,16 @@ Section = Callable[..., dict[str, Any] | None]
 
 #: The sections of a report in order, by the name of their partial template, which is their address in the page too.
 SECTIONS: dict[str, Section] = {
+    "gallery": gallery.section,
     "heldout": heldout.section,
     "audit": audited.section,
+    "tree": tree_view.section,
+    "confusion": confusion.section,
     "plane": figures.section,
     "winners": winners.section,
-    "gallery": gallery.section,
+    "descent": descent.section,
     "iterations": iterations.section,
+    "spend": spend.section,
     "provenance": provenance.section,
 }
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -56,22 +76,31 @@ def write_report(result: Result, folder: str | Path) -> Path:
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
 
-def render_report(result: Result, *, plane: Path | None = None, history: Path | None = None) -> str:
+def render_report(
+    result: Result,
+    *,
+    plane: Path | None = None,
+    history: Path | None = None,
+    picture_bytes: int | None = PICTURE_BYTES,
+) -> str:
     """Returns the report as HTML.
 
     Args:
         result: A tuning run, or several compared.
         plane: The SVG file of the hP-hR plane, where it is drawn already.
         history: The SVG file of the scores by iteration, where it is drawn already.
+        picture_bytes: Bytes that the pictures of images may take together; None for no limit.
     """
-    drawn = {"plane": plane, "iterations": history}
+    # What some sections are given besides the result.
+    given = {"plane": plane, "iterations": history, "gallery": picture_bytes}
     shown = {
-        name: section(result, drawn[name]) if name in drawn else section(result) for name, section in SECTIONS.items()
+        name: section(result, given[name]) if name in given else section(result) for name, section in SECTIONS.items()
     }
     return page(
         "report.html.j2",
         title=wording.title(result),
         headline=wording.headline(result),
+        outcomes=outcomes(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )
 
@@ -124,5 +153,11 @@ def _environment() -> Environment:
     environment.filters["metric"] = wording.metric_name
     environment.filters["signed"] = wording.signed
     environment.filters["visible"] = wording.visible
+    environment.filters["tied"] = _tied
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
     return environment
+
+
+def _tied(text: str) -> str:
+    """Returns a sentence in which no line ends inside a change ("wrong → general 26") or beside a p value."""
+    return re.sub(r"(?<=→) | (?=→)|(?<=[a-z]) (?=[\d,]+[,)])|(?<=\bp) | (?=0\.\d+[;)])", "\N{NO-BREAK SPACE}", text)
