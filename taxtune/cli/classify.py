@@ -62,6 +62,12 @@ def classify(
             help="Write the images that somebody should look at to this file.",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -80,14 +86,15 @@ def classify(
     from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.models import AnswerStore, check_model
+    from taxtune.recipe_file import parse_override
 
     if review is None and out is not None:
         review = out.with_name(f"{out.stem}-review{out.suffix}")
     if as_json and out is not None:
         raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
-    chosen = _policy(policy)
-    classifier = load_classifier(run, calibrated=policy == "calibrated", policy=chosen)
+    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
+    classifier = load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
     wanted = Images(images)
     count, calls = wanted.count, classifier.policy.calls
     for text in check_model(classifier.model):

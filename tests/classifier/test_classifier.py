@@ -21,7 +21,7 @@ import taxtune
 from taxtune.classifier import Classifier
 from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
-from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.scorers import hierarchical_f1_score
 from taxtune.models import AnswerStore
@@ -200,6 +200,9 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
+    elsewhere = taxtune.load_classifier(folder, settings={"vlm.model": str(MODEL_FOLDER), "vlm.dtype": "bfloat16"})
+    assert elsewhere.model.identity["dtype"] == "bfloat16"
+    assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
     assert Classifier.load(folder).policy == Vote(3, 0.6)
 
