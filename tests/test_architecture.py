@@ -37,6 +37,7 @@ ALLOWED = {
         "fieldguide",
     },
     "authoring": {"taxonomy", "mapping", "models", "data"},
+    "drafting": {"taxonomy", "data", "models", "authoring", "tuning"},
     "audit": {"taxonomy", "mapping", "metrics", "models", "answers", "authoring", "report", "tuning"},
     "policies": {"taxonomy", "models", "metrics"},
     "integrations": {"taxonomy", "mapping", "metrics", "models", "data", "tuning", "api"},
