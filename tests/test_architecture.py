@@ -20,7 +20,7 @@ ALLOWED = {
     "metrics": {"taxonomy", "models", "encoders", "data"},
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
-    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "tuning"},
+    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "answers", "tuning"},
     "tracking": {"report", "tuning", "classifier"},
     "tuning": {
         "classifier",

@@ -9,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
+from taxtune.cli.classify import classify
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
@@ -120,4 +121,5 @@ app.command()(evaluate)
 app.command()(compare)
 app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
+app.command()(stoppable(classify))
 _with_plain_types(app)
