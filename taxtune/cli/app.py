@@ -15,6 +15,7 @@ from taxtune.cli.measure import measure
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.score import score
+from taxtune.cli.serve import serve
 from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
@@ -116,4 +117,5 @@ app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(stoppable(calibrate))
+app.command()(stoppable(serve))
 _with_plain_types(app)

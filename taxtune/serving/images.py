@@ -13,8 +13,8 @@ from taxtune.errors import ImageError
 
 __all__ = ["MAX_BYTES", "read_image"]
 
-#: Of an image file; a photo of 100 megapixels has some 40 MB.
-MAX_BYTES = 64 * 1024**2
+#: Of an image file; a photo of 50 megapixels has some 20 MB.
+MAX_BYTES = 32 * 1024**2
 _LONGEST_PATH = 4096
 _SECONDS = 20
 _SHOWN = 80
