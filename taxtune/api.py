@@ -516,7 +516,8 @@ def evaluate(
 
     Args:
         template: The Jinja source, or several by name.
-        out: Where answers are kept; "runs/evaluate" where left out. Answers that are there are not asked for again.
+        out: Where answers are kept, and in `evaluated` the result with its report; "runs/evaluate" where left out.
+            Answers that are there are not asked for again.
         split: Which images to ask about.
         storage: A PostgreSQL database that keeps the answers in place of the folder.
         progress: As in `tune`.
@@ -544,7 +545,7 @@ def evaluate(
             made,
             {"baseline": made.prompt.baseline, **templates},
             folder,
-            examples=made.splits.heldout if split == "heldout" else made.splits.tuning,
+            split=split,
             callbacks=shown,
             storage=storage,
         )

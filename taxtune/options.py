@@ -79,12 +79,12 @@ def taxonomy_option(more: str = "") -> Any:
     Args:
         more: What the command has to add to its help.
     """
-    text = "The taxonomy file, or builtin:fieldguide."
+    text = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
     return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{text} {more}".rstrip())
 
 
 TaxonomyOption = Annotated[str, taxonomy_option()]
-TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:fieldguide.")]
+TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:NAME for that of a built-in recipe.")]
 FormatOption = Annotated[
     str,
     typer.Option(
@@ -309,7 +309,8 @@ ResamplesOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for the bootstrap and all other random draws.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FOLDER", help="Write tables, figures and study.json to this folder.")
+    Path | None,
+    typer.Option("--out", metavar="FOLDER", help="Write report.html, tables, figures and study.json to this folder."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with a record for each answer.")]

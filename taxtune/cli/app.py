@@ -14,6 +14,7 @@ from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
+from taxtune.cli.report import report
 from taxtune.cli.score import score
 from taxtune.cli.serve import serve
 from taxtune.cli.study import study_app, study_command
@@ -116,6 +117,7 @@ app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
 app.command()(stoppable(serve))
 _with_plain_types(app)

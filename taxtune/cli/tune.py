@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,8 +84,7 @@ def tune(
         from taxtune.tuning.loop import Tuner
         from taxtune.tuning.repeats import repeat_tuning
 
-        if not resume:
-            parts.check_unused(repeats=repeats)  # before images are read, which may take minutes
+        parts.check_folder(repeats=repeats, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiment = parts.experiment()
@@ -98,7 +98,7 @@ def tune(
                 return repeat_tuning(experiment, parts.folder, repeats, **told)
             return Tuner(experiment, parts.folder, **told).run()
 
-    go_on = _how_to_go_on("tune", recipe, settings, out, [] if repeats is None else [f"--repeats {repeats}"])
+    go_on = _how_to_go_on("tune", recipe, settings, out, () if repeats is None else ("--repeats", str(repeats)))
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
@@ -139,8 +139,7 @@ def compare(
     def work() -> ComparisonResult:
         from taxtune.tuning.compare import compare_objectives
 
-        if not resume:
-            parts.check_unused(names)  # before images are read, which may take minutes
+        parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiments = [parts.experiment([name]) for name in names]
@@ -153,7 +152,7 @@ def compare(
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 
-    go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {name}" for name in names])
+    go_on = _how_to_go_on("compare", recipe, settings, out, [word for name in names for word in ("--objective", name)])
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
@@ -195,7 +194,8 @@ def evaluate(
                 experiment,
                 {"baseline": experiment.prompt.baseline, "template": source},
                 parts.folder,
-                examples=getattr(experiment.splits, kind),
+                split=kind,
+                called=template.stem,
                 callbacks=callbacks_of(parts, progress)[:1],
                 storage=parts.storage,
             )
@@ -205,11 +205,12 @@ def evaluate(
 
 
 def _how_to_go_on(
-    command: str, recipe: str, settings: list[str] | None, out: Path | None, extra: list[str] | None = None
+    name: str, recipe: str, settings: list[str] | None, out: Path | None, extra: Sequence[str] = ()
 ) -> str:
-    import shlex
+    from taxtune.shell import command
 
-    parts = ["taxtune", command, shlex.quote(recipe), *(extra or [])]
-    parts += [f"--set {shlex.quote(s)}" for s in settings or []]
-    parts += [f"--out {shlex.quote(str(out))}"] if out is not None else []
-    return "Continue with: " + " ".join([*parts, "--resume"])
+    words: list[str | Path] = [name, recipe, *extra]
+    for setting in settings or []:
+        words += ["--set", setting]
+    words += ["--out", out] if out is not None else []
+    return f"Continue with: {command(*words, '--resume')}"

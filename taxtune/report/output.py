@@ -71,11 +71,15 @@ class Table:
             for row in self.rows
         ]
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers; one without rows does not."""
+        return [_is_numeric([row[i] for row in self.rows]) for i in range(len(self.columns))]
+
     def markdown(self) -> str:
         """Returns the table as Markdown, with its title above and its notes below."""
         rows = [[_escaped(cell) for cell in row] for row in [list(self.columns), *self.shown()]]
-        numbers = [_is_numeric(self.rows, i) for i in range(len(self.columns))]
-        ruler = ["---:" if number else "---" for number in numbers]
+        ruler = ["---:" if number else "---" for number in self.numeric]
         lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
         return "\n".join([f"**{self.title}**", "", *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
@@ -119,13 +123,14 @@ class StudyReport:
         return {table.name: table for table in self.tables}[name]
 
     def write(self, out: Path) -> Path:
-        """Writes `study.json`, each table as CSV and Markdown and each figure as PNG and SVG; returns the folder.
+        """Writes `study.json`, `report.html`, tables as CSV and Markdown, figures as PNG and SVG; returns the folder.
 
         Raises:
             TaxtuneError: If a file cannot be written.
         """
         from taxtune import atomic
         from taxtune.report.drawing import save_figure
+        from taxtune.report.study_page import render_study
 
         folder = atomic.make_folder(out)
         # Drawing is what may fail, so it comes first; study.json comes last: where it is, all is.
@@ -134,6 +139,7 @@ class StudyReport:
         for table in self.tables:
             atomic.write_text(folder / f"{table.name}.csv", table.csv())
             atomic.write_text(folder / f"{table.name}.md", table.markdown())
+        atomic.write_text(folder / "report.html", render_study(self, folder))
         atomic.write_json(folder / "study.json", self.as_json())
         return folder
 
@@ -231,8 +237,7 @@ def _print(report: StudyReport) -> None:
     for table in report.tables:
         shown = RichTable(box=box.SIMPLE_HEAD, title=table.title, title_justify="left", title_style="bold")
         cells = table.shown()
-        for i, column in enumerate(table.columns):
-            numbers = _is_numeric(table.rows, i)
+        for i, (column, numbers) in enumerate(zip(table.columns, table.numeric, strict=True)):
             # On a narrow terminal text is folded; a number that is cut short would be another number.
             width = max((len(row[i]) for row in cells), default=0) if numbers else None
             shown.add_column(Text(column), justify="right" if numbers else "left", min_width=width, overflow="fold")
@@ -246,9 +251,7 @@ def _print(report: StudyReport) -> None:
         note(text)
 
 
-def _is_numeric(rows: Sequence[Sequence[Cell]], column: int) -> bool:
-    """Returns whether a column holds numbers; one without rows does not."""
-    cells = [row[column] for row in rows]
+def _is_numeric(cells: Sequence[Cell]) -> bool:
     return bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells)
 
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from taxtune.report.drawing import COLOURS, GREY, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, padded
+from taxtune.report.drawing import (
+    COLOURS,
+    CYCLE,
+    GREY,
+    INK,
+    MARKER_CYCLE,
+    MARKERS,
+    OWN_COLOUR,
+    OWN_MARKER,
+    PAPER,
+    padded,
+)
 from taxtune.report.isolines import draw_iso_lines
 from taxtune.report.wording import Result, metric_name, number, result_runs, template_name
 from taxtune.tuning.records import HeldoutResult, TuneResult
@@ -16,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_plane"]
 
 _START = "baseline on the tuning split"
+_FRONT = "front, tuning for"
 
 
 def draw_plane(result: Result) -> Figure:
@@ -30,8 +43,10 @@ def draw_plane(result: Result) -> Figure:
     draw_iso_lines(axes)
     for run in runs:
         _iterations(axes, run)
-    _tuning_baseline(axes, runs[0])
-    _trivial(axes, runs[0])
+        _front(axes, run)
+    for run in runs[:1]:
+        _tuning_baseline(axes, run)
+        _trivial(axes, run)
     for run in runs:
         _bounds(axes, run)
     _heldout(axes, result)
@@ -76,6 +91,22 @@ def _iterations(axes: Axes, run: TuneResult) -> None:
     )
 
 
+def _front(axes: Axes, run: TuneResult) -> None:
+    """Draws the front of the templates that were asked about most tuning images: the highest hP at each hR."""
+    points = sorted((s.hr, s.hp) for r in run.iterations if r.iteration in run.pareto and (s := r.scores) is not None)
+    if len(points) > 1:
+        axes.step(
+            [hr for hr, _ in points],
+            [hp for _, hp in points],
+            where="pre",
+            color=COLOURS.get(run.objective, OWN_COLOUR),
+            lw=1.1,
+            ls=(0, (4, 2)),
+            zorder=2,
+            label=f"{_FRONT} {metric_name(run.objective)} ({len(points)} templates)",
+        )
+
+
 def _tuning_baseline(axes: Axes, run: TuneResult) -> None:
     # The runs compared share their baseline, so one mark is enough.
     scores = next((record.scores for record in run.iterations if record.iteration == 0), None)
@@ -94,20 +125,19 @@ def _tuning_baseline(axes: Axes, run: TuneResult) -> None:
 
 
 def _heldout(axes: Axes, result: Result) -> None:
-    baseline = next((held for held in result.heldout if held.name == "baseline"), None)
+    looks = _looks(result)
     for held in result.heldout:
-        objective = _objective(held, result)
-        colour = INK if held is baseline else COLOURS.get(objective, OWN_COLOUR)
-        marker = "D" if held is baseline else MARKERS.get(objective, OWN_MARKER)
+        look = looks.get(held.name)
+        colour, marker = look or (INK, "D")
         x, y = held.scores.hr, held.scores.hp
-        name = "baseline" if held is baseline else f"{template_name(objective)} winner"
+        name = template_name(held.name) if look is None else _called(held.name, result)
         axes.errorbar(
             x,
             y,
             xerr=_bars(held, "hr"),
             yerr=_bars(held, "hp"),
             fmt=marker,
-            ms=8 if held is baseline else 10.5,
+            ms=8 if look is None else 10.5,
             color=colour,
             mec=PAPER,
             mew=1.0,
@@ -117,7 +147,8 @@ def _heldout(axes: Axes, result: Result) -> None:
             zorder=6,
             label=f"{name}\nhP {number(y)}, hR {number(x)}",
         )
-        if baseline is not None and held is not baseline:
+        baseline = result.baseline_of(held.name)
+        if baseline is not None and look is not None:
             axes.annotate(
                 "",
                 (x, y),
@@ -125,6 +156,27 @@ def _heldout(axes: Axes, result: Result) -> None:
                 arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 7, "shrinkB": 9, "alpha": 0.8},
                 zorder=4,
             )
+
+
+def _looks(result: Result) -> dict[str, tuple[str, str]]:
+    """Returns colour and marker of each contender: its objective's, or where several share that, one of a cycle."""
+    objectives = {name: run.objective for name, run in result.named_runs}
+    found = {
+        name: (COLOURS.get(objectives.get(name, ""), OWN_COLOUR), MARKERS.get(objectives.get(name, ""), OWN_MARKER))
+        for name in result.contenders
+    }
+    if len(set(found.values())) < len(found):
+        return dict(zip(found, zip(cycle(CYCLE), cycle(MARKER_CYCLE)), strict=False))
+    return found
+
+
+def _called(name: str, result: Result) -> str:
+    """Returns what a contender is called in the legend: a winner by what it was tuned for."""
+    if isinstance(result, TuneResult) and name == "winner":
+        return f"{template_name(result.objective)} winner"
+    return (
+        f"{template_name(name)} winner" if name in dict(result.named_runs) and ": " not in name else template_name(name)
+    )
 
 
 def _trivial(axes: Axes, run: TuneResult) -> None:
@@ -154,12 +206,13 @@ def _limits(axes: Axes, result: Result) -> None:
         points += [(held.scores.hr, held.scores.hp)]
         points += [(x.low, held.scores.hp), (x.high, held.scores.hp)] if x else []
         points += [(held.scores.hr, y.low), (held.scores.hr, y.high)] if y else []
-    points = points or [(runs[0].trivial_hr, runs[0].trivial_hp)]
+    trivial = [(run.trivial_hr, run.trivial_hp) for run in runs[:1]]
+    points = points or trivial
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    trivial = runs[0].trivial_hr
-    if max(*xs, trivial) - min(*xs, trivial) <= 2.5 * max(max(xs) - min(xs), 0.1):
-        xs.append(trivial)
-    ys.append(runs[0].trivial_hp)
+    for hr, hp in trivial:
+        if max(*xs, hr) - min(*xs, hr) <= 2.5 * max(max(xs) - min(xs), 0.1):
+            xs.append(hr)
+        ys.append(hp)
     axes.set_xlim(*padded(xs))
     axes.set_ylim(*padded(ys))
 
@@ -172,7 +225,7 @@ def _legend(axes: Axes, result: Result) -> None:
     # Of an error bar the legend shows the marker alone: squeezed bars look like dirt.
     handles = [handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles]
     entries = dict(zip(labels, handles, strict=True))
-    small = [label for label in entries if label.startswith("tuning for") or label == _START]
+    small = [label for label in entries if label.startswith(("tuning for", _FRONT)) or label == _START]
     reference = [label for label in entries if label.startswith(("always", "smallest"))]
     large = [label for label in entries if label not in small and label not in reference]
     asked = [s.n for run in result_runs(result) for record in run.iterations if (s := record.scores) is not None]
@@ -185,8 +238,9 @@ def _legend(axes: Axes, result: Result) -> None:
         order += [(heading, f"Held-out split, {result.heldout[0].scores.n} images")]
         order += [(entries[label], label) for label in large]
         order += [(heading, "")]
-    order += [(heading, f"Tuning split{tuning}")]
-    order += [(entries[label], label) for label in (*small, *reference)]
+    if small or reference:
+        order += [(heading, f"Tuning split{tuning}")]
+        order += [(entries[label], label) for label in (*small, *reference)]
     legend = axes.legend(
         [handle for handle, _ in order],
         [label for _, label in order],
@@ -200,10 +254,6 @@ def _legend(axes: Axes, result: Result) -> None:
         if text.get_text().strip().startswith(("Held-out", "Tuning")):
             text.set_fontweight("bold")
             text.set_position((-24, 0))
-
-
-def _objective(held: HeldoutResult, result: Result) -> str:
-    return result.objective if isinstance(result, TuneResult) else held.name
 
 
 def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:

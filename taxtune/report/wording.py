@@ -37,6 +37,7 @@ __all__ = [
     "score_rows",
     "signed",
     "template_name",
+    "title",
     "visible",
 ]
 
@@ -126,11 +127,10 @@ def p_value(value: float) -> str:
 
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs."""
-    return (
-        name
-        if name in ("baseline", "winner", "template") or name.startswith("iteration ") or ": " in name
-        else f"{metric_name(name).replace(' ', '-')}-tuned"
-    )
+    run, colon, rest = name.rpartition(": ")
+    if rest not in ("baseline", "winner", "template") and not rest.startswith("iteration "):
+        rest = f"{metric_name(rest).replace(' ', '-')}-tuned"
+    return run + colon + rest
 
 
 def pair_name(pair: str) -> str:
@@ -253,6 +253,14 @@ def paired(result: Result, name: str, other: str, metric: str) -> Paired:
     found = result.against(other, name)
     value = None if found is None else found.metrics.get(metric)
     return None if value is None else -value
+
+
+def title(result: Result) -> str:
+    """Returns what a result is called: what was tuned for, or which templates were evaluated."""
+    objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
+    if objectives:
+        return f"{result.name}: tuning for {' and '.join(objectives)}"
+    return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
 
 
 def failed_calls(result: Result) -> str | None:

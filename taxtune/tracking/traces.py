@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.report.gallery import thumbnail
+from taxtune.report.pictures import thumbnail
 from taxtune.tracking.store import Store
 from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord
 

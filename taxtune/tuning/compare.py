@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from taxtune.data import Example
+from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore, answers_place
 from taxtune.store_server import is_server, shown
@@ -21,6 +22,7 @@ from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
+from taxtune.tuning.run_folder import check_folder_is_for
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
@@ -62,10 +64,12 @@ def compare_objectives(
         storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
+        ResumeError: If the folder holds something else.
         TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
     """
     names = [experiment.objective.name for experiment in experiments]
     check_objectives(names)
+    check_folder_is_for("compare", folder, names)
     if not resume:
         for name in names:
             check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
@@ -126,17 +130,22 @@ def evaluate_templates(
     templates: Mapping[str, str],
     folder: Path,
     *,
-    examples: Sequence[Example] | None = None,
+    split: str = "heldout",
+    called: str | None = None,
     callbacks: Sequence[Any] = (),
     storage: str | None = None,
 ) -> ComparisonResult:
     """Scores templates on the same images and compares each later one with each earlier one.
 
+    The result and its report are written to a folder of their own in `evaluated`; what was evaluated under the same
+    name before is replaced.
+
     Args:
         experiment: The tree, the images and the model.
         templates: Jinja sources by name, the baseline first.
         folder: Where `answers.db` is kept.
-        examples: Other images than the held-out split.
+        split: "heldout" or "tuning", the images to ask about.
+        called: Name of the folder in `evaluated`; the templates' names where left out.
         callbacks: Told how many images are answered.
         storage: A database; answers are kept there in place of the folder where it is PostgreSQL.
 
@@ -151,14 +160,18 @@ def evaluate_templates(
             experiment.evaluator(store),
             templates,
             partial(told.tell, "on_heldout"),
-            examples=examples,
+            examples=getattr(experiment.splits, split),
         )
-    return ComparisonResult(
+    name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
+    kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
+    result = ComparisonResult(
         name=experiment.name,
         runs=(),
         heldout=heldout,
         differences=differences,
-        folder=str(folder),
-        where={"answers": shown(answers) if is_server(answers) else str(answers)},
+        folder=str(kept),
+        where={"report": str(kept / "report.html"), "answers": shown(answers) if is_server(answers) else str(answers)},
         provenance=describe(experiment, account_of((), heldout), None),
     )
+    write_result(result)
+    return result

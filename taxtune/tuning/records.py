@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Outlook
@@ -309,6 +310,7 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
+        race: What of `usage` the race took; nothing in records of versions that did not keep it apart.
         judged: What measures that ask a language model asked it; None where there are none.
         trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
@@ -326,6 +328,7 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
+    race: Usage = field(default_factory=Usage, repr=False)
     judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
@@ -500,11 +503,13 @@ class _Result:
     folder: str
     provenance: Provenance
 
-    def report(self, path: str | Path | None = None) -> Path:
+    def report(self, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
         """Writes the report as one HTML file that needs no network and no other file.
 
         Args:
             path: The file; `report.html` in the run's folder where left out.
+            picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have
+                theirs first. None for no limit.
 
         Returns:
             The file's path.
@@ -516,7 +521,7 @@ class _Result:
         from taxtune.report.html import render_report
 
         file = Path(self.folder) / "report.html" if path is None else Path(path)
-        return write_text(file, render_report(cast("Any", self)))
+        return write_text(file, render_report(cast("Any", self), picture_bytes=picture_bytes))
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""

@@ -115,7 +115,7 @@ def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
     assert printed["tables"]["main"][0]["hP"] == 0.98765
     assert json.loads((tmp_path / "out" / "study.json").read_text()) == printed
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"study.json", "main.csv", "main.md", "plot.png", "plot.svg"}
+    assert names == {"study.json", "report.html", "main.csv", "main.md", "plot.png", "plot.svg"}
 
 
 def test_tables_go_to_standard_output_and_notes_to_the_display(
@@ -151,3 +151,22 @@ def test_numbers_are_whole_on_a_narrow_terminal(
     publish(StudyReport("s", "S", {}, (table,)), out=None, as_json=False)
     printed = capsys.readouterr().out
     assert all(f"{12.5 + i:.3f}" in printed for i in range(5))
+
+
+def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path: Path) -> None:
+    report = StudyReport(
+        "ranking",
+        "Which model <is> better?",
+        {"seed": 7, "rows": ()},
+        (table(),),
+        {"plot": lambda: Figure(figsize=(2, 2))},
+        notes=("5 answers left out",),
+    )
+
+    page = (report.write(tmp_path / "out") / "report.html").read_text("utf-8")
+
+    for said in ("Which model &lt;is&gt; better?", "a|b [red]", "0.99", "3 left out", "5 answers left out", ">7<"):
+        assert said in page
+    assert page.count("<svg") == 1
+    assert "<dt>rows</dt>" not in page
+    assert "http" not in page.split("</style>")[1].replace("http://www.w3.org", "")
