@@ -71,8 +71,8 @@ def _base64(text: str) -> bytes | None:
 
 
 def _fetched(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"User-Agent": "taxtune"})
     try:
+        request = urllib.request.Request(address, headers={"User-Agent": "taxtune"})
         with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
             content = reply.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
