@@ -18,6 +18,7 @@ from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
 from taxtune.cli.report import report
 from taxtune.cli.score import score
+from taxtune.cli.serve import serve
 from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
@@ -122,4 +123,5 @@ app.command()(compare)
 app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
 app.command()(stoppable(classify))
+app.command()(stoppable(serve))
 _with_plain_types(app)
