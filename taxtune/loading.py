@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from taxtune.errors import ModelError, TaxtuneError
+from taxtune.shell import program
 
 __all__ = ["explain_load_error", "quiet_progress"]
 
@@ -26,14 +27,14 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
     if "GatedRepoError" in names or "gated repo" in text:
         return ModelError(
             f"The model {name!r} can be downloaded only after its licence has been accepted.",
-            remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
+            remedy=f"Accept it at https://huggingface.co/{name} and run `{program('hf')} auth login`.",
         )
     if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
         return ModelError(f"The model {name!r} does not have this revision.", remedy="Check `revision`.")
     if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
         return ModelError(
             f"There is no model {name!r} on Hugging Face, or it is private.",
-            remedy="Check the name; for a private model run `hf auth login`.",
+            remedy=f"Check the name; for a private model run `{program('hf')} auth login`.",
         )
     if names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"} or any(
         hint in text for hint in ("couldn't connect", "offline mode", "name resolution")
@@ -41,7 +42,7 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
         verb = "are" if what.endswith("s") else "is"
         return ModelError(
             f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face cannot be reached.",
-            remedy=f"Run `hf download {name}` while online, or give the folder of a copy.",
+            remedy=f"Run `{program('hf')} download {name}` while online, or give the folder of a copy.",
         )
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
@@ -52,12 +53,12 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
     if "does not appear to have a file named" in text:
         return ModelError(
             f"The {what} of {name!r} cannot be found: {_first_line(error)}",
-            remedy=f"Complete the download (`hf download {name}`), with HF_HUB_OFFLINE unset.",
+            remedy=f"Complete the download (`{program('hf')} download {name}`), with HF_HUB_OFFLINE unset.",
         )
     if "does not recognize this architecture" in text:
         return ModelError(
             f"The installed transformers does not support the model {name!r} yet.",
-            remedy="Upgrade it: pip install -U transformers.",
+            remedy=f"Upgrade it: {program('pip')} install -U transformers.",
         )
     return ModelError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
 

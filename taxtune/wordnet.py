@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError
+from taxtune.shell import python
 
-__all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
+__all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet", "how_to_install"]
 
 #: The environment variable that names WordNet's folder; "none" means not to use it.
 ENVIRONMENT = "TAXTUNE_WORDNET"
-#: How to install it, for messages.
+#: How to install it, for records; errors have `how_to_install`.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
     f"give the folder of its files in {ENVIRONMENT}."
@@ -268,6 +269,11 @@ class WordNet:
             lemmas = tuple(lemma.replace("_", " ") for lemma in synset.lemma_names())
             self._known[name] = Synset(name, lemmas, synset.definition(), synset.lexname())
         return self._known[name]
+
+
+def how_to_install() -> str:
+    """Returns how to install WordNet into the environment that taxtune runs in, for messages."""
+    return INSTALL.replace("python", python(), 1)
 
 
 def find_wordnet() -> WordNet | None:

@@ -16,7 +16,10 @@ def _named(name: str, message: str = "") -> Exception:
 @pytest.mark.parametrize(
     ("cause", "message"),
     [
-        (_named("GatedRepoError"), r"licence.*Accept it at https://huggingface\.co/org/model and run `hf auth login`"),
+        (
+            _named("GatedRepoError"),
+            r"licence.*Accept it at https://huggingface\.co/org/model and run .*hf auth login",
+        ),
         (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
         (_named("RevisionNotFoundError"), "does not have this revision"),
         (_named("LocalEntryNotFoundError"), "cannot be reached.*hf download org/model"),

@@ -20,7 +20,7 @@ from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.progress import track, track_each
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import INSTALL, WordNet
+from taxtune.wordnet import INSTALL, WordNet, how_to_install
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -111,7 +111,7 @@ def enrich(
     found = Enrichment()
     needy = [source for source in ("wordnet", "kinds") if source in sources and wordnet is None]
     if needy:
-        raise DataError(f"The source {needy[0]!r} needs WordNet, which is not installed.", remedy=INSTALL)
+        raise DataError(f"The source {needy[0]!r} needs WordNet, which is not installed.", remedy=how_to_install())
     candidates = list(_candidates(taxonomy, sources, wordnet, llm, store, most_kinds, found))
     for source in sources:
         found.counts[source] = {"candidates": 0, "found already": 0, "proposed": 0, "ambiguous": 0}

@@ -27,6 +27,7 @@ from taxtune.options import (
     text_model,
 )
 from taxtune.progress import note
+from taxtune.shell import command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -243,7 +244,5 @@ def _say_where(files: AuditFiles, result: Audited, *, finished: bool, taken: int
         note(f"placed answers for `taxtune study mapping` saved in {files.placed}")
     if taken:
         tree = result.population.tree.source or "TREE"
-        note(
-            f"{taken:,} new aliases in {files.aliases}; to add them, run: taxtune taxonomy enrich {tree} --apply "
-            f"{files.aliases}"
-        )
+        adding = command("taxonomy", "enrich", tree, "--apply", files.aliases)
+        note(f"{taken:,} new aliases in {files.aliases}; to add them, run: {adding}")

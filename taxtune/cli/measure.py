@@ -28,6 +28,7 @@ from taxtune.options import (
     measure_option,
     missing_answers,
 )
+from taxtune.shell import program
 
 __all__ = ["measure"]
 
@@ -142,4 +143,4 @@ def _print_list(as_json: bool) -> None:
         if kind.needs:
             print(f"    needs: a column {' and a column '.join(kind.needs)}")
         if kind.extra is not None:
-            print(f"    needs: pip install 'taxtune[{kind.extra}]'")
+            print(f"    needs: {program('pip')} install 'taxtune[{kind.extra}]'")

@@ -22,6 +22,7 @@ from taxtune.options import (
     text_model,
 )
 from taxtune.progress import note
+from taxtune.shell import command
 
 if TYPE_CHECKING:
     from taxtune.authoring.choices import Choice
@@ -116,13 +117,13 @@ def _by_wordnet(
 ) -> tuple[list[Choice], LabelTree]:
     from taxtune.authoring.choices import choose_synsets, read_choices
     from taxtune.authoring.from_labels import tree_from_synsets
-    from taxtune.wordnet import INSTALL, find_wordnet
+    from taxtune.wordnet import find_wordnet, how_to_install
 
     wordnet = find_wordnet()
     if wordnet is None:
         raise DataError(
             "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
-            remedy=f"{INSTALL} Or let a chat model group them with --llm.",
+            remedy=f"{how_to_install()} Or let a chat model group them with --llm.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
     tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
@@ -208,4 +209,5 @@ def _publish(
     if out is None:
         print(WRITERS["paths"](taxonomy), end="")
     else:
-        print(f"View it with: taxtune taxonomy show {out} --depth {taxonomy.height}", file=stream)
+        shown = command("taxonomy", "show", out, "--depth", str(taxonomy.height))
+        print(f"View it with: {shown}", file=stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,7 +99,7 @@ def tune(
                 return repeat_tuning(experiment, parts.folder, repeats, **told)
             return Tuner(experiment, parts.folder, **told).run()
 
-    go_on = _how_to_go_on("tune", recipe, settings, out, [] if repeats is None else [f"--repeats {repeats}"])
+    go_on = _how_to_go_on("tune", recipe, settings, out, () if repeats is None else ("--repeats", str(repeats)))
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
@@ -153,7 +154,7 @@ def compare(
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 
-    go_on = _how_to_go_on("compare", recipe, settings, out, [f"--objective {name}" for name in names])
+    go_on = _how_to_go_on("compare", recipe, settings, out, [word for name in names for word in ("--objective", name)])
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
 
 
@@ -206,11 +207,12 @@ def evaluate(
 
 
 def _how_to_go_on(
-    command: str, recipe: str, settings: list[str] | None, out: Path | None, extra: list[str] | None = None
+    name: str, recipe: str, settings: list[str] | None, out: Path | None, extra: Sequence[str] = ()
 ) -> str:
-    import shlex
+    from taxtune.shell import command
 
-    parts = ["taxtune", command, shlex.quote(recipe), *(extra or [])]
-    parts += [f"--set {shlex.quote(s)}" for s in settings or []]
-    parts += [f"--out {shlex.quote(str(out))}"] if out is not None else []
-    return "Continue with: " + " ".join([*parts, "--resume"])
+    words: list[str | Path] = [name, recipe, *extra]
+    for setting in settings or []:
+        words += ["--set", setting]
+    words += ["--out", out] if out is not None else []
+    return f"Continue with: {command(*words, '--resume')}"

@@ -10,6 +10,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.shell import program
+
 __all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "is_lost_folder"]
 
 FloatMatrix = NDArray[np.float32]
@@ -48,7 +50,7 @@ def how_to_get(model: str) -> str:
         return "Check the path, and that the folder is complete."
     if "/" not in name:
         name = f"sentence-transformers/{name}"
-    return f"Run `hf download {name}` while online, or give the folder of a copy."
+    return f"Run `{program('hf')} download {name}` while online, or give the folder of a copy."
 
 
 def folder_digest(folder: Path) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from taxtune.errors import MissingExtraError, ModelError
+from taxtune.shell import python
 
 __all__ = ["DEFAULT_SPACY_MODEL", "MAX_CHARACTERS", "Chunker", "RuleChunker", "SpacyChunker", "make_chunker"]
 
@@ -71,7 +72,7 @@ class SpacyChunker:
             self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
         except (OSError, ValueError, ImportError) as error:
             missing = "E050" in str(error)
-            how = f"python -m spacy download {model}" if missing and "/" not in model else "a complete pipeline"
+            how = f"{python()} -m spacy download {model}" if missing and "/" not in model else "a complete pipeline"
             raise ModelError(
                 f"spaCy's pipeline {model!r} is not installed."
                 if missing

@@ -10,6 +10,7 @@ from typing import Any
 
 from taxtune.encoders.base import folder_digest
 from taxtune.errors import ModelError
+from taxtune.shell import program
 
 __all__ = ["TextModel", "find_text_model", "load_error", "quiet_loading", "token_limit", "version_of"]
 
@@ -92,7 +93,7 @@ def load_error(model: str, error: BaseException, what: str) -> ModelError:
         remedy = (
             "Add the missing files to the folder."
             if Path(model).expanduser().is_dir()
-            else f"Run `hf download {model}` while online, or give the folder of a copy."
+            else f"Run `{program('hf')} download {model}` while online, or give the folder of a copy."
         )
     return ModelError(found.message if found.message.endswith((".", ":")) else f"{found.message}.", remedy=remedy)
 

@@ -12,6 +12,7 @@ from typing import Any
 from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Task
+from taxtune.shell import program
 
 __all__ = ["BUILTIN", "Checkpoint", "checkpoint_revision", "find_checkpoint"]
 
@@ -136,7 +137,7 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     if size is None and constants.HF_HUB_OFFLINE:
         raise ModelError(
             f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
-            remedy=f"Run `hf download {model}` while online, or give the folder of a copy.",
+            remedy=f"Run `{program('hf')} download {model}` while online, or give the folder of a copy.",
         )
     return Checkpoint(
         name=model,

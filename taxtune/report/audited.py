@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 from taxtune import atomic
 from taxtune.audit.population import digest
 from taxtune.report.wording import Result, number
+from taxtune.shell import command
 
 __all__ = ["audit_sentences", "refresh_report"]
 
@@ -56,7 +56,7 @@ def sentences(folder: Path, held: dict[str, str]) -> list[str]:
     if said:
         return said
     again = "The audit is of other answers or placements; audit the run again" if other else "Not audited"
-    return [f"{again}: run taxtune audit {shlex.quote(str(folder))}"]
+    return [f"{again}: run {command('audit', folder)}"]
 
 
 def _sentence(record: dict[str, Any], name: str) -> str:

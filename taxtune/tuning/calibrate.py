@@ -15,6 +15,7 @@ from taxtune.data import Example
 from taxtune.errors import DataError, ModelError
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.policies import Vote, control_risk, images_needed, worst_loss
+from taxtune.shell import command
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 
 if TYPE_CHECKING:
@@ -234,7 +235,11 @@ def read_calibration(folder: str | Path) -> Calibration:
 
     file = Path(folder) / CALIBRATION
     if not file.exists():
-        raise DataError("The run is not calibrated.", file=Path(folder), remedy="Run `taxtune calibrate` on it.")
+        raise DataError(
+            "The run is not calibrated.",
+            file=Path(folder),
+            remedy=f"Run `{command('calibrate', folder)} --risk 0.02`, for a hP of 0.98.",
+        )
     try:
         return TypeAdapter(Calibration).validate_python(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:

@@ -19,6 +19,7 @@ from taxtune.errors import DataError, ModelError
 from taxtune.metrics.average_precision import average_precision
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
+from taxtune.shell import python
 from taxtune.studies.embedding import distinct_names, make_clip, read_label_prompts, shown_name
 from taxtune.studies.specificity import SpecificitySettings
 from taxtune.studies.specificity.captions import read_caption_data
@@ -112,7 +113,7 @@ def _texts(settings: SpecificitySettings) -> tuple[list[ImageTexts], tuple[str, 
                 error.message,
                 value=settings.nouns,
                 remedy="Use --nouns words or --nouns rules, which need no model, or install one: "
-                "`python -m spacy download en_core_web_sm`.",
+                f"`{python()} -m spacy download en_core_web_sm`.",
             ) from error
     made = make_texts(data, words, templates[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker)
     return made, (*data.notes, *notes)
