@@ -12,6 +12,7 @@ from taxtune.cli.calibrate import calibrate
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
+from taxtune.cli.mlflow import mlflow
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.report import report
@@ -116,6 +117,7 @@ app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(mlflow)
 app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
 _with_plain_types(app)
