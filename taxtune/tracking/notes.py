@@ -1,4 +1,4 @@
-"""What MLflow's pages say of an experiment and of a run: what was asked, what came of it, what it cost, how to go on."""
+"""What MLflow's pages say of an experiment and a run: what was asked, what came of it, what it cost, how to go on."""
 
 from __future__ import annotations
 

@@ -218,6 +218,7 @@ def _artifacts(uri: str, folder: str | Path) -> str | None:
 
 
 def sqlite_path(uri: str) -> Path | None:
+    """Returns the file of a tracking URI that names an SQLite database, else None."""
     if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
         return None
     return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
