@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from taxtune.api import calibrate, compare, evaluate, load_run, place, repeat, score, tune
     from taxtune.classifier import Classifier, load_classifier
+    from taxtune.classifier.ray_data import classify_dataset
     from taxtune.errors import TaxtuneError
-    from taxtune.execution.ray_data import classify_dataset
     from taxtune.mapping import Mapper, MapperConfig, Placement
     from taxtune.metrics import (
         HierarchicalScores,
@@ -63,7 +63,7 @@ _HOME = {
     "TuneResult": "taxtune.tuning.records",
     "Vote": "taxtune.policies",
     "calibrate": "taxtune.api",
-    "classify_dataset": "taxtune.execution.ray_data",
+    "classify_dataset": "taxtune.classifier.ray_data",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
     "evidence": "taxtune.tuning.proposers.evidence",

@@ -211,7 +211,7 @@ def make_experiments(  # noqa: D417 - `tune` says what its arguments mean
     settings = {
         "name": name,
         "seed": seeds.model_dump(),
-        "taxonomy": {"path": str(tree.source) if tree.source else "given in Python"},
+        "taxonomy": {"path": str(tree.source)} if tree.source else {"kind": "python", "path": "given in Python"},
         "data": {
             "kind": "python",
             "path": str(examples) if isinstance(examples, str | Path) else f"{len(found)} images given in Python",

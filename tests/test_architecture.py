@@ -20,8 +20,10 @@ ALLOWED = {
     "metrics": {"taxonomy", "models", "encoders", "data"},
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
-    "tracking": {"report", "tuning"},
+    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "tuning"},
+    "tracking": {"report", "tuning", "classifier"},
     "tuning": {
+        "classifier",
         "policies",
         "taxonomy",
         "data",

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.validation import check_is_fitted
 
 import taxtune
 from taxtune.classifier import Classifier
 from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
+from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.metrics.scorers import hierarchical_f1_score
 from taxtune.models import AnswerStore
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
-from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
+from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 VOTE = ("policy.kind=vote", "policy.samples=4", "policy.share=[0.75, 0.5]")
@@ -31,10 +40,12 @@ def test_it_labels_the_held_out_images_as_the_run_did(tmp_path, overrides):
     result = toy_run(tmp_path, *overrides)
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
     rows = result.heldout[-1].rows
-    found = classifier.predict([tmp_path / "in" / row.image for row in rows])
-    assert [(one.answer, one.node, one.confidence, one.off_tree) for one in found] == [
-        (row.answer, row.placed, row.confidence, row.off_tree) for row in rows
+    found = classifier.classify([tmp_path / "in" / row.image for row in rows])
+    assert [(one.answer, one.node, one.off_tree) for one in found] == [
+        (row.answer, row.placed, row.off_tree) for row in rows
     ]
+    if overrides:
+        assert [one.confidence for one in found] == [row.confidence for row in rows]
     assert [Path(one.image).name for one in found] == [row.image for row in rows]
     assert not any(one.failure for one in found)
 
@@ -45,13 +56,13 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     file = next((tmp_path / "in").rglob("*.png"))
     gone = tmp_path / "gone.png"
     with Image.open(file) as opened:
-        path, content, pixels, lost = classifier.predict([file, file.read_bytes(), opened, gone])
+        path, content, pixels, lost = classifier.classify([file, file.read_bytes(), opened, gone])
     assert path.node is not None
     assert (content.answer, content.node, pixels.node) == (path.answer, path.node, path.node)
     assert (path.image, content.image) == (str(file), content_hash(file))
     assert (lost.image, lost.node, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
-    (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).predict([file])
+    (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
     assert refused.node is None
 
@@ -62,9 +73,9 @@ def test_answers_are_kept_where_a_store_is_given(tmp_path):
     files = sorted((tmp_path / "in").rglob("*.png"))[:5]
     with AnswerStore(tmp_path / "more.db") as store:
         classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
-        first = classifier.predict(files, store)
+        first = classifier.classify(files, store)
         asked = vlm.asked
-        assert classifier.predict(files, store) == first
+        assert classifier.classify(files, store) == first
     assert vlm.asked == asked
 
 
@@ -73,7 +84,7 @@ def test_it_can_be_sent_to_another_process(tmp_path):
     file = next((tmp_path / "in").rglob("*.png"))
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
     sent: Classifier = pickle.loads(pickle.dumps(classifier))
-    assert sent.predict([file]) == classifier.predict([file])
+    assert sent.classify([file]) == classifier.classify([file])
 
 
 def test_a_calibration_takes_the_place_of_the_runs_own_policy(tmp_path):
@@ -109,3 +120,133 @@ def test_a_policy_of_ones_own_must_be_given_again(tmp_path):
     taxtune.tune(recipe=recipe, vlm=Wavering(), policy=Last(3), out=tmp_path / "run", mlflow=False)
     with pytest.raises(DataError, match="'last' was given in Python"):
         taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
+
+
+def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
+    toy_run(tmp_path)
+    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    files = sorted((tmp_path / "in").rglob("*.png"))[:6]
+    lost = tmp_path / "gone.png"
+    predicted = classifier.predict([*files, lost])
+    assert predicted.dtype == object
+    assert [*predicted] == [one.node for one in classifier.classify([*files, lost])]
+    assert predicted[-1] is None
+    assert set(predicted[:-1]) <= set(classifier.classes_)
+    assert classifier.classes_[0] == "colour"
+    check_is_fitted(classifier)
+    assert is_classifier(classifier)
+    copied = clone(classifier)
+    assert copied is not classifier
+    assert copied.get_params() == classifier.get_params()
+    copied.set_params(policy=Vote(2))
+    assert copied.policy.calls == 2
+    with pytest.raises(ValueError, match="no parameter 'depth'"):
+        copied.set_params(depth=2)
+    truth = [f"{PARENT[file.name[:-5]]}/{file.name[:-5]}" for file in files]
+    scored = cross_val_score(
+        classifier, files, truth, cv=2, scoring=make_scorer(hierarchical_f1_score, taxonomy=classifier.taxonomy)
+    )
+    assert ((scored > 0.5) & (scored <= 1)).all()
+
+
+@pytest.mark.parametrize("overrides", [(), VOTE], ids=["direct", "vote"])
+def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
+    result = toy_run(tmp_path, *overrides)
+    classifier = result.classifier(vlm=Wavering())
+    for one in classifier.classify(sorted((tmp_path / "in").rglob("*.png"))):
+        sure = [step.confidence for step in one.path]
+        assert "/".join(step.label for step in one.path) == one.node
+        assert sure[0] == 1
+        assert sorted(sure, reverse=True) == sure
+        assert (one.rank, one.confidence) == (one.path[-1].rank, sure[-1])
+
+
+def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
+    toy_run(tmp_path)
+    parts = make_parts(tmp_path / "in", tmp_path / "run")
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=Cyclist(), mapper=BicycleMapper(parts.taxonomy))
+    found = classifier.classify(sorted((tmp_path / "in").rglob("*.png")))
+    lacking = [one for one in found if one.off_tree]
+    assert lacking
+    assert all((one.path, one.confidence, one.node) == ((), None, "colour") for one in lacking)
+
+
+def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
+    result = taxtune.tune(
+        recipe="fieldguide", tuning=4, heldout=30, iterations=1, out=tmp_path / "run", mlflow=False, progress=False
+    )
+    made = result.classifier()
+    files = sorted(MANIFEST_FILE.parent.glob("images/*.png"))[:6]
+    assert made.portable
+    folder = made.save(tmp_path / "saved")
+    assert sorted(file.name for file in folder.iterdir()) == ["classifier.json", "taxonomy.csv"]
+    shutil.rmtree(tmp_path / "run")
+    loaded = Classifier.load(folder)
+    assert loaded.taxonomy.digest == made.taxonomy.digest
+    assert (loaded.prompts, loaded.policy, loaded.reliability, loaded.name) == (
+        made.prompts,
+        made.policy,
+        made.reliability,
+        made.name,
+    )
+    assert dict(loaded.model.identity) == dict(made.model.identity)
+    assert loaded.mapper.identity() == made.mapper.identity()
+    assert loaded.classify(files) == made.classify(files)
+    voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
+    assert voting.model.identity["temperature"] == 1
+    assert voting.save(folder) == folder
+    assert Classifier.load(folder).policy == Vote(3, 0.6)
+
+
+def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
+    toy_run(tmp_path)
+    made = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
+    assert not made.portable
+    folder = made.save(tmp_path / "saved")
+    with pytest.raises(DataError, match=r"model was given in Python.*vlm="):
+        Classifier.load(folder)
+    with pytest.raises(DataError, match="without a calibration"):
+        Classifier.load(folder, vlm=ToyVLM(), calibrated=True)
+    file = next((tmp_path / "in").rglob("*.png"))
+    assert Classifier.load(folder, vlm=ToyVLM()).classify([file]) == made.classify([file])
+    with pytest.raises(DataError, match="something else"):
+        made.save(tmp_path / "in")
+    data = json.loads((folder / "classifier.json").read_text())
+    for change, said in (
+        ({"version": 99}, "another version of the format"),
+        ({"format": "x"}, "not a classifier"),
+        ({"prompts": 3}, "prompts: "),
+    ):
+        (folder / "classifier.json").write_text(json.dumps(data | change))
+        with pytest.raises(DataError, match=said):
+            Classifier.load(folder, vlm=ToyVLM())
+    (folder / "classifier.json").write_text(json.dumps(data))
+    (folder / "taxonomy.csv").write_text((folder / "taxonomy.csv").read_text().replace("navy", "marine"))
+    with pytest.raises(DataError, match="not the one that the classifier was saved with"):
+        Classifier.load(folder, vlm=ToyVLM())
+
+
+def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(tmp_path):
+    make_files(tmp_path / "in")
+    tree = taxtune.read_taxonomy(tmp_path / "in" / "tree.csv")
+    result = taxtune.tune(
+        taxonomy=Taxonomy(tree.labels, tree.parents),
+        examples=tmp_path / "in" / "manifest.csv",
+        vlm=ToyVLM(),
+        name="my colours",
+        tuning=4,
+        heldout=6,
+        iterations=1,
+        out=tmp_path / "run",
+        mlflow=False,
+    )
+    with pytest.raises(RecipeError, match="Give the same vlm"):
+        result.classifier(taxonomy=tree)
+    with pytest.raises(RecipeError, match="Give the same taxonomy"):
+        result.classifier(vlm=ToyVLM())
+    classifier = result.classifier(vlm=ToyVLM(), taxonomy=tree)
+    assert classifier.name == "my colours"
+    assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
+    other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
+    with pytest.raises(DataError, match="The tree has changed"):
+        result.classifier(vlm=ToyVLM(), taxonomy=other)

@@ -41,6 +41,8 @@ def load_examples(
     images: str | Path | None = None,
     image_column: str = "image",
     label_column: str = "label",
+    pattern: str | None = None,
+    image_suffix: str = "",
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
@@ -52,8 +54,8 @@ def load_examples(
     Args:
         source: One of these:
 
-            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row), a folder with a sub-folder a
-              class, or iNaturalist's COCO-style JSON;
+            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row, or any text file with `pattern`), a
+              folder with a sub-folder a class, or iNaturalist's COCO-style JSON;
             - a list of pairs (image, label);
             - a pandas `DataFrame`, or a Hugging Face `Dataset`, with a column of images and one of labels.
 
@@ -66,6 +68,9 @@ def load_examples(
             is not a path the current one.
         image_column: Column of the images.
         label_column: Column of the labels.
+        pattern: A regular expression with the groups `image` and `label` that matches each line of a manifest without
+            columns.
+        image_suffix: What is added to the images' names, such as ".jpg".
         folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
             there are any.
         domain: Keep only examples whose node is this one or below it.
@@ -93,7 +98,7 @@ def load_examples(
     elif kind is not None:
         raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
     name = source_name(source)
-    columns = {"image_column": image_column, "label_column": label_column}
+    how = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
     root = None if images is None else Path(images)
     if root is not None and not root.is_dir():
         raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
@@ -106,9 +111,9 @@ def load_examples(
         records, base = read_folder(source), source
     elif isinstance(source, Path):
         base = root or source.parent
-        records = read_inat21(source) if kind == "inat21" else read_rows(source, **columns)
+        records = read_inat21(source) if kind == "inat21" else read_rows(source, pattern=pattern, **how)
     else:
-        records = read_rows(source, **columns)
+        records = read_rows(source, **how)
 
     found = _Found(base)
     for record, node in _place(records, taxonomy, part, source=name):

@@ -1,1 +1,1 @@
-"""Other optimisers on taxtune's scores: `gepa` for gepa.optimize, `dspy` for DSPy's metrics and examples."""
+"""taxtune's scores elsewhere: `gepa` for gepa.optimize, `dspy` for DSPy, `mlflow` for mlflow.genai.evaluate."""

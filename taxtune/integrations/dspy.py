@@ -10,7 +10,6 @@ dspy.GEPA(metric=metric, reflection_lm=..., auto="light").compile(program, train
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +18,10 @@ from taxtune.data import Example, load_examples
 from taxtune.data.images import load_image
 from taxtune.data.sources import Source
 from taxtune.errors import DataError, MissingExtraError
-from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.integrations.scoring import AnswerScorer, image_value, tree_of
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.metrics.information import leaf_information
 from taxtune.models.image_urls import data_url
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective, make_objective
 from taxtune.tuning.records import TemplateScores
 
@@ -67,7 +65,7 @@ class Metric:
         answer: str = "answer",
         label: str = "label",
     ) -> None:
-        self.taxonomy = _tree(taxonomy)
+        self.scorer = AnswerScorer(taxonomy, mapper, domain)
         self.objective = make_objective(objective)
         if self.objective.needs:
             raise DataError(
@@ -75,12 +73,8 @@ class Metric:
                 value=self.objective.name,
                 remedy="Use hf, f_beta, hp, hr_at_hp, ihf, accuracy, or a function of the scores.",
             )
-        self.mapper = mapper if isinstance(mapper, Mapper) else Mapper(self.taxonomy, config=mapper)
-        self.domain = self.taxonomy.root if domain is None else self.taxonomy.resolve(domain)
         self.__name__ = self.objective.name  # what DSPy's tables call it
         self._answer, self._label = answer, label
-        self._information = leaf_information(self.taxonomy)
-        self._lock = threading.Lock()
 
     def __call__(
         self, gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
@@ -92,25 +86,9 @@ class Metric:
             TaxonomyError: If the label is not on the tree.
         """
         said = _field(pred, self._answer, "prediction", "answer")
-        target = self.taxonomy.resolve(_field(gold, self._label, "example", "label"))
-        with self._lock:
-            (placed,) = self.mapper.place([said])
-        scores = image_scores(
-            self.taxonomy,
-            self._information,
-            placed.node,
-            target,
-            abstained=placed.abstained,
-            off_tree=placed.off_tree,
-            off_tree_as=self.mapper.config.off_tree,
-        )
-        value = image_value(self.objective, scores)
-        if pred_name is None:
-            return value
-        told = feedback(
-            self.taxonomy, self.domain, placed.node, target, abstained=placed.abstained, off_tree=placed.off_tree
-        )
-        return _dspy().Prediction(score=value, feedback=told)
+        found = self.scorer(said, _field(gold, self._label, "example", "label"))
+        value = image_value(self.objective, found.scores)
+        return value if pred_name is None else _dspy().Prediction(score=value, feedback=found.feedback)
 
 
 def examples(
@@ -134,7 +112,7 @@ def examples(
         TaxtuneError: If the source is malformed, an image unreadable or a label not on the tree.
     """
     package = _dspy()
-    tree = _tree(taxonomy)
+    tree = tree_of(taxonomy)
     if isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source):
         found = list(source)
     else:
@@ -157,12 +135,6 @@ def _field(holder: Any, name: str, what: str, argument: str) -> str:
             remedy=f"Name the field: Metric(..., {argument}=...).",
         )
     return value
-
-
-def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
-    if isinstance(given, Taxonomy):
-        return given
-    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
 
 
 def _dspy() -> Any:

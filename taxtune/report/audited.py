@@ -11,10 +11,16 @@ from taxtune import atomic
 from taxtune.audit.population import digest
 from taxtune.report.wording import Result, number
 from taxtune.shell import command
+from taxtune.tuning.records import ComparisonResult
 
-__all__ = ["audit_sentences", "refresh_report"]
+__all__ = ["audit_sentences", "refresh_report", "section"]
 
 _BLOCK = re.compile(r"(<!-- audit -->).*?(<!-- /audit -->)", re.S)
+
+
+def section(result: Result) -> dict[str, Any]:
+    """Returns what the audits of a run say of its mapper."""
+    return {"title": "How far the mapper can be trusted", "audits": audit_sentences(result)}
 
 
 def audit_sentences(result: Result) -> list[str]:
@@ -24,8 +30,12 @@ def audit_sentences(result: Result) -> list[str]:
     run's; what mapper and tree make of the run's answers is then what was audited.
 
     Args:
-        result: The run; its folder is looked in.
+        result: The run, or several put side by side; their folders are looked in.
     """
+    if isinstance(result, ComparisonResult) and result.names:
+        return [
+            f"{name.rpartition(': ')[0]}: {said}" for name, run in result.named_runs for said in audit_sentences(run)
+        ]
     folder = Path(result.folder)
     held = {
         digest((row.answer, row.placed, row.stage, 1) for row in each.rows if row.answer is not None): each.name

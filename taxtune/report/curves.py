@@ -1,10 +1,11 @@
-"""The scores by iteration, with the best so far and what failed."""
+"""The scores by iteration with their intervals, the best so far, and what failed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from taxtune.report.drawing import COLOURS, FAINT, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, padded
+from taxtune.report.uncertainty import tuning_interval
 from taxtune.report.wording import Result, best_so_far, metric_name, result_runs
 from taxtune.tuning.records import TuneResult
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["draw_curves"]
+
+# How far apart, in iterations, the bars of an iteration's scores stand.
+_SHIFT = 0.16
 
 
 def draw_curves(result: Result) -> Figure:
@@ -52,7 +56,10 @@ def _panel(axes: Axes, run: TuneResult) -> None:
         )
     # What has no score is a gap in the line.
     scored = [(record.iteration, record.scores) for record in run.iterations]
-    for metric in _drawn(run):
+    drawn = _drawn(run)
+    values = [s.get(metric) for _, s in scored if s is not None for metric in drawn]
+    for place, metric in enumerate(drawn):
+        values += _bars(axes, run, metric, shift=_SHIFT * (place - (len(drawn) - 1) / 2))
         axes.plot(
             [k for k, _ in scored],
             [float("nan") if s is None else s.get(metric) for _, s in scored],
@@ -95,7 +102,6 @@ def _panel(axes: Axes, run: TuneResult) -> None:
             clip_on=False,
             zorder=4,
         )
-    values = [s.get(metric) for _, s in scored if s is not None for metric in _drawn(run)]
     low, high = padded(values or [0.0, 1.0])
     # Room below for the marks of what failed.
     axes.set_ylim(low - (0.08 * (high - low) if failed else 0.0), high)
@@ -107,6 +113,15 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     axes.set_ylabel("score, tuning split")
     axes.set_title(f"tuning for {metric_name(run.objective)}", loc="left", fontsize=10, fontweight="bold")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
+
+
+def _bars(axes: Axes, run: TuneResult, metric: str, shift: float) -> list[float]:
+    """Draws the 95 % intervals of a score, beside those of the other scores; returns their ends."""
+    found = [(record.iteration, tuning_interval(record, metric)) for record in run.iterations]
+    bars = [(k + shift, ends.low, ends.high) for k, ends in found if ends is not None]
+    places, low, high = ([bar[i] for bar in bars] for i in range(3))
+    axes.vlines(places, low, high, color=COLOURS.get(metric, OWN_COLOUR), alpha=0.45, lw=1.1, zorder=2)
+    return [*low, *high]
 
 
 def _drawn(run: TuneResult) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from taxtune.report.curves import draw_curves
 from taxtune.report.drawing import inline_svg, write_figure
 from taxtune.report.plane import draw_plane
 from taxtune.report.wording import Result
 
-__all__ = ["figure6", "figure6_svg", "history_figure", "history_svg"]
+__all__ = ["figure6", "figure6_svg", "history_figure", "history_svg", "section"]
 
 
 def figure6(result: Result, folder: str | Path) -> list[Path]:
@@ -65,3 +66,16 @@ def history_svg(result: Result, drawn: Path | None = None) -> str:
         drawn: The SVG file that `history_figure` has written of it, which need not be drawn again.
     """
     return inline_svg(draw_curves, result, "history", drawn)
+
+
+def section(result: Result, drawn: Path | None = None) -> dict[str, Any] | None:
+    """Returns the hP-hR plane for the report, None where there is no template to draw.
+
+    Args:
+        result: A tuning run, or several compared.
+        drawn: The SVG file that `figure6` has written of it.
+    """
+    from markupsafe import Markup
+
+    # Our own drawing, in which every text has become a path.
+    return {"title": "Precision against recall", "plane": Markup(figure6_svg(result, drawn))}

@@ -1,92 +1,202 @@
-"""Held-out images whose answers the tuning changed most, for the report."""
+"""All held-out images in the report: each with its picture, every template's answer, and where that is on the tree."""
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from taxtune.errors import TaxtuneError
-from taxtune.metrics.hierarchical import harmonic_mean
-from taxtune.tuning.records import ExampleRow, HeldoutResult
+from taxtune.metrics.ranks import OFF_TREE_RANK
+from taxtune.report import wording
+from taxtune.report.changes import (
+    BETTER,
+    DIFFERENT,
+    DIRECTIONS,
+    MISSING,
+    UNCHANGED,
+    WORSE,
+    Change,
+    error_type,
+    state_of,
+)
+from taxtune.report.outcome import SYMBOLS
+from taxtune.report.pictures import PICTURE_BYTES, Pictures, small_copies
+from taxtune.report.wording import Result
+from taxtune.tuning.records import ExampleRow
 
-__all__ = ["Change", "changed_most", "thumbnail"]
+__all__ = ["Drawn", "draw_path", "section"]
 
-_THUMBNAIL_SIDE = 224
+#: The order of the images: what a reviewer wants to see first.
+_ORDER = (WORSE, BETTER, DIFFERENT, MISSING, UNCHANGED)
+#: Nodes of a part of a path that are drawn; of more, those between are counted.
+_DRAWN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One image answered with two templates.
+class Drawn:
+    """An answer's path on the tree beside the truth's.
 
     Attributes:
-        before: The baseline's row.
-        after: The winner's row.
-        gain: Score after minus score before, in [-1, 1].
-        picture: The image as a data address, or None where there is no file.
+        shared: Labels that both have, the root first.
+        wrong: Labels that the answer goes on with and the truth does not have.
+        missing: Labels that the truth goes on with and the answer does not have.
     """
 
-    before: ExampleRow
-    after: ExampleRow
-    gain: float
-    picture: str | None
+    shared: tuple[str, ...]
+    wrong: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
-def changed_most(
-    baseline: HeldoutResult, winner: HeldoutResult, objective: str, images: Mapping[str, Path], count: int = 6
-) -> tuple[list[Change], list[Change]]:
-    """Returns the images that gained most and those that lost most, of those answered with both templates.
+def draw_path(row: ExampleRow) -> Drawn:
+    """Returns where an answer is on the tree; one off the tree has something that the tree lacks below the root."""
+    truth, placed = row.truth.split("/"), (row.placed or "").split("/")
+    if row.off_tree:
+        return Drawn((truth[0],), ("something that the tree lacks",), tuple(truth[1:]))
+    common = next(
+        (i for i, (a, b) in enumerate(zip(truth, placed, strict=False)) if a != b), min(len(truth), len(placed))
+    )
+    return Drawn(tuple(truth[:common]), tuple(placed[common:]), tuple(truth[common:]))
+
+
+def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[str, Any] | None:
+    """Returns all held-out images and what they can be chosen by, None where there are none.
 
     Args:
-        baseline: The baseline on the held-out split.
-        winner: The winner on the same images.
-        objective: "hp" and "ihp" compare each image's own, "ihf" the harmonic mean of its ihP and ihR, a measure or a
-            metric of the run's own its value; the others the harmonic mean of hP and hR.
-        images: Image files by example id; others get no picture.
-        count: Most images to return of either kind.
+        result: A tuning run, or several compared.
+        picture_bytes: Bytes that the pictures may take together; None for no limit.
     """
-    after = {row.example: row for row in winner.rows}
-    pairs = [
-        (_score(after[row.example], objective) - _score(row, objective), row, after[row.example])
-        for row in baseline.rows
-        if row.example in after and _scored(row, objective) and _scored(after[row.example], objective)
-    ]
-    gained = sorted((pair for pair in pairs if pair[0] > 1e-9), key=lambda pair: (-pair[0], pair[1].example))
-    lost = sorted((pair for pair in pairs if pair[0] < -1e-9), key=lambda pair: (pair[0], pair[1].example))
-    return _changes(gained[:count], images), _changes(lost[:count], images)
-
-
-def thumbnail(path: Path) -> str | None:
-    """Returns a small copy of an image as a data address, or None where the image cannot be read any more."""
-    from taxtune.data.images import load_image
-
-    try:
-        picture = load_image(path)
-    except TaxtuneError:
-        # The scores do not depend on the picture, and the run has read it before: a report without it is still true.
+    answered: dict[str, dict[str, ExampleRow]] = {}
+    for held in result.heldout:
+        for row in held.rows:
+            answered.setdefault(row.example, {})[held.name] = row
+    if not answered:
         return None
-    picture.thumbnail((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=82)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    changes = {example: _changes(result, rows) for example, rows in answered.items()}
+    order = sorted(
+        answered,
+        key=lambda example: min((_ORDER.index(each.direction) for each in changes[example].values()), default=0),
+    )
+    pictures = small_copies(order, result.provenance.images, picture_bytes)
+    subjects = result.contenders or tuple(held.name for held in result.heldout)
+    return {
+        "title": "All held-out images",
+        "cards": [_card(example, answered[example], changes[example], subjects, pictures) for example in order],
+        "subjects": [wording.template_name(name) for name in subjects],
+        "filters": _filters(result, answered, changes, subjects),
+        "gone": len(pictures.gone),
+        "left_out": len(pictures.left_out),
+    }
 
 
-def _changes(pairs: Sequence[tuple[float, ExampleRow, ExampleRow]], images: Mapping[str, Path]) -> list[Change]:
-    return [
-        Change(before, after, gain, thumbnail(images[before.example]) if before.example in images else None)
-        for gain, before, after in pairs
+def _changes(result: Result, rows: dict[str, ExampleRow]) -> dict[str, Change]:
+    found = {}
+    for name in result.contenders:
+        baseline = result.baseline_of(name)
+        if name in rows and baseline is not None and baseline.name in rows:
+            found[name] = Change(rows[baseline.name], rows[name])
+    return found
+
+
+def _card(
+    example: str, rows: dict[str, ExampleRow], changes: dict[str, Change], subjects: Sequence[str], pictures: Pictures
+) -> dict[str, Any]:
+    row = next(iter(rows.values()))
+    steps = row.truth.split("/")
+    said = [f"{wording.template_name(name)}: {_short(each.answer or 'no answer', 80)}" for name, each in rows.items()]
+    return {
+        "image": row.image,
+        "label": steps[-1],
+        "truth": steps,
+        "picture": pictures.shown.get(example),
+        "no_picture": "left out" if example in pictures.left_out else "no picture",
+        "alt": f"{steps[-1]}. {'; '.join(said)}",
+        "answers": [_answer(name, each, changes.get(name)) for name, each in rows.items()],
+        "facts": json.dumps([_facts(rows.get(name), changes.get(name)) for name in subjects], ensure_ascii=False),
+        "path": row.truth,
+    }
+
+
+def _answer(name: str, row: ExampleRow, change: Change | None) -> dict[str, Any]:
+    drawn = None if row.placed is None else draw_path(row)
+    measures = [
+        (wording.metric_name(key), wording.number(value)) for key, value in row.measures.items() if value is not None
     ]
+    return {
+        "name": wording.template_name(name),
+        "state": state_of(row),
+        "direction": None if change is None else change.direction,
+        "symbol": "" if change is None else SYMBOLS[change.direction],
+        "change": None if change is None else change.words,
+        "text": row.answer,
+        "short": _short(row.answer or "", 240),
+        "failure": row.failure,
+        "parts": [] if drawn is None else [("shared", _few(drawn.shared)), ("wrong", _few(drawn.wrong))],
+        "missing": [] if drawn is None else _few(drawn.missing),
+        "scores": [("hP", wording.number(row.hp)), ("hR", wording.number(row.hr)), *measures],
+        "stage": row.stage,
+        "remarks": [f"{wording.metric_name(key)}: {text}" for key, text in row.remarks.items()],
+    }
 
 
-def _scored(row: ExampleRow, objective: str) -> bool:
-    needed = {"ihp": row.ihp, "ihf": row.ihp, **row.measures}
-    return row.hp is not None and needed.get(objective, row.hp) is not None
+def _facts(row: ExampleRow | None, change: Change | None) -> dict[str, list[str]]:
+    """Returns what an image can be chosen by, with one of the templates: the values of each filter that it has."""
+    kind = None if row is None else error_type(row)
+    return {
+        "change": [] if change is None else [change.direction, change.words],
+        "error": [MISSING if kind is None else str(kind)],
+        "stage": [row.stage] if row is not None and row.stage is not None else [],
+    }
 
 
-def _score(row: ExampleRow, objective: str) -> float:
-    if objective in row.measures:
-        return row.measures[objective] or 0.0
-    hp, hr = (row.ihp, row.ihr) if objective in ("ihp", "ihf") else (row.hp, row.hr)
-    return hp or 0.0 if objective in ("hp", "ihp") else harmonic_mean(hp or 0.0, hr or 0.0)
+def _filters(
+    result: Result,
+    answered: dict[str, dict[str, ExampleRow]],
+    changes: dict[str, dict[str, Change]],
+    subjects: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Returns the filters: a name, what it is called, and groups of values with what they are called."""
+    every = [change for found in changes.values() for change in found.values()]
+    groups = []
+    for direction in DIRECTIONS:
+        words = sorted({change.words for change in every if change.direction == direction})
+        if words:
+            own = [] if len(words) == 1 and direction == MISSING else [(each, each) for each in words]
+            groups.append((direction, [(direction, f"all {direction}"), *own]))
+    rows = [row for found in answered.values() for name, row in found.items() if name in subjects]
+    errors = sorted({MISSING if (kind := error_type(row)) is None else str(kind) for row in rows})
+    stages = sorted({row.stage for row in rows if row.stage is not None})
+    filters = [
+        {"name": "change", "label": "Change", "groups": groups},
+        {"name": "error", "label": "Answer", "groups": [("", [(each, each) for each in errors])]},
+        {"name": "clade", "label": "Clade", "groups": _clades(result, answered)},
+        {"name": "stage", "label": "Mapper's stage", "groups": [("", [(each, each) for each in stages])]},
+    ]
+    return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
+
+
+def _clades(result: Result, answered: dict[str, dict[str, ExampleRow]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Returns the nodes on the truths' paths by level, with their paths."""
+    paths = {tuple(next(iter(rows.values())).truth.split("/")) for rows in answered.values()}
+    depth = max(map(len, paths))
+    ranks = [row.scores.rank for row in result.heldout[0].ranks if row.scores.rank != OFF_TREE_RANK]
+    # Ranks name levels where every path has one node of each.
+    named = (
+        ranks if {len(path) for path in paths} == {len(ranks) + 1} else [f"level {level}" for level in range(1, depth)]
+    )
+    groups = []
+    for level in range(1, depth):
+        nodes = sorted({path[: level + 1] for path in paths if len(path) > level}, key=lambda path: (path[-1], path))
+        groups.append((named[level - 1], [("/".join(path), path[-1]) for path in nodes]))
+    return groups
+
+
+def _few(labels: Sequence[str]) -> list[tuple[str, bool]]:
+    """Returns labels to draw, each with whether it is one; those in the middle of many are counted instead."""
+    if len(labels) <= _DRAWN:
+        return [(label, True) for label in labels]
+    return [(labels[0], True), (f"{len(labels) - 3} more", False), *((label, True) for label in labels[-2:])]
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_plane"]
 
 _START = "baseline on the tuning split"
+_FRONT = "front, tuning for"
 
 
 def draw_plane(result: Result) -> Figure:
@@ -42,6 +43,7 @@ def draw_plane(result: Result) -> Figure:
     draw_iso_lines(axes)
     for run in runs:
         _iterations(axes, run)
+        _front(axes, run)
     for run in runs[:1]:
         _tuning_baseline(axes, run)
         _trivial(axes, run)
@@ -87,6 +89,22 @@ def _iterations(axes: Axes, run: TuneResult) -> None:
         zorder=3,
         label=f"tuning for {metric_name(run.objective)} ({share} templates)",
     )
+
+
+def _front(axes: Axes, run: TuneResult) -> None:
+    """Draws the front of the templates that were asked about most tuning images: the highest hP at each hR."""
+    points = sorted((s.hr, s.hp) for r in run.iterations if r.iteration in run.pareto and (s := r.scores) is not None)
+    if len(points) > 1:
+        axes.step(
+            [hr for hr, _ in points],
+            [hp for _, hp in points],
+            where="pre",
+            color=COLOURS.get(run.objective, OWN_COLOUR),
+            lw=1.1,
+            ls=(0, (4, 2)),
+            zorder=2,
+            label=f"{_FRONT} {metric_name(run.objective)} ({len(points)} templates)",
+        )
 
 
 def _tuning_baseline(axes: Axes, run: TuneResult) -> None:
@@ -207,7 +225,7 @@ def _legend(axes: Axes, result: Result) -> None:
     # Of an error bar the legend shows the marker alone: squeezed bars look like dirt.
     handles = [handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles]
     entries = dict(zip(labels, handles, strict=True))
-    small = [label for label in entries if label.startswith("tuning for") or label == _START]
+    small = [label for label in entries if label.startswith(("tuning for", _FRONT)) or label == _START]
     reference = [label for label in entries if label.startswith(("always", "smallest"))]
     large = [label for label in entries if label not in small and label not in reference]
     asked = [s.n for run in result_runs(result) for record in run.iterations if (s := record.scores) is not None]

@@ -37,6 +37,7 @@ __all__ = [
     "score_rows",
     "signed",
     "template_name",
+    "title",
     "visible",
 ]
 
@@ -252,6 +253,14 @@ def paired(result: Result, name: str, other: str, metric: str) -> Paired:
     found = result.against(other, name)
     value = None if found is None else found.metrics.get(metric)
     return None if value is None else -value
+
+
+def title(result: Result) -> str:
+    """Returns what a result is called: what was tuned for, or which templates were evaluated."""
+    objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
+    if objectives:
+        return f"{result.name}: tuning for {' and '.join(objectives)}"
+    return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
 
 
 def failed_calls(result: Result) -> str | None:

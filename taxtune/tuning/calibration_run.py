@@ -122,7 +122,7 @@ class CalibrationRun:
     def _settings(self) -> Recipe:
         if self.recipe is not None:
             return load_recipe(self.recipe)
-        return recipe_of(self.result, own_vlm=self.vlm is not None)
+        return recipe_of(self.result, given=() if self.vlm is None else ("vlm",))
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.tracking import Group, Split, Tracker
-from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, Selection, TuneResult
 
 if TYPE_CHECKING:
     from taxtune.data import Example
@@ -37,6 +37,9 @@ class Callback:
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
         """The loop begins, with the iterations that are already done."""
 
+    def on_template(self, iteration: int, template: str, images: int) -> None:
+        """So many tuning images are to be asked about with a template: the block, or more of them in the race."""
+
     def on_answers(self, done: int, from_store: int) -> None:
         """So many of the tuning images are answered, so many of them from the store."""
 
@@ -45,6 +48,9 @@ class Callback:
 
     def on_race(self, record: IterationRecord) -> None:
         """A template was asked about more of the tuning images."""
+
+    def on_selection(self, selection: Selection) -> None:
+        """The winner is chosen, before the held-out images are asked about."""
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """So many of the held-out images are answered for the template called `name`."""

@@ -22,6 +22,7 @@ from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import check_unused, group_identity, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
+from taxtune.tuning.run_folder import check_folder_is_for
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
@@ -63,10 +64,12 @@ def compare_objectives(
         storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
+        ResumeError: If the folder holds something else.
         TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
     """
     names = [experiment.objective.name for experiment in experiments]
     check_objectives(names)
+    check_folder_is_for("compare", folder, names)
     if not resume:
         for name in names:
             check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)

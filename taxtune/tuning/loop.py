@@ -12,7 +12,7 @@ from typing import Any
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, answers_place, count_faults
-from taxtune.progress import note
+from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
 from taxtune.store import Place
 from taxtune.tracking import Group
@@ -37,6 +37,7 @@ from taxtune.tuning.records import (
     sum_judged,
     sum_usage,
 )
+from taxtune.tuning.run_folder import check_folder_is_for
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.trials import Trials
 
@@ -96,6 +97,7 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        check_folder_is_for("tune", self.folder)
         # The iterations of a server's database may have become more elsewhere.
         if self.resume and self.storage is None:
             found = read_finished(self.folder, [experiment], self.callbacks)
@@ -161,6 +163,7 @@ class Tuner:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
+        self.callbacks.tell("on_selection", selection)
         winner = next(record for record in records if record.iteration == selection.winner)
         # The winner as its policy places it, which need not be that of the search.
         placed = next(c for c in candidates if (c.iteration, c.policy) == (selection.winner, selection.policy))
@@ -202,8 +205,10 @@ class Tuner:
             provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
-        write_result(result)
-        self.callbacks.tell("on_result", self, result)
+        with track("writing the report"):
+            write_result(result)
+        with track("recording the result"):
+            self.callbacks.tell("on_result", self, result)
         if self.callbacks.settled():
             mark_finished(self.folder, [experiment], self.callbacks)
         return result
@@ -256,11 +261,12 @@ class Tuner:
                 return False
             assert record.template is not None  # it was asked with
             start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+            self.callbacks.tell("on_template", iteration, record.template, images)
             evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
             usage = replace(evaluation.usage, seconds=time.monotonic() - start)
             grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
             grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
-            self.history.grow(replace(grown, usage=record.usage + usage))
+            self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
         self.callbacks.tell("on_race", grown)
         return True
 
@@ -285,7 +291,7 @@ class Tuner:
         start = time.monotonic()
         trials = self._trials(evaluator)
         try:
-            with count_faults() as faults:
+            with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, trials, faults)
         except ProposalFailed as failure:
             if failure.out_of_reach:
@@ -312,6 +318,7 @@ class Tuner:
             return record, failure.final
 
         examples = self.experiment.splits.tuning[: self.experiment.stages[0].images]
+        self.callbacks.tell("on_template", claim.iteration, proposal.template, len(examples))
         evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
         record = IterationRecord(
             iteration=claim.iteration,

@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Outlook
@@ -19,6 +20,7 @@ from taxtune.tuning.outlook import Outlook
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.classifier import Classifier
     from taxtune.recipe_settings import BudgetSettings
 
 __all__ = [
@@ -275,7 +277,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text in place of a call.
+    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
 
     Attributes:
         tool: The tool; None where the model wrote text.
@@ -308,8 +310,9 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
+        race: What of `usage` the race took; nothing in records of versions that did not keep it apart.
         judged: What measures that ask a language model asked it; None where there are none.
-        trace: What the proposer's model did on the way, turn by turn; empty for proposers without tools.
+        trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
     """
@@ -325,6 +328,7 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
+    race: Usage = field(default_factory=Usage, repr=False)
     judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
@@ -499,11 +503,13 @@ class _Result:
     folder: str
     provenance: Provenance
 
-    def report(self, path: str | Path | None = None) -> Path:
+    def report(self, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
         """Writes the report as one HTML file that needs no network and no other file.
 
         Args:
             path: The file; `report.html` in the run's folder where left out.
+            picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have
+                theirs first. None for no limit.
 
         Returns:
             The file's path.
@@ -515,7 +521,7 @@ class _Result:
         from taxtune.report.html import render_report
 
         file = Path(self.folder) / "report.html" if path is None else Path(path)
-        return write_text(file, render_report(cast("Any", self)))
+        return write_text(file, render_report(cast("Any", self), picture_bytes=picture_bytes))
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
@@ -612,6 +618,20 @@ class TuneResult(_Result):
         return self._described(
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
+
+    def classifier(self, **options: Any) -> Classifier:
+        """Returns the winner as a classifier of new images; nothing is loaded yet.
+
+        Args:
+            **options: The options of `taxtune.load_classifier`, such as `calibrated=True`; a model, a mapper or a tree
+                that was given in Python is to be given again: `vlm=`, `mapper=`, `taxonomy=`.
+
+        Raises:
+            TaxtuneError: If the run is not finished, or something has to be given again.
+        """
+        from taxtune.classifier import load_classifier
+
+        return load_classifier(self, **options)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:

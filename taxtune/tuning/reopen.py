@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from taxtune.errors import DataError, RecipeError
 from taxtune.recipe import Recipe
 from taxtune.tuning.files import read_result
 from taxtune.tuning.records import TuneResult
 
-__all__ = ["finished_run", "recipe_of"]
+__all__ = ["STAND_INS", "finished_run", "recipe_of"]
 
 
 def finished_run(folder: Path) -> TuneResult:
@@ -27,36 +29,53 @@ def finished_run(folder: Path) -> TuneResult:
     return found
 
 
-def recipe_of(result: TuneResult, *, own_vlm: bool = False) -> Recipe:
+#: What stands for groups of a recipe that objects take the place of, or that are not needed: a recipe has to have them.
+STAND_INS: Mapping[str, Mapping[str, Any]] = {
+    "taxonomy": {"path": "builtin:fieldguide"},
+    "data": {"kind": "fieldguide"},
+    "vlm": {"kind": "local", "model": "given in Python"},
+}
+#: What messages call the groups that may have been given in Python.
+_GIVEN = {"vlm": "asked a model", "taxonomy": "used a label tree", "mapper": "placed answers with a mapper"}
+
+
+def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     """Returns the recipe that a run was made with, as its record has it; nothing of it is to be proposed again.
 
     Args:
         result: The run.
-        own_vlm: Whether a model takes the place of the recipe's.
+        given: Groups of the recipe that an object takes the place of ("vlm", "taxonomy", "mapper"), or that are not
+            needed ("data", ...).
 
     Raises:
-        RecipeError: If the run does not know its recipe, or was made with a model given in Python and there is none.
+        RecipeError: If the run does not know its recipe, or was made with an object given in Python and there is none.
     """
     import yaml
     from pydantic import ValidationError
 
     text, source, folder = result.provenance.recipe, result.provenance.source, Path(result.folder)
-    if text is None or source is None:
+    if text is None or (source is None and "data" not in given):
         raise RecipeError(
             "The run does not tell which recipe it was made with.",
             file=folder,
             remedy="Give the recipe (recipe=, or --recipe), and a model of your own as vlm= in Python.",
         )
-    data = {**yaml.safe_load(text), "source": Path(source)}
-    if data["vlm"].get("kind") == "python":
-        if not own_vlm:
+    data: dict[str, Any] = {**yaml.safe_load(text), "source": None if source is None else Path(source)}
+    for group, did in _GIVEN.items():
+        missing = group in STAND_INS and group not in data
+        if (missing or data.get(group, {}).get("kind") == "python") and group not in given:
             raise RecipeError(
-                "The run asked a model that was given in Python.", file=folder, remedy="Give the same vlm in Python."
+                f"The run {did} that was given in Python.", file=folder, remedy=f"Give the same {group} in Python."
             )
-        data["vlm"] = {"kind": "local", "model": "given in Python"}
-    for group in ("proposer", "policy"):
-        if data.get(group, {}).get("kind") == "python":
-            del data[group]
+    for group in (*given, "proposer", "policy"):
+        if group in data and data[group] is not None and data[group].get("kind", group) != "python":
+            continue
+        # What a recipe says of the part of a tree holds for a tree in its place, too.
+        kept = {key: value for key, value in (data.pop(group, None) or {}).items() if key in ("root", "domain")}
+        if group in STAND_INS:
+            data[group] = {**STAND_INS[group], **kept}
+    if source is None:  # made in Python: names and objectives are free there
+        data = {key: value for key, value in data.items() if key != "objective"} | {"name": "run"}
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:

@@ -18,6 +18,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import check_unused, group_identity, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import TemplateScores, TuneResult
+from taxtune.tuning.run_folder import check_folder_is_for
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -212,6 +213,7 @@ def repeat_tuning(
         TaxtuneError: If a run cannot start or go on.
     """
     check_repeats(repeats)
+    check_folder_is_for("repeat", folder)
     if not resume:
         for k in range(repeats):
             name = study_name(repeat_name(experiment.name, k), experiment.objective.name, storage)

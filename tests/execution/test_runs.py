@@ -54,7 +54,7 @@ def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
     import ray.data
 
     files = [path for path in map(Path, here.provenance.images.values()) if path.is_file()][:9]
-    own = {one.image: one for one in taxtune.load_classifier(here.folder).predict(files)}
+    own = {one.image: one for one in taxtune.load_classifier(here.folder).classify(files)}
     paths = ray.data.from_items([{"image": str(file), "number": i} for i, file in enumerate([*files, tmp_path / "no"])])
     rows = {row["image"]: row for row in taxtune.classify_dataset(paths, here.folder, workers=1).take_all()}
     lost = rows.pop(str(tmp_path / "no"))

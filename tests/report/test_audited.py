@@ -93,7 +93,7 @@ def test_a_report_is_brought_up_to_date_in_its_place(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "audit.json").read_text())
     (tmp_path / "audit.json").write_text(json.dumps({**record, "judge": "<script>x</script>"}))
     refresh_report(tmp_path, held)
-    assert "<script>" not in report.read_text("utf-8")
+    assert "<script>x" not in report.read_text("utf-8")
     report.write_text("an old report")
     assert not refresh_report(tmp_path, held)
     assert report.read_text() == "an old report"

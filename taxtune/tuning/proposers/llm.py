@@ -7,13 +7,13 @@ from pathlib import Path
 
 from taxtune.errors import TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel
+from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import without_credentials
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["DEFAULT_MODEL", "LLMProposer"]
 
@@ -110,10 +110,11 @@ class LLMProposer(Proposer):
         """
         talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
         rejected: list[tuple[str, str]] = []
+        trace: list[Turn] = []
         used_up = 0
         conversation = Conversation(self._chat, seed, iteration)
         for _ in range(_REPLIES):
-            reply = conversation.reply(talk, rejected=rejected)
+            reply = conversation.reply(talk, rejected=rejected, trace=tuple(trace))
             template = reply.text
             try:
                 check_whole(reply)
@@ -122,21 +123,29 @@ class LLMProposer(Proposer):
             except UsedUpError as error:
                 # Nothing was said that could be shorter: the same message again, with another seed.
                 rejected.append(("", str(error)))
+                trace.append(_turn(reply, str(error)))
                 used_up += 1
                 continue
             except TemplateError as error:
                 reason = str(error)
                 rejected.append((template, reason))
+                trace.append(_turn(reply, reason))
                 # Some providers refuse a message without text.
                 shown = said(reply) or "(an empty reply)"
                 talk = [*talk, {"role": "assistant", "content": shown}, self._messages.again(reason)]
                 continue
-            return Proposal(template, rejected=tuple(rejected), **conversation.consumed)
+            trace.append(_turn(reply, "accepted"))
+            return Proposal(template, rejected=tuple(rejected), trace=tuple(trace), **conversation.consumed)
         reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
         raise ProposalFailed(
             f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
             rejected=tuple(rejected),
+            trace=tuple(trace),
             # It thinks for longer than it may, and will in the next iteration.
             out_of_reach=used_up == _REPLIES,
             **conversation.consumed,
         )
+
+
+def _turn(reply: Completion, result: str) -> Turn:
+    return Turn(None, said(reply), result, reply.prompt_tokens, reply.completion_tokens)

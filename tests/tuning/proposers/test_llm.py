@@ -16,7 +16,7 @@ from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, TuneResult
+from taxtune.tuning.records import IterationRecord, TuneResult, Turn
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -69,6 +69,8 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     assert proposal.cost_usd is not None
     assert proposal.cost_usd > 0
     assert proposal.rejected == ()
+    said = "```jinja2\nWhich {{ domain }}?\n```"
+    assert proposal.trace == (Turn(None, said, "accepted", PROMPT_TOKENS, COMPLETION_TOKENS),)
 
 
 def test_what_is_sent():
@@ -255,6 +257,7 @@ def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
         "(3) Line 1: unknown variable",
     ):
         assert words in failed.reason
+    assert [turn.result for turn in failed.trace] == [reason for _, reason in failed.rejected]
     assert len(failed.rejected) == 3
     assert failed.prompt_tokens == 3 * PROMPT_TOKENS
     assert failed.completion_tokens == 3 * COMPLETION_TOKENS

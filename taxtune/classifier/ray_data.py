@@ -5,7 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from taxtune.classifier import Classifier, load_classifier
+from taxtune.classifier.classifier import Classifier
+from taxtune.classifier.loading import load_classifier
 from taxtune.errors import DataError
 from taxtune.execution.ray_actors import load_ray
 
@@ -97,7 +98,7 @@ class _Labels:
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
         import pyarrow as pa
 
-        found = self._classifier.predict(batch.column(self._image).to_pylist())
+        found = self._classifier.classify(batch.column(self._image).to_pylist())
         kept = {name: batch.column(name) for name in batch.column_names if name != self._image}
         types = {"confidence": pa.float64(), "off_tree": pa.bool_()}
         labels = {name: [getattr(one, name) for one in found] for name in _COLUMNS}

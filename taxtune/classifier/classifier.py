@@ -1,0 +1,303 @@
+"""The classifier: a template, a model, a mapper and a policy, which put labels on images."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.classifier.reliability import Reliability
+from taxtune.data.images import content_hash, is_image_data, store_image
+from taxtune.errors import ImageError
+from taxtune.models import AnswerStore, Model, Request, ask
+from taxtune.policies import DIRECT, Policy
+from taxtune.tuning.evaluation import Evaluator, Settled, why_unanswered
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+    from taxtune.recipe import Recipe
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Classification", "Classifier", "Promise", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node on the way from the root to where an image belongs.
+
+    Attributes:
+        label: The node's label.
+        rank: Its rank, where the tree has ranks.
+        confidence: How sure it is that the image belongs there, between 0 and 1 and 1 at the root. Of several answers
+            the share that is at the node or below it; of a single one how often the run's own answers were right (see
+            `Reliability`), None where nothing is known of them.
+    """
+
+    label: str
+    rank: str | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """Where an image belongs.
+
+    Attributes:
+        image: The file, or of an image that is in no file the SHA-256 of its content.
+        answer: What the model said; of several answers each with its count. None where there is no answer.
+        node: Path of the node, labels joined by "/"; None where there is no answer.
+        rank: The node's rank, where the tree has ranks.
+        off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
+        failure: Why there is no answer.
+        path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
+            where there is no answer or it is off the tree.
+    """
+
+    image: str
+    answer: str | None = None
+    node: str | None = None
+    rank: str | None = None
+    off_tree: bool = False
+    failure: str | None = None
+    path: tuple[Step, ...] = ()
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure it is that the image belongs to the node, see `Step`; None where nothing is known."""
+        return self.path[-1].confidence if self.path else None
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What `calibrate` promises of a policy: on new images of the same kind the mean of 1 - hP is at most the risk.
+
+    Attributes:
+        risk: The mean of 1 - hP, in (0, 1).
+        confidence: With which confidence, in (0, 1); None for in expectation.
+        images: How many images the policy was calibrated on.
+    """
+
+    risk: float
+    confidence: float | None
+    images: int
+
+
+@dataclass
+class Classifier:
+    """A template, a model, a mapper and a policy, as a run left them; until it is used it can be sent elsewhere.
+
+    It keeps to scikit-learn's conventions: `predict`, `classes_`, `get_params`. There is nothing to fit, since the run
+    has done it.
+
+    Attributes:
+        prompts: The rendered prompts that the policy asks with, mostly one.
+        taxonomy: The label tree.
+        model: Answers the questions.
+        mapper: Places the answers.
+        policy: How often an image is asked about, and how the answers make one place.
+        use_images: Give the images to the mapper's similarity (CLIP image-to-text).
+        reliability: How often answers like these were right, for the confidence of a single answer.
+        promise: What `calibrate` promises of the policy.
+        recipe: The settings that the model is made from; None for a model that was given in Python.
+        name: What it is called: the run's name.
+    """
+
+    prompts: tuple[str, ...]
+    taxonomy: Taxonomy
+    model: Model
+    mapper: Mapper
+    policy: Policy = DIRECT
+    use_images: bool = False
+    reliability: Reliability | None = None
+    promise: Promise | None = None
+    recipe: Recipe | None = None
+    name: str = "classifier"
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(
+            self.taxonomy,
+            self.model,
+            self.mapper,
+            store=None,
+            variables={},
+            use_images=self.use_images,
+            policy=self.policy,
+        )
+
+    def classify(self, images: Sequence[Any], store: AnswerStore | None = None) -> list[Classification]:
+        """Returns where images belong, in the order given.
+
+        Args:
+            images: Files; or PIL images, or the bytes of image files.
+            store: Where answers are kept and looked for first; None keeps none.
+
+        Raises:
+            ModelError: If the model cannot answer at all. An image that cannot be read, or about which the model says
+                nothing, has a `failure` instead.
+        """
+        found: dict[int, Classification] = {}
+        files: dict[int, Path] = {}
+        requests: dict[int, list[Request]] = {}
+        with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
+            names = [_name(image) for image in images]
+            for i, image in enumerate(images):
+                try:
+                    files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
+                    requests[i] = self.policy.requests(self.prompts, files[i], content_hash(files[i]))
+                except ImageError as error:
+                    found[i] = Classification(names[i], failure=str(error))
+            replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
+            said = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
+            settled = self._evaluator.settle(list(said.values()), [files[i] for i in said])
+        for position, (i, answers) in enumerate(said.items()):
+            if position not in settled:
+                found[i] = Classification(names[i], failure=why_unanswered(answers))
+                continue
+            place = settled[position]
+            found[i] = Classification(
+                names[i],
+                place.text,
+                "/".join(self.taxonomy.path(place.node)),
+                self.taxonomy.ranks[place.node],
+                place.off_tree,
+                path=() if place.off_tree else self._way(place),
+            )
+        return [found[i] for i in range(len(images))]
+
+    def _way(self, place: Settled) -> tuple[Step, ...]:
+        """Returns the nodes down to a place, each with its confidence."""
+        tree = self.taxonomy
+        depth = int(tree.depth[place.node])
+        way = tree.lineage[place.node][: depth + 1]
+        sure: list[float | None] = [None] * len(way)
+        if place.votes:
+            votes = tree.lineage[np.maximum(place.votes, tree.root)][:, : depth + 1]
+            sure = (votes == way).mean(axis=0).tolist()
+        elif self.reliability is not None:
+            sure = self.reliability.confidences(depth).tolist()
+        return tuple(Step(tree.labels[v], tree.ranks[v], each) for v, each in zip(way.tolist(), sure, strict=True))
+
+    # -- one folder ----------------------------------------------------------------------------------------------------
+
+    @property
+    def portable(self) -> bool:
+        """Whether a saved copy holds all that `load` needs: neither model nor mapper nor policy was given in Python."""
+        from taxtune.classifier.saved import not_saved
+
+        return not not_saved(self)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Writes the classifier to a folder of its own: all but the model's weights, in CSV and JSON.
+
+        A model behind a name is saved as that name with its commit; one in a folder as the path of the folder. A
+        model, a mapper or a policy that was given in Python is left out, and has to be given again to `load`.
+
+        Args:
+            folder: The folder; it must be new, empty, or hold a saved classifier, which is then replaced.
+
+        Returns:
+            The folder.
+
+        Raises:
+            TaxtuneError: If the folder holds something else or cannot be written to, or the commit of the model cannot
+                be found out.
+        """
+        from taxtune.classifier.saved import save
+
+        return save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], **options: Any) -> Classifier:
+        """Reads a classifier that `save` wrote, or makes one of a run's folder: `taxtune.load_classifier`.
+
+        Args:
+            folder: The folder.
+            **options: The options of `taxtune.load_classifier`.
+        """
+        from taxtune.classifier.loading import load_classifier
+
+        return load_classifier(folder, **options)
+
+    # -- scikit-learn's conventions ------------------------------------------------------------------------------------
+
+    def fit(self, images: Any = None, labels: Any = None) -> Self:
+        """Returns the classifier as it is: what there is to learn, the run has learnt."""
+        return self
+
+    def predict(self, images: Sequence[Any]) -> NDArray[np.object_]:
+        """Returns the nodes where images belong, shape (n,): paths as text, None where there is no answer.
+
+        An image on the root has the root's label: nothing more was said of it, or something that the tree lacks;
+        `classify` tells which. The paths are what `hierarchical_f1_score` and the others of `taxtune.metrics.scorers`
+        take.
+
+        Args:
+            images: As `classify` takes them.
+        """
+        found = np.empty(len(images), dtype=object)
+        found[:] = [one.node for one in self.classify(images)]
+        return found
+
+    @cached_property
+    def classes_(self) -> NDArray[np.object_]:
+        """What can be predicted: the path of every node, parents before their children."""
+        found = np.empty(len(self.taxonomy), dtype=object)
+        found[:] = ["/".join(self.taxonomy.path(node)) for node in range(len(self.taxonomy))]
+        return found
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Returns the parts that it is made of, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Replaces parts; returns the classifier itself.
+
+        Raises:
+            ValueError: If there is no such part.
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"a classifier has no parameter {name!r}; it has {', '.join(known)}")
+            setattr(self, name, value)
+        for made in ("_evaluator", "classes_"):
+            self.__dict__.pop(made, None)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Classifier:
+        # With the same model: another copy of the weights would answer the same.
+        return replace(self)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            transformer_tags=None,
+            regressor_tags=None,
+            classifier_tags=ClassifierTags(),
+            no_validation=True,
+            requires_fit=False,
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+
+def _name(image: Any) -> str:
+    """Returns what an image is called: its file, or a hash of its content."""
+    if not is_image_data(image):
+        return str(image)
+    content = image["bytes"] if isinstance(image, Mapping) else image
+    return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()

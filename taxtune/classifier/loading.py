@@ -1,0 +1,254 @@
+"""From the folder of a finished run, or of a saved classifier, to a classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taxtune.classifier.classifier import Classifier, Promise
+from taxtune.classifier.reliability import Reliability
+from taxtune.classifier.saved import FILE, read_saved, read_tree
+from taxtune.errors import DataError
+from taxtune.models import Model, make_model
+from taxtune.policies import Direct, Policy, Vote
+from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
+from taxtune.tuning.calibrate import read_calibration
+from taxtune.tuning.experiment import template_variables
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.reopen import STAND_INS, finished_run, recipe_of
+from taxtune.tuning.template import render
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+    from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.records import TuneResult
+
+__all__ = ["load_classifier"]
+
+#: At which a model is asked several times that is asked once, greedily, in the run.
+_TEMPERATURE = 1.0
+
+
+def load_classifier(
+    run: str | PathLike[str] | TuneResult,
+    *,
+    calibrated: bool = False,
+    policy: Policy | None = None,
+    recipe: Recipe | str | Path | None = None,
+    taxonomy: Taxonomy | None = None,
+    vlm: Model | Callable[..., Any] | str | None = None,
+    mapper: Mapper | None = None,
+    execution: str | None = None,
+) -> Classifier:
+    """Returns what a finished run found, or what was saved of it, ready to label images; nothing is loaded yet.
+
+    Args:
+        run: The run's folder, the run, or the folder that `Classifier.save` wrote.
+        calibrated: Use what `calibrate` chose, with its promise, in place of the run's own policy.
+        policy: Another policy. A vote asks a model that decodes greedily in the run at a temperature of 1.
+        recipe: The run's recipe, where the run does not know it.
+        taxonomy: The label tree, for a run with one that is in no file.
+        vlm: The model, for a run with a model of one's own.
+        mapper: The mapper, for a run with one of one's own.
+        execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
+
+    Raises:
+        DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
+            no longer that of the run; or if something has to be given again.
+        RecipeError: If the run does not know its recipe.
+    """
+    from taxtune.tuning.records import TuneResult
+
+    if calibrated and policy is not None:
+        raise DataError("A calibration has its own policy.", remedy="Leave out policy=.")
+    own = _Own(policy, taxonomy, vlm, mapper, execution)
+    if isinstance(run, TuneResult):
+        return _of_run(run, recipe, calibrated, own)
+    folder = Path(run)
+    if (folder / FILE).exists():
+        if recipe is not None or taxonomy is not None:
+            raise DataError("A saved classifier holds its recipe and its tree.", file=folder, remedy="Leave them out.")
+        return _of_saved(folder, calibrated, own)
+    return _of_run(finished_run(folder), recipe, calibrated, own)
+
+
+class _Own:
+    """What is given in Python in place of what the folder says."""
+
+    def __init__(
+        self,
+        policy: Policy | None,
+        taxonomy: Taxonomy | None,
+        vlm: Model | Callable[..., Any] | str | None,
+        mapper: Mapper | None,
+        execution: str | None,
+    ) -> None:
+        self.policy, self.taxonomy, self.mapper = policy, taxonomy, mapper
+        #: A model that is named is known by its settings, as one of a recipe is.
+        self.vlm = vlm if vlm is None or isinstance(vlm, str) else make_model(vlm)
+        self.execution: dict[str, Any] = {} if execution is None else {"execution.engine": execution}
+
+    @property
+    def model(self) -> Model | None:
+        return None if isinstance(self.vlm, str) else self.vlm
+
+    @property
+    def named(self) -> dict[str, Any] | None:
+        """The settings of a model that is given by name, as a recipe has them."""
+        if not isinstance(self.vlm, str):
+            return None
+        kind, _, name = self.vlm.partition(":")
+        if kind in ("local", "builtin"):
+            model = name if kind == "local" else self.vlm
+            return LocalVLMSettings(model=str(Path(model).resolve()) if Path(model).is_dir() else model).model_dump()
+        return ApiVLMSettings(model=self.vlm).model_dump()
+
+
+def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: bool, own: _Own) -> Classifier:
+    folder = Path(result.folder)
+    if not result.heldout:
+        raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
+    if recipe is None:
+        given = {"taxonomy": own.taxonomy, "vlm": own.vlm, "mapper": own.mapper}
+        settings = recipe_of(result, given={"data", *(name for name, one in given.items() if one is not None)})
+    else:
+        settings = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    templates = [str(result.best.template)]
+    policy, promise = own.policy, None
+    changes = dict(own.execution)
+    if own.named is not None:
+        changes |= {f"vlm.{key}": value for key, value in own.named.items()}
+    elif isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
+        # The commit that the run asked: what the name stands for may have changed since.
+        asked = result.provenance.facts.get("Model", {}).get("revision", "")
+        if settings.vlm.revision is None and not asked.startswith("sha256:") and asked:
+            changes["vlm.revision"] = asked
+    if calibrated:
+        calibration = read_calibration(folder)
+        templates, policy = list(calibration.templates), calibration.policy
+        if policy is None:
+            raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
+        promise = Promise(calibration.risk, calibration.confidence, calibration.images)
+        if calibration.temperature:
+            changes |= {"policy.kind": "vote", "policy.temperature": calibration.temperature}
+    elif policy is None and result.selection is not None and result.selection.policy:
+        policy = _policy(result.selection.policy, folder)
+    parts = Parts(settings.changed(changes), folder, vlm=own.model, own_taxonomy=own.taxonomy, own_mapper=own.mapper)
+    policy = policy or parts.policy
+    recipe = None if parts.vlm is not None else _with_temperature(parts.recipe, parts.temperature, policy)
+    if recipe is not None:
+        parts = Parts(recipe, folder, own_taxonomy=own.taxonomy, own_mapper=own.mapper)
+    variables = template_variables(settings.prompt)
+    return Classifier(
+        tuple(render(template, variables) for template in templates),
+        parts.taxonomy,
+        parts.model,
+        parts.mapper,
+        policy,
+        use_images=settings.mapper.use_images,
+        reliability=_reliability(result, parts.taxonomy),
+        promise=promise,
+        recipe=recipe,
+        name=result.name,
+    )
+
+
+def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.mapping.similarity import make_similarity
+
+    saved = read_saved(folder)
+    if calibrated and saved.promise is None:
+        raise DataError(
+            "The classifier was saved without a calibration.",
+            file=folder,
+            remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
+        )
+    for name, there, given in (
+        ("vlm", saved.vlm, own.vlm),
+        ("mapper", saved.mapper, own.mapper),
+        ("policy", saved.policy, own.policy),
+    ):
+        if there is None and given is None:
+            what = "model" if name == "vlm" else name
+            raise DataError(
+                f"The classifier's {what} was given in Python, so it is not in the folder.",
+                file=folder,
+                remedy=f"Give the same again in Python: {name}=.",
+            )
+    tree = read_tree(folder, saved)
+    policy = own.policy or _policy(saved.policy or {}, folder)
+    recipe: Recipe | None = None
+    if own.model is None:
+        vlm = own.named or (None if saved.vlm is None else saved.vlm.model_dump())
+        recipe = Recipe.model_validate(
+            {
+                "name": "classifier",
+                "seed": {"split": 0, "proposer": 0, "model": saved.seed},
+                **STAND_INS,
+                "vlm": vlm,
+                "source": folder / FILE,
+            }
+        ).changed(own.execution)
+        recipe = _with_temperature(recipe, recipe.vlm.temperature, policy)
+    mapper, use_images = own.mapper, False
+    if saved.mapper is not None:
+        use_images = saved.mapper.use_images
+        mapper = mapper or Mapper(tree, make_similarity(saved.mapper.similarity), MapperConfig(**saved.mapper.config))
+    assert mapper is not None
+    model = own.model
+    if recipe is not None:
+        model = Parts(recipe, folder).model
+    assert model is not None
+    return Classifier(
+        saved.prompts,
+        tree,
+        model,
+        mapper,
+        policy,
+        use_images=use_images,
+        reliability=saved.reliability,
+        promise=saved.promise if own.policy is None else None,
+        recipe=recipe,
+        name=saved.name,
+    )
+
+
+def _with_temperature(recipe: Recipe, temperature: float | None, policy: Policy) -> Recipe:
+    """Returns the recipe with the temperature that a policy asks at as the model's own."""
+    if temperature == 0 and policy.calls > 1:
+        temperature = _TEMPERATURE
+    return recipe.changed({"policy.kind": "direct", "vlm.temperature": temperature})
+
+
+def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
+    """Returns the policy that a record names."""
+    kinds: dict[str, Callable[..., Policy]] = {"direct": Direct, "vote": Vote}
+    if identity["kind"] not in kinds:
+        raise DataError(
+            f"The run's policy {identity['kind']!r} was given in Python.",
+            file=folder,
+            remedy="Give the same policy in Python: policy=.",
+        )
+    return kinds[identity["kind"]](**{key: value for key, value in identity.items() if key != "kind"})
+
+
+def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
+    """Returns how often the winner's answers to the held-out images were right; None where none was judged.
+
+    Raises:
+        DataError: If the tree is not the one that they were placed on.
+    """
+    rows = [row for row in result.heldout[-1].rows if row.node is not None and not row.off_tree]
+    if any(row.target >= len(tree) or "/".join(tree.path(row.target)) != row.truth for row in rows):
+        raise DataError(
+            "The tree has changed since the run: its nodes are no longer those of the run's labels.",
+            file=Path(result.folder),
+            remedy="Use the tree of the run, or tune again.",
+        )
+    # Of several answers the first: what a single answer would have been.
+    single = [(row.votes[0] if row.votes else row.node, row.target) for row in rows]
+    judged = [(node, target) for node, target in single if node is not None and node >= 0]
+    return Reliability.of(tree, *zip(*judged, strict=True)) if judged else None

@@ -1,0 +1,159 @@
+"""What became of each held-out image's answer, on one yardstick for every objective.
+
+An answer is exact, general (right but not to the bottom), says nothing, is wrong, or is off the tree. From the baseline
+to another template it gets better, worse, different (wrong in another way), or does not change. Exact is better than
+general, general better than nothing, and nothing better than something that is not true. Between two general answers
+the more specific one is better, between two wrong ones the one that has more right and less wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from taxtune.metrics.diagnosis import ErrorType
+from taxtune.tuning.records import ExampleRow, HeldoutResult
+
+__all__ = ["DIRECTIONS", "STATES", "Change", "Changes", "compare", "error_type", "state_of", "states_in"]
+
+EXACT, GENERAL, NOTHING, WRONG, OFF = "exact", "general", "nothing said", "wrong", "off the tree"
+BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING = "better", "worse", "different", "unchanged", "no answer"
+#: The states of an answer, the best first; the last two are equally bad.
+STATES = (EXACT, GENERAL, NOTHING, WRONG, OFF)
+#: What may have become of an answer.
+DIRECTIONS = (BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING)
+_VALUE = {EXACT: 3, GENERAL: 2, NOTHING: 1, WRONG: 0, OFF: 0}
+_STATE = {
+    ErrorType.CORRECT: EXACT,
+    ErrorType.TOO_GENERAL: GENERAL,
+    ErrorType.ABSTAINED: NOTHING,
+    ErrorType.OFF_TREE: OFF,
+}
+#: How a change within a state is called.
+_WITHIN = {
+    (GENERAL, BETTER): "more specific",
+    (GENERAL, WORSE): "more general",
+    (WRONG, BETTER): "less wrong",
+    (WRONG, WORSE): "more wrong",
+    (WRONG, DIFFERENT): "otherwise wrong",
+}
+
+
+def error_type(row: ExampleRow) -> ErrorType | None:
+    """Returns what an answer is to its truth, as `metrics.diagnosis.classify` has it; None where there is no answer.
+
+    A record has no tree: the two paths and how much they share, which hP and hR tell, do.
+    """
+    if row.hp is None or row.hr is None or row.placed is None:
+        return None
+    if row.off_tree:
+        return ErrorType.OFF_TREE
+    if row.abstained:
+        return ErrorType.ABSTAINED
+    if row.node == row.target:
+        return ErrorType.CORRECT
+    if row.hp == 1:
+        return ErrorType.TOO_GENERAL
+    if row.hr == 1:
+        return ErrorType.TOO_SPECIFIC
+    size = row.placed.count("/") + 1
+    beside = row.hp == row.hr and round(row.hp * size) == size - 1
+    return ErrorType.SIBLING if beside else ErrorType.WRONG_BRANCH
+
+
+def state_of(row: ExampleRow) -> str | None:
+    """Returns an answer's state, one of `STATES`; None where there is no answer."""
+    kind = error_type(row)
+    return None if kind is None else _STATE.get(kind, WRONG)
+
+
+def states_in(rows: Sequence[ExampleRow]) -> dict[str, int]:
+    """Returns how many answers are in each state that occurs, the best state first."""
+    found = Counter(map(state_of, rows))
+    return {state: found[state] for state in STATES if found[state]}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One image answered with two templates.
+
+    Attributes:
+        before: The baseline's row.
+        after: The other template's row.
+    """
+
+    before: ExampleRow
+    after: ExampleRow
+
+    @property
+    def states(self) -> tuple[str | None, str | None]:
+        """The state before and after; None where there is no answer."""
+        return state_of(self.before), state_of(self.after)
+
+    @property
+    def direction(self) -> str:
+        """What became of the answer: one of `DIRECTIONS`."""
+        before, after = self.states
+        if before is None or after is None:
+            return MISSING
+        if before == after:
+            return self._within(before)
+        gain = _VALUE[after] - _VALUE[before]
+        return BETTER if gain > 0 else WORSE if gain < 0 else DIFFERENT
+
+    def _within(self, state: str) -> str:
+        if state not in (GENERAL, WRONG) or self.before.node == self.after.node:
+            return UNCHANGED
+        gains = [(self.after.hp or 0) - (self.before.hp or 0), (self.after.hr or 0) - (self.before.hr or 0)]
+        if max(gains) > 0 and min(gains) >= 0:
+            return BETTER
+        return WORSE if min(gains) < 0 and max(gains) <= 0 else DIFFERENT
+
+    @property
+    def words(self) -> str:
+        """The change in words: "exact → general", "general → more specific", "exact, unchanged"."""
+        (before, after), direction = self.states, self.direction
+        if before is None or after is None:
+            return "no answer to compare"
+        if direction == UNCHANGED:
+            return f"{before}, unchanged"
+        return f"{before} → {after if before != after else _WITHIN[before, direction]}"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of the answers to all images.
+
+    Attributes:
+        each: One change an image, in the order of the baseline's rows.
+    """
+
+    each: tuple[Change, ...]
+
+    @cached_property
+    def answered(self) -> int:
+        """Images that have an answer to both templates."""
+        return sum(change.direction != MISSING for change in self.each)
+
+    @cached_property
+    def directions(self) -> Counter[str]:
+        """How many images are in each of `DIRECTIONS`."""
+        return Counter(change.direction for change in self.each)
+
+    @cached_property
+    def table(self) -> Counter[tuple[str | None, str | None, str]]:
+        """How many images went from which state to which, in which direction; they sum to the number of images."""
+        return Counter((*change.states, change.direction) for change in self.each)
+
+    def worded(self, direction: str) -> dict[str, int]:
+        """Returns how many images changed in which way, in words, of those of a direction; the most frequent first."""
+        found = Counter(change.words for change in self.each if change.direction == direction)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def compare(before: HeldoutResult, after: HeldoutResult) -> Changes:
+    """Returns what became of the answers to the images that both templates were asked about."""
+    rows = {row.example: row for row in after.rows}
+    return Changes(tuple(Change(row, rows[row.example]) for row in before.rows if row.example in rows))

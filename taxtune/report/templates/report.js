@@ -1,0 +1,95 @@
+"use strict";
+// Chooses among the held-out images, counts them, and keeps the choice in the page's address. Nothing else depends on it.
+(() => {
+  const gallery = document.getElementById("gallery");
+  if (!gallery) return;
+  const panel = gallery.querySelector(".filters");
+  const status = gallery.querySelector(".count");
+  const fields = Object.fromEntries([...panel.querySelectorAll("select, input")].map((field) => [field.name, field]));
+  const filters = Object.keys(fields).filter((name) => name !== "template" && name !== "text");
+  const cards = [...gallery.querySelectorAll("ul.gallery > li")].map((element) => {
+    const steps = element.dataset.path.split("/");
+    return {
+      element,
+      text: element.textContent.toLowerCase(),
+      facts: JSON.parse(element.dataset.facts),
+      clades: steps.map((_, i) => steps.slice(0, i + 1).join("/")),
+    };
+  });
+
+  const template = () => (fields.template ? Number(fields.template.value) : 0);
+  const values = (card, name) => (name === "clade" ? card.clades : card.facts[template()]?.[name] ?? []);
+  const fits = (card, name) => !fields[name].value || values(card, name).includes(fields[name].value);
+
+  // Says at each value how many images it would leave, given the other filters.
+  function count(name, left) {
+    const found = new Map();
+    for (const card of left) for (const value of values(card, name)) found.set(value, (found.get(value) ?? 0) + 1);
+    for (const option of fields[name].options) {
+      if (!option.value) continue;
+      option.dataset.name ??= option.textContent;
+      const images = found.get(option.value) ?? 0;
+      option.textContent = `${option.dataset.name} (${images})`;
+      option.disabled = !images && !option.selected;
+    }
+  }
+
+  function show() {
+    const words = fields.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = cards.filter((card) => words.every((word) => card.text.includes(word)));
+    let shown = 0;
+    for (const card of cards) card.element.hidden = true;
+    for (const card of found) {
+      if (!filters.every((name) => fits(card, name))) continue;
+      card.element.hidden = false;
+      shown += 1;
+    }
+    for (const name of filters) {
+      count(name, found.filter((card) => filters.every((other) => other === name || fits(card, other))));
+    }
+    const chosen = Object.entries(fields).filter(([name, field]) => field.value && (name !== "template" || shown < cards.length));
+    const said = chosen.map(([name, field]) => `${field.closest("label").firstChild.textContent.trim().toLowerCase()}: ` +
+      (field.selectedOptions ? field.selectedOptions[0].dataset.name ?? field.selectedOptions[0].textContent : `“${field.value}”`));
+    status.textContent = `${shown} of ${cards.length} images` + (shown < cards.length ? ` (${said.join("; ")}).` : ".");
+    return chosen;
+  }
+
+  function keep() {
+    const chosen = show().filter(([name, field]) => name !== "template" || field.value !== "0");
+    const query = new URLSearchParams(chosen.map(([name, field]) => [name, field.value]));
+    history.replaceState(null, "", chosen.length ? `#gallery?${query}` : "#gallery");
+  }
+
+  // What an address says; values that this report does not have are ignored.
+  function read() {
+    if (!location.hash.startsWith("#gallery?")) return;
+    const query = new URLSearchParams(location.hash.split("?")[1]);
+    for (const [name, field] of Object.entries(fields)) {
+      const value = query.get(name) ?? (name === "template" ? "0" : "");
+      field.value = value;
+      if (field.value !== value) field.value = name === "template" ? "0" : "";
+    }
+    show();
+    gallery.scrollIntoView();
+  }
+
+  panel.hidden = false;
+  panel.addEventListener("input", keep);
+  panel.querySelector("button").addEventListener("click", () => {
+    for (const name of [...filters, "text"]) fields[name].value = "";
+    keep();
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-change]");
+    if (!link) return;
+    event.preventDefault();
+    for (const name of [...filters, "text"]) fields[name].value = "";
+    if (fields.template) fields.template.value = link.dataset.template;
+    if (fields.change) fields.change.value = link.dataset.change;
+    keep();
+    gallery.scrollIntoView();
+  });
+  window.addEventListener("hashchange", read);
+  show();
+  read();
+})();

@@ -1,0 +1,159 @@
+"""The report's tree: how far down it the answers to each template are right, drawn as an icicle with a table beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taxtune.report import wording
+from taxtune.report.clades import Clade, answered, grow, level_names, path_of
+from taxtune.report.icicle import LINE, Box, Icicle, lay_out
+from taxtune.report.wording import Result
+from taxtune.tuning.records import ExampleRow
+
+__all__ = ["section"]
+
+_ROOT_WIDTH = 0.45  # of another column's: there is little to say of the root
+_NAMED = 3
+
+
+def section(result: Result) -> dict[str, Any] | None:
+    """Returns how far down the tree each held-out template is right, None where there is no held-out answer.
+
+    Args:
+        result: A tuning run, or templates compared.
+    """
+    images = answered(result.heldout)
+    root = grow(images)
+    if root is None:
+        return None
+    icicle = lay_out(root)
+    levels = level_names(result.heldout, images)
+    boxes = list(icicle.root.walk())
+    names = [wording.template_name(held.name) for held in result.heldout]
+    base = next((i for i, held in enumerate(result.heldout) if held.name == "baseline"), None)
+    return {
+        "title": "How far down the tree the answers are right",
+        "images": len(images),
+        "height": round(icicle.height),
+        "columns": [
+            {"x": f"{_x(icicle, i):.3f}%", "name": "" if depth == 0 else levels[depth - 1]}
+            for i, depth in enumerate(icicle.columns)
+        ],
+        "grouped": any(len(box.members) > 1 for box in boxes),
+        "shown": next((i for i in range(len(names)) if i != base), 0),
+        "compared": base is not None and len(names) > 1,
+        "panels": [
+            {
+                "name": name,
+                "against": None if base in (None, i) else names[base or 0],
+                "alt": _alt(name, images, i, levels),
+                "aside": _aside(images, i),
+                "boxes": [_drawn(box, icicle, i, None if base == i else base) for box in boxes],
+                "rows": _rows(icicle.root, i, None if base == i else base),
+            }
+            for i, name in enumerate(names)
+        ],
+    }
+
+
+def _x(icicle: Icicle, column: int) -> float:
+    """Returns where a column begins, in per cent of the width."""
+    single = len(icicle.columns) == 1
+    widths = [1.0 if single or i else _ROOT_WIDTH for i in range(len(icicle.columns))]
+    return 100 * sum(widths[:column]) / sum(widths)
+
+
+def _drawn(box: Box, icicle: Icicle, i: int, base: int | None) -> dict[str, Any]:
+    first, after = icicle.column(box.level), icicle.column(box.end + 1)
+    label = _label(box)
+    share = 100 / box.images
+    return {
+        "x": f"{_x(icicle, first):.3f}%",
+        "width": f"{_x(icicle, after) - _x(icicle, first):.3f}%",
+        "y": f"{box.top:.2f}",
+        "height": f"{box.height:.2f}",
+        # Above one another where there is room, else on one line.
+        "lines": (f"{box.height / 2 - 8:.2f}", f"{box.height / 2 + 8:.2f}") if box.height >= 2 * LINE else None,
+        "middle": f"{box.height / 2:.2f}",
+        "right": f"{share * box.right[i]:.2f}%",
+        "wrong": f"{share * box.wrong[i]:.2f}%",
+        "label": label if box.height >= LINE - 0.5 else "",
+        # Of the root every answer is right.
+        "number": str(box.images) if box.level == 0 == box.end else f"{box.right[i]}/{box.images}",
+        "change": "" if base is None or box.right[i] == box.right[base] else _signed(box.right[i] - box.right[base]),
+        "title": f"{label}: {_counts(box, i)}"
+        + ("" if base is None else f" (with the baseline {box.right[base]:,} right, {box.wrong[base]:,} wrong)"),
+    }
+
+
+def _counts(box: Box, i: int) -> str:
+    broader = box.images - box.right[i] - box.wrong[i]
+    what = "image" if box.images == 1 else "images"
+    return f"of {box.images:,} {what} {box.right[i]:,} right, {broader:,} broader, {box.wrong[i]:,} wrong"
+
+
+def _label(box: Box) -> str:
+    if box.labels:
+        return wording.visible(" › ".join(box.labels))
+    return f"{len(box.members):,} others" if box.partial else f"{len(box.members):,} together"
+
+
+def _rows(root: Box, i: int, base: int | None) -> list[dict[str, Any]]:
+    """Returns the table: a row a box, and one for the nodes below it that are said of it and never true."""
+    rows = []
+    for box in root.walk():
+        rows.append(
+            {
+                "indent": "\u2003" * box.level,
+                "label": _label(box),
+                "images": box.images,
+                "right": box.right[i],
+                "share": f"{100 * box.right[i] / box.images:.0f} %",
+                "broader": box.images - box.right[i] - box.wrong[i],
+                "wrong": box.wrong[i],
+                "said": box.said[i],
+                "before": None if base is None else (box.right[base], box.wrong[base]),
+            }
+        )
+        unseen = [each for each in box.unseen if each.said[i]]
+        if unseen:
+            said = sum(each.said[i] for each in unseen)
+            rows.append({"indent": "\u2003" * (box.end + 1), "label": _unseen(unseen, i), "images": 0, "said": said})
+    return rows
+
+
+def _unseen(clades: Sequence[Clade], i: int) -> str:
+    ordered = sorted(clades, key=lambda each: (-each.said[i], each.path))
+    names = ", ".join(wording.visible(each.path[-1]) for each in ordered[:_NAMED])
+    more = len(ordered) - _NAMED
+    return f"not shown by any image: {names}" + (f" and {more:,} more" if more > 0 else "")
+
+
+def _alt(name: str, images: Sequence[tuple[ExampleRow, ...]], i: int, levels: Sequence[str]) -> str:
+    """Returns what the drawing shows, for those who do not see it: how many are right at each level."""
+    # The tree once more, as if each level were one box.
+    said = []
+    for depth, level in enumerate(levels, start=2):
+        due = [rows for rows in images if len(path_of(rows[0].truth)) >= depth]
+        right = sum(
+            not rows[i].off_tree and path_of(rows[i].placed or "")[:depth] == path_of(rows[i].truth)[:depth]
+            for rows in due
+        )
+        if due:
+            said.append(f"{level} {right:,} of {len(due):,}")
+    found = "; ".join(said) or "the images are of the root itself"
+    return f"The tree of the held-out images, answered with the {name} template. Right down to: {found}."
+
+
+def _aside(images: Sequence[tuple[ExampleRow, ...]], i: int) -> str:
+    """Returns how many answers are nowhere below the root, as a sentence; empty where none is."""
+    off = sum(rows[i].off_tree for rows in images)
+    silent = sum(rows[i].abstained for rows in images)
+    said = [f"{off:,} off the tree, which counts as wrong"] if off else []
+    said += [f"{silent:,} that decline or say nothing, which counts as broader"] if silent else []
+    return f"Among the answers: {' and '.join(said)}." if said else ""
+
+
+def _signed(value: int) -> str:
+    return f"{value:+,}".replace("-", "−")

@@ -1,0 +1,92 @@
+"""`taxtune report`: the report of a run once more, and one of several runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from taxtune.tuning.files import write_result
+from tests.cli.commands import run_captured
+from tests.report.samples import comparison, tune
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name, result in (
+        ("hp", tune("hp", folder=str(tmp_path / "hp"))),
+        ("exact", tune("accuracy", folder=str(tmp_path / "exact"))),
+        ("both", comparison(folder=str(tmp_path / "both"))),
+    ):
+        (tmp_path / name).mkdir()
+        for run in getattr(result, "runs", ()):
+            (tmp_path / name / run.objective).mkdir()
+        write_result(result)
+    return tmp_path
+
+
+def test_the_report_of_a_run_is_written_again(runs: Path) -> None:
+    page = runs / "hp" / "report.html"
+    before = page.read_text("utf-8")
+    page.unlink()
+
+    done = run_captured("report", "hp", folder=runs)
+
+    assert (done.code, done.out.strip()) == (0, str(Path("hp/report.html")))
+    assert page.read_text("utf-8") == before.replace(f"taxtune audit {runs / 'hp'}", "taxtune audit hp")
+
+
+def test_a_run_that_was_moved_has_its_report(runs: Path) -> None:
+    shutil.move(runs / "both", runs / "elsewhere")
+
+    done = run_captured("report", "elsewhere", "--out", "shown.html", folder=runs)
+
+    assert done.code == 0
+    assert "birds: tuning for hP and accuracy" in (runs / "shown.html").read_text("utf-8")
+
+
+def test_several_runs_stand_side_by_side(runs: Path) -> None:
+    done = run_captured("report", "hp", "exact", "both", folder=runs)
+
+    assert (done.code, done.out.strip()) == (0, "report.html")
+    page = (runs / "report.html").read_text("utf-8")
+    for name in ("hp: winner", "exact: winner", "both: hP-tuned", "both: accuracy-tuned", "exact: winner − hp: winner"):
+        assert name in page
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(runs: Path) -> None:
+    for place in ("a", "b"):
+        shutil.copytree(runs / "hp", runs / place / "run")
+
+    done = run_captured("report", "a/run", "b/run", folder=runs)
+
+    assert done.code == 0
+    assert "b/run: winner − a/run: winner" in (runs / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere",), "does not contain a tuning run"),
+        (("hp", "hp"), "given twice"),
+        (("hp", "exact", "--out", "shown.pdf"), "ends in .html"),
+        (("hp", "exact", "--out", "both"), "one HTML file"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(runs: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = run_captured("report", *arguments, folder=runs)
+
+    assert done.code != 0
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_run_that_is_not_finished_cannot_stand_beside_others(runs: Path) -> None:
+    (runs / "hp" / "result.json").unlink()
+    (runs / "hp" / "history.jsonl").write_text("", encoding="utf-8")
+
+    done = run_captured("report", "exact", "hp", folder=runs)
+
+    assert done.code != 0
+    assert "The run is not finished" in done.err

@@ -1,0 +1,131 @@
+"""Images and proposals as MLflow traces, read back from a store on disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.tracking.store import Store, open_store
+from taxtune.tracking.traces import log_traces, sample
+from taxtune.tuning.records import Turn
+from tests.report import samples
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One store for the module: MLflow takes seconds to make one."""
+    folder = tmp_path_factory.mktemp("store")
+    return open_store("traced", folder, f"sqlite:///{folder}/mlflow.db")
+
+
+@pytest.fixture
+def run(store: Store) -> str:
+    return str(store.client.create_run(store.experiment).info.run_id)
+
+
+def traces_of(store: Store, run: str) -> list[Any]:
+    return list(store.client.search_traces(locations=[store.experiment], run_id=run))
+
+
+def assessments(trace: Any) -> dict[str, Any]:
+    found = {each.name: each for each in trace.info.assessments}
+    assert len(found) == len(trace.info.assessments)
+    return found
+
+
+def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, tmp_path: Path) -> None:
+    record = samples.iteration(1, images=3)
+    Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
+    images = {"bird-002": tmp_path / "bird.png"}
+    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run, model="openai/gpt-4o", images=images)
+    assert {trace.info.trace_id for trace in traces_of(store, run)} == set(ids)
+    assert len(ids) == 3  # failures included
+
+    trace = store.client.get_trace(ids[2])
+    row = record.rows[2]
+    root, ask, place, scored = trace.data.spans
+    assert [span.name for span in (ask, place, scored)] == ["ask", "place", "score"]
+    assert {span.parent_id for span in (ask, place, scored)} == {root.span_id}
+    assert root.inputs == {"image": row.image, "example": row.example}
+    assert root.outputs["placed"] == place.outputs["placed"] == row.placed
+    picture, words = ask.inputs["messages"][0]["content"]
+    assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
+    assert len(picture["image_url"]["url"]) < 10_000
+    assert words["text"] == "Which bird?"
+    assert ask.outputs["choices"][0]["message"]["content"] == row.answer
+    assert (ask.span_type, ask.get_attribute("mlflow.llm.model")) == ("CHAT_MODEL", "openai/gpt-4o")
+    assert ask.get_attribute("from_store") is row.from_store
+    assert place.outputs["stage"] == row.stage
+    assert scored.outputs["hp"] == row.hp
+
+    found = assessments(trace)
+    assert found["label"].expectation.value == row.truth
+    assert (found["hp"].value, found["hr"].value) == (row.hp, row.hr)
+    assert found["hp"].source.source_type == "CODE"
+    assert trace.info.state == "OK"
+    # An image's time is its share of the iteration's.
+    assert trace.info.execution_duration == int(record.usage.seconds * 1000 / 3)
+
+
+def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, run: str) -> None:
+    record = samples.iteration(1, images=3)
+    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run)
+    trace = store.client.get_trace(ids[1])
+    assert trace.info.state == "ERROR"
+    assert [span.name for span in trace.data.spans] == ["classify", "ask"]
+    found = assessments(trace)
+    assert found["hp"].value is None
+    assert found["hp"].error.error_message == found["hr"].error.error_message == "timed out after 60 s"
+
+
+def test_recorded_again_a_trace_is_there_once(store: Store, run: str) -> None:
+    record = samples.iteration(1, images=3)
+    later = str(store.client.create_run(store.experiment).info.run_id)
+    first, second = (
+        log_traces(store, into, record, "Which bird?", number=9, identity=f"{run}/1") for into in (run, later)
+    )
+    assert first == second
+    assert traces_of(store, run) == []
+    (trace, *_) = traces_of(store, later)
+    assert len(assessments(trace)) == 3
+    assert len({span.span_id for span in trace.data.spans}) == len(trace.data.spans)
+
+
+def test_of_every_template_the_same_images(store: Store, run: str) -> None:
+    rows = samples.rows(20)
+    chosen = [row.example for row in sample(rows, 5)]
+    assert len(chosen) == 5
+    assert [row.example for row in sample(samples.rows(20, seed=7), 5)] == chosen
+    assert set(chosen) < {row.example for row in sample(rows, 8)}
+    held = samples.heldout("winner", "Which bird?", 0.9, 0.8, 0.5, seed=1, n=20)
+    assert len(log_traces(store, run, held, "Which bird?", number=5, identity=run)) == 5
+    assert log_traces(store, run, held, "Which bird?", number=0, identity=run) == []
+
+
+def test_how_a_proposal_came_about(store: Store, run: str) -> None:
+    record = samples.iteration(2, state="failed")
+    record = replace(record, trace=(*record.trace, Turn(None, "I would ask for the family.", "refused", 10, 5)))
+    (number,) = log_traces(store, run, record, None, number=5, identity=run)
+    trace = store.client.get_trace(number)
+    root, tool, reply, *checks = trace.data.spans
+    assert (root.span_type, root.status.status_code) == ("AGENT", "ERROR")
+    assert (tool.name, tool.span_type, tool.inputs) == ("submit", "TOOL", {"template": "{{ x }}"})
+    assert tool.outputs == {"error": "unknown variable"}
+    assert reply.outputs["choices"][0]["message"]["content"] == "I would ask for the family."
+    assert [check.status.description for check in checks] == [reason for _, reason in record.rejected]
+    assert trace.info.token_usage == {"input_tokens": 900, "output_tokens": 120, "total_tokens": 1020}
+
+
+def test_a_trace_leads_to_the_version_of_its_prompt(store: Store, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", store.experiment)
+    prompt = store.client.register_prompt("birds", "Which bird?")
+    address = f"prompts:/birds/{prompt.version}"
+    record = samples.iteration(1, images=2)
+    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run, prompt_version=address)
+    found = store.client.search_traces(locations=[store.experiment], filter_string=f"prompt = 'birds/{prompt.version}'")
+    assert {trace.info.trace_id for trace in found} == set(ids)
