@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -67,6 +67,7 @@ class Tracker(Protocol):
         *,
         group: Group | None = None,
         splits: Sequence[Split] = (),
+        render: Callable[[str], str] | None = None,
     ) -> str:
         """Starts a tuning run's record, or goes on with `run_id`, and returns its id."""
 
@@ -106,6 +107,7 @@ class NullTracker:
         *,
         group: Group | None = None,
         splits: Sequence[Split] = (),
+        render: Callable[[str], str] | None = None,
     ) -> str:
         """Returns the id it was given, or an empty one."""
         return run_id or ""

@@ -8,22 +8,27 @@ one note to the user, and the run goes on. What is recorded already is not recor
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
+from taxtune.report.pictures import thumbnail
 from taxtune.report.wording import best_so_far, redact
 from taxtune.tracking import notes, prompts, values
 from taxtune.tracking.base import Group, Split
 from taxtune.tracking.data import evaluation_dataset, run_input
 from taxtune.tracking.files import Files, Pictures
+from taxtune.tracking.model import log_classifier
 from taxtune.tracking.store import Store, hushed, open_store, short_reason, sqlite_path, store_uri
-from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
+from taxtune.tracking.traces import log_traces
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, Provenance, TuneResult
 
 if TYPE_CHECKING:
     from taxtune.tuning.repeats import RepeatsResult
@@ -47,6 +52,8 @@ class MLflowTracker:
         experiment: Name of the MLflow experiment.
         folder: The run's folder; by default the store is `mlflow.db` with `mlartifacts/` in it.
         tracking_uri: Another store; without it `MLFLOW_TRACKING_URI` counts.
+        traces: Most images of a template that become traces.
+        model: Whether to log the winner as a model.
     """
 
     def __init__(
@@ -54,18 +61,26 @@ class MLflowTracker:
         experiment: str,
         folder: str | Path,
         tracking_uri: str | None = None,
+        *,
+        traces: int = 0,
+        model: bool = False,
     ) -> None:
         self._experiment = experiment
+        self._traced, self._with_model = traces, model
         self._folder = Path(folder)
         self._uri = store_uri(folder, tracking_uri)
         self._opened: Store | None = None
         self._run: str | None = None
         self._above: str | None = None
         self._splits: tuple[Split, ...] = ()
+        self._images: dict[str, Path] = {}
         self._pictures = Pictures({})
+        self._render: Callable[[str], str] | None = None
+        self._vlm = ""
         #: Of each iteration that is recorded, its run and of how many images.
         self._recorded: dict[int, tuple[str, int]] = {}
         self._pending: dict[int, tuple[IterationRecord, IterationRecord | None]] = {}
+        self._addresses: dict[str, str] = {}  # of templates in the prompt registry
         self._complained = self._failed = False
         self._monitor: Any = None
 
@@ -88,6 +103,7 @@ class MLflowTracker:
         *,
         group: Group | None = None,
         splits: Sequence[Split] = (),
+        render: Callable[[str], str] | None = None,
     ) -> str:
         """Starts a tuning run's record, or goes on with an earlier one.
 
@@ -99,6 +115,7 @@ class MLflowTracker:
             run_id: The run to go on with; where the store does not know it, a new one is started.
             group: What the run is a part of; its run is made where it is not there yet.
             splits: The images; `data` records them.
+            render: Returns the prompt that a template makes, for traces.
 
         Returns:
             The run's id.
@@ -108,7 +125,9 @@ class MLflowTracker:
         """
         self._store()
         self._splits = tuple(splits)
-        self._pictures = Pictures({key: file for split in splits for key, file in split.images.items()})
+        self._images = {key: file for split in splits for key, file in split.images.items()}
+        self._pictures, self._render = Pictures(self._images), render
+        self._vlm = str(parameters.get("resolved", {}).get("vlm", {}).get("model", ""))
         try:
             if group is not None:
                 self._above = self._group_run(group, parameters)
@@ -148,6 +167,10 @@ class MLflowTracker:
             )
         self._try("the result", lambda: self._finish(result))
         self._try("the templates as prompts", lambda: self._prompts(result))
+        for held in result.heldout:
+            self._try("traces", partial(self._trace, self._parent(), held, f"heldout/{held.name}", held.template))
+        if self._with_model and result.heldout:
+            self._try("the winner as a model", lambda: self._model(result))
 
     def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
         """Records what came of runs that belong together, in place of what was recorded of them before.
@@ -347,6 +370,7 @@ class MLflowTracker:
             tags["taxtune.reason"] = record.reason
         run = str(self._new_run("baseline" if number == 0 else f"iteration {number:02d}", tags).info.run_id)
         self._fill(run, record)
+        self._trace(run, record, str(number), record.template)
         curves = {"objective": record.value, **values.headline_metrics(record.scores)}
         curves["best.objective"] = None if best is None else best.value
         self._log(self._parent(), metrics=values.finite(curves), step=number)
@@ -374,6 +398,21 @@ class MLflowTracker:
                 step=len(record.rows),
             )
 
+    def _trace(self, run: str, asked: IterationRecord | HeldoutResult, what: str, template: str | None) -> None:
+        """Records a sample of a template's images as traces."""
+        prompt = None if template is None or self._render is None else self._render(template)
+        log_traces(
+            self._store(),
+            run,
+            asked,
+            prompt,
+            number=self._traced,
+            identity=f"{self._parent()}/{what}",
+            model=self._vlm,
+            images=self._images,
+            prompt_version=self._addresses.get(template or ""),
+        )
+
     # -- results -------------------------------------------------------------------------------------------------------
 
     def _finish(self, result: TuneResult) -> None:
@@ -396,6 +435,9 @@ class MLflowTracker:
     def _finish_group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str:
         client, folder = self._store().client, Path(result.folder)
         run = self._group_run(group, None)
+        if not self._images:  # its runs were finished before, and are not recorded again
+            self._images = {key: Path(file) for key, file in _provenance(result).images.items()}
+            self._pictures = Pictures(self._images)
         with Files(self._pictures) as files:
             if isinstance(result, ComparisonResult):
                 metrics: dict[str, float] = {}
@@ -434,6 +476,35 @@ class MLflowTracker:
                 runs=runs,
             )
         client.set_tag(run, "taxtune.prompt", addresses[result.winner])
+        self._addresses = {
+            record.template or "": addresses[record.iteration]
+            for record in result.iterations
+            if record.iteration in addresses
+        }
+
+    def _model(self, result: TuneResult) -> None:
+        """Logs the winner as a model that MLflow can serve, where nothing of it was given in Python."""
+        try:
+            classifier = result.classifier()
+        except TaxtuneError:
+            return
+        if not classifier.portable:
+            return
+        held = result.heldout[1]
+        digests = [split.digest for split in self._splits if split.context == "heldout"]
+        shown = next((file for row in held.rows if (file := self._images.get(row.example))), None)
+        with tempfile.TemporaryDirectory(prefix="taxtune-") as folder, self._as_default_store():
+            log_classifier(
+                self._store(),
+                self._parent(),
+                classifier.save(Path(folder) / "classifier"),
+                name=f"{result.name}-{result.objective}-classifier",
+                metrics=values.headline_metrics(held.scores),
+                judged_on="".join(digests),
+                tags={"objective": result.objective},
+                example=None if shown is None else thumbnail(shown),
+                step=result.winner,
+            )
 
     def _data(self) -> None:
         store = self._store()
@@ -487,3 +558,7 @@ class MLflowTracker:
             note(f"MLflow could not record {what}: {short_reason(error)}")
             self._failed = True
             return None
+
+
+def _provenance(result: ComparisonResult | RepeatsResult) -> Provenance:
+    return result.provenance if isinstance(result, ComparisonResult) else result.runs[0].provenance

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.tracking import Group, Split, Tracker
 from taxtune.tuning.records import ComparisonResult, IterationRecord, Selection, TuneResult
+from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.data import Example
@@ -166,6 +167,7 @@ class TrackingCallback(Callback):
                 tuner.history.note("mlflow_run"),
                 group=tuner.group,
                 splits=_splits(experiment),
+                render=partial(render, variables=experiment.variables),
             )
             # Before anything is asked: of a run that is killed there would be a second record otherwise.
             tuner.history.set_note("mlflow_run", run)
