@@ -13,6 +13,7 @@ from taxtune.cli.classify import classify
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
+from taxtune.cli.mlflow import mlflow
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
@@ -120,6 +121,7 @@ app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(mlflow)
 app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
 app.command()(stoppable(classify))

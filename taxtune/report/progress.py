@@ -254,7 +254,7 @@ class TuningProgress:
         # Of the tuning images, then by held-out template: how many are answered, and how many of these from the store.
         self._answered = (0, 0)
         # Runs that are compared ask about the baseline once.
-        again = {"baseline"} if tuner.comparison is not None else set()
+        again = {"baseline"} if tuner.group is not None else set()
         self._heldout = {name: (done, done) for name, (done, _) in self._heldout.items() if name in again}
         self._records: dict[int, IterationRecord] = {}
         self._best: IterationRecord | None = None
