@@ -131,7 +131,7 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
         for name, found in (sections or {}).items()
     ]
     return environment.get_template(template).render(
-        css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
+        css=Markup("".join((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "sections.css"))),
         script=script,
         script_hash=f"sha256-{digest}",
         sections=bodies,
