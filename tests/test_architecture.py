@@ -21,7 +21,8 @@ ALLOWED = {
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
     "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "answers", "tuning"},
-    "tracking": {"report", "tuning", "classifier"},
+    "serving": {"classifier", "models"},
+    "tracking": {"report", "tuning", "classifier", "serving"},
     "tuning": {
         "classifier",
         "policies",
