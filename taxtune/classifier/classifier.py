@@ -160,7 +160,10 @@ class Classifier:
             settled = self._evaluator.settle(list(said.values()), [files[i] for i in said])
         for position, (i, answers) in enumerate(said.items()):
             if position not in settled:
-                found[i] = Classification(names[i], failure=why_unanswered(answers))
+                reason = why_unanswered(answers)
+                if is_image_data(images[i]):
+                    reason = reason.removeprefix(f"{files[i]}: ")  # a file of ours, and gone
+                found[i] = Classification(names[i], failure=reason)
                 continue
             place = settled[position]
             found[i] = Classification(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -100,10 +101,14 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         here = socket.socket(family)
         here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         here.bind(where)
+        here.listen()
     except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
         raise TaxtuneError(
             f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
-            remedy="Another program may use the port; --port 0 takes a free one.",
+            remedy="Another program uses the port; --port 0 takes a free one."
+            if taken
+            else "Give --host an address of this machine, and --port a number above 1023.",
         ) from error
     with here:
         yield here
