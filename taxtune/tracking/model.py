@@ -30,6 +30,7 @@ def log_classifier(
     judged_on: str = "",
     tags: Mapping[str, str] | None = None,
     example: str | None = None,
+    step: int = 0,
 ) -> str:
     """Logs a saved classifier as a model of a run and registers it; of a run that has a version, nothing new.
 
@@ -48,6 +49,7 @@ def log_classifier(
         judged_on: What tells the held-out images from others, such as a digest.
         tags: Tags of the model and its version.
         example: An image as a request has it, to show how the model is asked.
+        step: The step of the scores among the run's metrics.
 
     Returns:
         The address of the version, "models:/NAME/VERSION".
@@ -58,7 +60,7 @@ def log_classifier(
         there = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
         if there:
             return f"models:/{name}/{there[0].version}"
-        model = _log(store, run, classifier, name, known, dict(tags or {}), example)
+        model = _log(store, run, classifier, name, known, dict(tags or {}), example, step)
         labels = {**(tags or {}), _JUDGED_ON: judged_on, **{_tag(key): f"{value:.4f}" for key, value in known.items()}}
         champion = _champion(client, name)
         version = client.create_model_version(name, f"models:/{model}", run_id=run, tags=labels, model_id=model)
@@ -75,6 +77,7 @@ def _log(
     metrics: Mapping[str, float],
     tags: dict[str, str],
     example: str | None,
+    step: int,
 ) -> str:
     """Logs the model and returns its id."""
     from mlflow.entities import LoggedModelOutput, Metric
@@ -98,7 +101,9 @@ def _log(
     client.log_outputs(run, [LoggedModelOutput(model, step=0)])
     now = int(time.time() * 1000)
     # In the run's metrics, too: MLflow keeps no metric of a model alone.
-    client.log_batch(run, metrics=[Metric(_tag(key), value, now, 0, model_id=model) for key, value in metrics.items()])
+    client.log_batch(
+        run, metrics=[Metric(f"heldout/{key}", value, now, step, model_id=model) for key, value in metrics.items()]
+    )
     return model
 
 
