@@ -21,7 +21,9 @@ from tests.serving.samples import BIRD, in_base64, save_field_guide
     ("arguments", "said"),
     [
         (["nowhere"], "nowhere"),
-        (["models:/birds@champion", "--calibrated"], "Leave out --calibrated."),
+        (["models:/birds@champion", "--policy", "direct"], "Leave out --policy"),
+        (["models:/birds@champion", "--set", "vlm.device=cpu"], "Leave out --policy"),
+        (["nowhere", "--policy", "majority"], "vote:8:0.7"),
         (["nowhere", "--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
         (["nowhere", "--host", "no such host"], "Give --host an address of this machine"),
         (["models:/no-such-model@champion"], "Set MLFLOW_TRACKING_URI"),
