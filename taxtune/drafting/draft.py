@@ -175,7 +175,7 @@ class Draft:
         needed = images_needed(aims.hp_target, aims.confidence)
         if self.tuning >= needed:
             return f"{aims.confidence} # how certain that must be; that takes at least {needed} tuning images"
-        return f"0.5 # how certain that must be: 0.5 takes the mean as it is; {aims.confidence} needs at least {needed} tuning images"
+        return f"0.5 # how certain that must be: 0.5 takes the mean as it is; {aims.confidence} needs {needed} images"
 
 
 def make_draft(source: Source, tree: Taxonomy) -> Draft:
@@ -241,8 +241,9 @@ def _unmatched(error: UnknownLabelsError, rows: dict[str, int], tree: Taxonomy) 
     return DataError(
         f"{doubt}\n"
         + "\n".join(error.lines)
-        + f"\nNothing was written. Correct the labels that are misspelt, or add them to {where}: what it lacks in a row "
-        "of its own,\nanother name for a node in the column aliases of its row. To have other names proposed: " + names,
+        + f"\nNothing was written. Correct the labels that are misspelt, or add them to {where}: what it lacks in a "
+        "row of its own,\nanother name for a node in the column aliases of its row. To have other names proposed: "
+        + names,
         file=error.file,
     )
 
