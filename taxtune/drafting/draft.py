@@ -210,8 +210,15 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
         raise DataError(
             f"There {'is 1 image' if found == 1 else f'are {found} different images'}{listed}, too few for a run.",
             file=source.path,
-            remedy=f"It takes at least {least}: half of them to compare templates, half for the final comparison. "
-            "Even so only large differences show; from about a hundred on, middling ones do.",
+            remedy=f"It takes at least {least}: half of them to compare templates, half for the final comparison. Even "
+            f"those show only differences above {_smallest_difference(least // 2):.2f} in hP; 100 images show those "
+            f"above {_smallest_difference(50):.2f}.",
+        )
+    if len(set(examples.target.tolist())) == 1:
+        raise DataError(
+            f"All {found:,} images have the label {examples[0].label!r}, so that there is nothing to tell apart.",
+            file=source.path,
+            remedy="Add images with other labels.",
         )
     # Half of the images at most for the final comparison, which is the one to quote.
     heldout = min(_MOST, found // 2)

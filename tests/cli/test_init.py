@@ -123,6 +123,11 @@ def test_too_few_of_many_copies_says_how_many_are_listed(here: Path) -> None:
     refused(init("--data", "photos", *MODEL), "There are 4 different images (8 with copies)")
 
 
+def test_images_that_all_show_the_same_are_refused(here: Path) -> None:
+    in_folders(here / "photos", {"navy": 12})
+    refused(init("--data", "photos", *MODEL), "All 12 images have the label 'navy'", "nothing to tell apart")
+
+
 # -- folders -----------------------------------------------------------------------------------------------------------
 
 
