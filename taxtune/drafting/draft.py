@@ -100,7 +100,7 @@ class Draft:
         subject_word = word or subject.word or "object"
         said = "what the images show; templates use the word"
         if word is None and subject.word is not None:
-            said += f". It is after the tree's node {self.tree.labels[subject.node]!r}"
+            said += f". It is named after the tree's node {self.tree.labels[subject.node]!r}"
         return _RECIPE.format(
             file=" ".join(shlex.quote(str(file)).split()),
             name=_written(re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"),

@@ -11,8 +11,12 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Subject", "find_subject"]
 
-# What roots are called that say nothing of what the images show.
-_EMPTY = frozenset({"all", "entity", "everything", "life", "object", "objects", "root", "thing", "things"})
+# What roots are called that say nothing of what the images show; among them the top of WordNet.
+_EMPTY = frozenset(
+    {"abstraction", "all", "artifact", "being", "entity", "everything", "life", "living thing", "matter", "object"}
+    | {"objects", "organism", "physical entity", "physical object", "root", "substance", "thing", "things", "unit"}
+    | {"whole"}
+)
 _MOST_RANKS = 32
 # Ranks of biology: nodes that have one are labelled in Latin.
 _OF_LIFE = frozenset({"genus", "kingdom", "order", "phylum", "species"})

@@ -47,6 +47,7 @@ def test_the_lowest_node_above_all_labels(
         ("glasses", "glass"),
         ("thing", None),
         ("Root", None),
+        ("physical entity", None),
         ("sushi", "sushi"),
     ],
 )
