@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,9 +191,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
             there are too few different images.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    rows: dict[str, int] = {}
-    for record in source.records():
-        rows[record.label] = rows.get(record.label, 0) + 1
+    rows = source.labels
     try:
         examples = load_examples(
             source.path,
@@ -206,7 +205,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
         raise _unmatched(error, rows, tree) from error
     found, least = len(examples), 2 * _fewest(lambda n: _smallest_difference(n) is not None)
     if found < least:
-        listed = f" ({sum(rows.values())} with copies)" if sum(rows.values()) > found else ""
+        listed = f" ({rows.total()} with copies)" if rows.total() > found else ""
         raise DataError(
             f"There {'is 1 image' if found == 1 else f'are {found} different images'}{listed}, too few for a run.",
             file=source.path,
@@ -225,7 +224,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
     return Draft(
         source=source,
         examples=examples,
-        listed=sum(rows.values()),
+        listed=rows.total(),
         tree=tree,
         subject=find_subject(tree, examples.target.tolist()),
         tuning=min(_MOST, found - heldout),
@@ -233,7 +232,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
     )
 
 
-def _unmatched(error: UnknownLabelsError, rows: dict[str, int], tree: Taxonomy) -> DataError:
+def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) -> DataError:
     images = sum(rows[label] for label in error.labels)
     total, lost = len(rows), len(error.labels)
     where = tree.source or "the tree"
@@ -241,7 +240,7 @@ def _unmatched(error: UnknownLabelsError, rows: dict[str, int], tree: Taxonomy) 
         doubt = f"None of the {total} labels is on the tree. Is {where} the tree of these images?"
     else:
         doubt = (
-            f"{total - lost} of {total} labels are on the tree; {lost} ({images:,} of {sum(rows.values()):,} images) "
+            f"{total - lost} of {total} labels are on the tree; {lost} ({images:,} of {rows.total():,} images) "
             f"{'is' if lost == 1 else 'are'} not."
         )
     names = command("taxonomy", "enrich", where, "--out", "names.csv")
