@@ -243,6 +243,15 @@ def test_what_models_say_is_placed_where_it_belongs(name: str, answer: str, node
     assert "/".join(placed.path) == node or "/".join(placed.path).endswith(f"/{node}"), placed
 
 
+@pytest.mark.parametrize("name", [name for name in OF_DOMAINS if name.endswith("-inat21")])
+def test_the_domain_is_a_node_of_the_real_tree_with_as_many_species_as_is_said(name: str, inat21: Taxonomy) -> None:
+    recipe = load_recipe(name)
+    assert recipe.taxonomy.domain is not None
+    assert recipe.data.size is not None
+    below = inat21.is_ancestor(inat21.resolve(recipe.taxonomy.domain), inat21.leaves)
+    assert recipe.data.size.startswith(f"{int(below.sum()):,} species")
+
+
 # -- the model in one line ---------------------------------------------------------------------------------------------
 
 
