@@ -11,7 +11,7 @@ from typing import Any
 
 from taxtune.errors import RecipeError
 from taxtune.models.checkpoint import weights_here
-from taxtune.models.known import KNOWN
+from taxtune.models.known import KNOWN_MODELS
 from taxtune.recipe import (
     AgentProposerSettings,
     ApiVLMSettings,
@@ -73,7 +73,7 @@ def find_needs(recipe: Recipe) -> Needs:
     from huggingface_hub import get_token
 
     vlm = recipe.vlm
-    known = KNOWN.get(vlm.model) if isinstance(vlm, LocalVLMSettings) else None
+    known = KNOWN_MODELS.get(vlm.model) if isinstance(vlm, LocalVLMSettings) else None
     texts = (text for text in flatten(recipe.settings()).values() if isinstance(text, str))
     variables = tuple(dict.fromkeys(name for text in texts for name in re.findall(r"\$\{(\w+)\}", text)))
     keys = tuple(dict.fromkeys(_keys(recipe)))

@@ -633,9 +633,11 @@ class TrackingSettings(Settings):
         experiment: Name of the MLflow experiment.
         uri: Tracking server or database; a database in the run's folder by default.
         traces: Most images of a template that become traces; none with 0.
+        model: Whether to log the winner as a model that MLflow can serve.
     """
 
     mlflow: bool = True
     experiment: str = "taxtune"
     uri: str | None = None
     traces: int = Field(5, ge=0)
+    model: bool = True
