@@ -396,7 +396,7 @@ def test_runs_that_are_compared_ask_about_the_baseline_once(clock: Clock) -> Non
     stream = io.StringIO()
     shown = TuningProgress(Terminal(stream=stream, clock=clock))
     for _ in range(2):
-        shown.on_start(tuner(comparison="both"), ())
+        shown.on_start(tuner(group="both"), ())
         for name in ("baseline", "winner"):
             shown.on_heldout(name, 0, 200)
             shown.on_heldout(name, 200, 200)
