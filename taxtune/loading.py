@@ -1,14 +1,85 @@
-"""Loading a model of Hugging Face, whatever it is for: why a part could not be loaded, and no bars for what is here."""
+"""Loading a model of Hugging Face, whatever it is for: no waiting for a hub that is out of reach, and why it failed."""
 
 from __future__ import annotations
 
+import http.client
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
+from time import monotonic
 
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.shell import program
 
-__all__ = ["explain_load_error", "quiet_progress"]
+__all__ = ["explain_load_error", "is_out_of_reach", "look_for_hub", "not_here", "quiet_progress"]
+
+# Seconds that the hub may take for each step of an answer, and for all of it with the look-up of its name, which takes
+# no time limit; and seconds for which what was found out holds.
+_STEP, _WHOLE, _HOLDS = 1.0, 2.0, 60.0
+
+
+class _Hub:
+    """Whether the hub was found out of reach here, until when that holds, and what was said."""
+
+    out_of_reach = False
+    until = 0.0
+
+
+def look_for_hub() -> None:
+    """Sets Hugging Face's client offline while the hub cannot be reached: call it before anything is loaded by name.
+
+    Without a network the client tries for half a minute and writes a line about each attempt, also where the model is
+    in its cache. Offline it loads what is there at once, and what is not fails at once.
+    """
+    from huggingface_hub import constants
+
+    if monotonic() < _Hub.until or (constants.HF_HUB_OFFLINE and not _Hub.out_of_reach):
+        return
+    answers: list[bool] = []
+    asking = Thread(target=lambda: answers.append(_answers(constants.ENDPOINT)), name="taxtune-hub", daemon=True)
+    asking.start()
+    asking.join(_WHOLE)
+    _Hub.out_of_reach = answers != [True]
+    _Hub.until = monotonic() + _HOLDS
+    constants.HF_HUB_OFFLINE = _Hub.out_of_reach
+
+
+def _answers(address: str) -> bool:
+    """Tells whether anything answers at an address, also through a proxy; what it says does not count."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_STEP):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, ssl.SSLError)  # whoever disputes a certificate is there
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+
+
+def not_here(name: str, what: str) -> ModelError:
+    """Makes the error of a checkpoint of which a part is not on this machine and cannot be fetched.
+
+    Args:
+        name: The Hugging Face name.
+        what: The part, as for `explain_load_error`.
+    """
+    from huggingface_hub import constants
+
+    # Without a configuration there is nothing of a model at all.
+    lacking = (
+        f"The model {name!r} is not on this machine"
+        if what == "configuration"
+        else f"The {what} of {name!r} {'are' if what.endswith('s') else 'is'} not all on this machine"
+    )
+    chosen = constants.HF_HUB_OFFLINE and not _Hub.out_of_reach
+    return ModelError(
+        f"{lacking}, and " + ("HF_HUB_OFFLINE is set." if chosen else f"{constants.ENDPOINT} cannot be reached."),
+        remedy=f"Run `{program('hf')} download {name}` while online, or give the folder of a copy.",
+    )
 
 
 def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneError:
@@ -19,11 +90,7 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
         error: What the library raised.
         what: "configuration", "tokenizer", "processor" or "weights".
     """
-    chain: list[BaseException] = [error]
-    while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(link)
-    names = {one.__name__ for link in chain for one in type(link).__mro__}
-    text = " ".join(map(str, chain)).lower()
+    chain, names, text = _causes(error)
     if "GatedRepoError" in names or "gated repo" in text:
         return ModelError(
             f"The model {name!r} can be downloaded only after its licence has been accepted.",
@@ -36,14 +103,8 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
             f"There is no model {name!r} on Hugging Face, or it is private.",
             remedy=f"Check the name; for a private model run `{program('hf')} auth login`.",
         )
-    if names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"} or any(
-        hint in text for hint in ("couldn't connect", "offline mode", "name resolution")
-    ):
-        verb = "are" if what.endswith("s") else "is"
-        return ModelError(
-            f"The {what} of {name!r} {verb} not all on this machine, and Hugging Face cannot be reached.",
-            remedy=f"Run `{program('hf')} download {name}` while online, or give the folder of a copy.",
-        )
+    if is_out_of_reach(error):
+        return not_here(name, what)
     missing = next((link for link in chain if isinstance(link, ImportError)), None)
     if missing is not None:
         return ModelError(
@@ -61,6 +122,24 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
             remedy=f"Upgrade it: {program('pip')} install -U transformers.",
         )
     return ModelError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Tells whether an error of Hugging Face's libraries means that a file is neither here nor within reach."""
+    _, names, text = _causes(error)
+    return bool(
+        names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"}
+        or any(hint in text for hint in ("couldn't connect", "offline mode", "name resolution"))
+    )
+
+
+def _causes(error: BaseException) -> tuple[list[BaseException], set[str], str]:
+    """Returns an error and what it came of, the names of their classes, and all that they say."""
+    chain: list[BaseException] = [error]
+    while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(link)
+    names = {one.__name__ for link in chain for one in type(link).__mro__}
+    return chain, names, " ".join(map(str, chain)).lower()
 
 
 @contextmanager

@@ -79,12 +79,12 @@ def taxonomy_option(more: str = "") -> Any:
     Args:
         more: What the command has to add to its help.
     """
-    text = "The taxonomy file, or builtin:fieldguide."
+    text = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
     return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{text} {more}".rstrip())
 
 
 TaxonomyOption = Annotated[str, taxonomy_option()]
-TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:fieldguide.")]
+TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:NAME for that of a built-in recipe.")]
 FormatOption = Annotated[
     str,
     typer.Option(

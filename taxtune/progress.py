@@ -1,6 +1,7 @@
 """Progress of long work and remarks about it: the work reports them, and the display in force decides what is shown.
 
     for file in track_each(files, "reading images"): ...
+    with loading("the weights of the model"): ...
     note("12 images are left out: their label is not in the taxonomy.")
 
 Without a display nothing is shown, and notes are logged as warnings of the logger "taxtune". The display in force is a
@@ -16,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Display", "Task", "following", "note", "showing", "track", "track_each"]
+__all__ = ["Display", "Task", "following", "loading", "note", "showing", "track", "track_each"]
 
 T = TypeVar("T")
 D = TypeVar("D", bound="Display")
@@ -24,31 +25,30 @@ D = TypeVar("D", bound="Display")
 
 @dataclass(eq=False)
 class Task:
-    """Work of a known size that is under way.
+    """Work that is under way.
 
     Attributes:
         what: What is done, such as "reading images".
-        total: How many steps there are.
+        total: How many steps there are; None where that is unknown, or there is one.
         display: What shows it.
         done: How many are done.
         stored: How many of these came from a store.
-        remark: What to show beside the count.
+        once: Whether it is done once, such as loading weights, and says nothing of how long the rest takes.
         ended: Whether the work has ended, finished or not.
     """
 
     what: str
-    total: int
+    total: int | None
     display: Display
     done: int = 0
     stored: int = 0
-    remark: str = ""
+    once: bool = False
     ended: bool = False
 
-    def advance(self, count: int = 1, *, stored: int = 0, remark: str | None = None) -> None:
+    def advance(self, count: int = 1, *, stored: int = 0) -> None:
         """Reports that `count` more steps are done, `stored` of them from a store."""
         self.done += count
         self.stored += stored
-        self.remark = self.remark if remark is None else remark
         self.display.update(self)
 
 
@@ -104,15 +104,20 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def track(what: str, total: int, *, done: int = 0, stored: int = 0) -> Iterator[Task]:
+def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0, once: bool = False) -> Iterator[Task]:
     """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
-    task = Task(what, total, _display.get(), done, stored)
+    task = Task(what, total, _display.get(), done, stored, once)
     task.advance(0)
     try:
         yield task
     finally:
         task.ended = True
         task.advance(0)
+
+
+def loading(what: str) -> AbstractContextManager[Task]:
+    """Reports that the block loads something, such as "the weights of the model", which is waited for once."""
+    return track(f"loading {what}", once=True)
 
 
 def track_each(items: Collection[T], what: str) -> Iterator[T]:

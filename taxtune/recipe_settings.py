@@ -116,7 +116,7 @@ class TaxonomySettings(Settings):
     """The label tree.
 
     Attributes:
-        path: A file, folder or zip file, or "builtin:fieldguide".
+        path: A file, folder or zip file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
         format: Its format; "auto" looks at the content.
         root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
             the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
@@ -150,6 +150,9 @@ class TaxonomySettings(Settings):
 
 
 class _Splits(Settings):
+    # For people, who are told by `taxtune recipes`; nothing depends on it.
+    page: str | None = Field(None, exclude=True, description="Web page that the images are from.")
+    size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
     tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
     block: StrictInt | None = Field(
         None,
@@ -163,13 +166,16 @@ class _Splits(Settings):
 
 
 class ManifestData(_Splits):
-    """A CSV or JSONL file with one image per row.
+    """A CSV, JSONL or other text file with one image per row.
 
     Attributes:
         path: The file.
         images: Folder that image paths are relative to; the file's own folder by default.
         image_column: Column with the image's path.
         label_column: Column with the label: a label, alias or path of the taxonomy.
+        pattern: For a text file without columns: a regular expression that matches each line, with
+            the groups `image` and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
+        image_suffix: What is added to the images' names: .jpg where the file has them without.
     """
 
     kind: Literal["manifest"] = "manifest"
@@ -177,6 +183,18 @@ class ManifestData(_Splits):
     images: str | None = None
     image_column: str = "image"
     label_column: str = "label"
+    pattern: str | None = None
+    image_suffix: str = ""
+
+    @field_validator("pattern")
+    @classmethod
+    def _finds_both(cls, value: str | None) -> str | None:
+        from taxtune.data.rows import line_pattern
+
+        try:
+            return None if value is None else line_pattern(value).pattern
+        except TaxtuneError as error:
+            raise ValueError(str(error)) from None
 
 
 class FolderData(_Splits):
@@ -615,9 +633,11 @@ class TrackingSettings(Settings):
         experiment: Name of the MLflow experiment.
         uri: Tracking server or database; a database in the run's folder by default.
         traces: Most images of a template that become traces; none with 0.
+        model: Whether to log the winner as a model that MLflow can serve.
     """
 
     mlflow: bool = True
     experiment: str = "taxtune"
     uri: str | None = None
     traces: int = Field(5, ge=0)
+    model: bool = True

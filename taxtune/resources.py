@@ -1,4 +1,4 @@
-"""Where the prompts and recipes are: at the top of a checkout, and inside an installed wheel."""
+"""Where the prompts, recipes and their trees are: at the top of a checkout, and inside an installed wheel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["prompts_dir", "recipes_dir"]
+__all__ = ["builtin_trees", "prompts_dir", "recipes_dir"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -19,6 +19,12 @@ def prompts_dir() -> Path:
 def recipes_dir() -> Path:
     """Returns the folder of the recipes that come with taxtune."""
     return _find("recipes")
+
+
+def builtin_trees() -> dict[str, Path]:
+    """Returns the files of the label trees that come with taxtune, by name: "dishes" for builtin:dishes."""
+    of_recipes = {file.stem: file for file in sorted(recipes_dir().glob("trees/*.csv"))}
+    return {"fieldguide": _PACKAGE / "fieldguide" / "taxonomy.csv"} | of_recipes
 
 
 def _find(name: str) -> Path:

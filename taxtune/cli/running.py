@@ -16,7 +16,7 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
-from taxtune.progress import showing
+from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
 from taxtune.report.account import account_lines
 from taxtune.report.outlook import outlook_lines
@@ -67,6 +67,7 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
     make_folder(parts.folder)
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
+            terminal.line(f"recipe {parts.recipe.name}, folder {parts.folder}")
             yield _Interruptible(terminal)
     finally:
         with suppress(OSError):
@@ -82,6 +83,7 @@ def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
     if resume and is_finished(parts.folder):
         yield
         return
+    parts.check_reachable()  # before seconds of imports
     wanted = [getattr(parts.model, "preload", None), store.preload if parts.recipe.tracking.mlflow else None]
 
     def load() -> None:
@@ -95,7 +97,8 @@ def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
         yield
     finally:
         # Two threads that import parts of the same package may meet one of its modules half-made.
-        thread.join()
+        with loading("packages"):
+            thread.join()
 
 
 class _Interruptible(TuningProgress):
@@ -115,7 +118,7 @@ def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
     if not tracking.mlflow:
         return [progress]
     make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri)
-    return [progress, TrackingCallback(make)]
+    return [progress, TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:

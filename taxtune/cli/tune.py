@@ -84,8 +84,7 @@ def tune(
         from taxtune.tuning.loop import Tuner
         from taxtune.tuning.repeats import repeat_tuning
 
-        if not resume:
-            parts.check_unused(repeats=repeats)  # before images are read, which may take minutes
+        parts.check_folder(repeats=repeats, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiment = parts.experiment()
@@ -140,8 +139,7 @@ def compare(
     def work() -> ComparisonResult:
         from taxtune.tuning.compare import compare_objectives
 
-        if not resume:
-            parts.check_unused(names)  # before images are read, which may take minutes
+        parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiments = [parts.experiment([name]) for name in names]

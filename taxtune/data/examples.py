@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,7 @@ from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "Examples", "load_examples"]
+__all__ = ["Example", "Examples", "UnknownLabelsError", "load_examples"]
 
 # In place of a node: the label is on the whole tree, outside the part that counts.
 _OUTSIDE = "outside"
@@ -33,6 +33,25 @@ _LARGE = 10_000
 _SUGGESTIONS = 20
 
 
+class UnknownLabelsError(DataError):
+    """Labels name no single node of the taxonomy.
+
+    Args:
+        labels: The labels, as the source writes them.
+        lines: A line for each, with the rows and what may be meant.
+        file: The source.
+    """
+
+    def __init__(self, labels: Sequence[str], lines: Sequence[str], file: str) -> None:
+        self.labels, self.lines = tuple(labels), tuple(shortened(lines))
+        super().__init__(
+            f"{len(labels)} {'label names' if len(labels) == 1 else 'labels name'} no single node of the taxonomy:\n"
+            + "\n".join(self.lines)
+            + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
+            file=file,
+        )
+
+
 def load_examples(
     source: Source,
     taxonomy: Taxonomy,
@@ -41,6 +60,8 @@ def load_examples(
     images: str | Path | None = None,
     image_column: str = "image",
     label_column: str = "label",
+    pattern: str | None = None,
+    image_suffix: str = "",
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
@@ -52,8 +73,8 @@ def load_examples(
     Args:
         source: One of these:
 
-            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row), a folder with a sub-folder a
-              class, or iNaturalist's COCO-style JSON;
+            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row, or any text file with `pattern`), a
+              folder with a sub-folder a class, or iNaturalist's COCO-style JSON;
             - a list of pairs (image, label);
             - a pandas `DataFrame`, or a Hugging Face `Dataset`, with a column of images and one of labels.
 
@@ -66,6 +87,9 @@ def load_examples(
             is not a path the current one.
         image_column: Column of the images.
         label_column: Column of the labels.
+        pattern: A regular expression with the groups `image` and `label` that matches each line of a manifest without
+            columns.
+        image_suffix: What is added to the images' names, such as ".jpg".
         folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
             there are any.
         domain: Keep only examples whose node is this one or below it.
@@ -93,7 +117,7 @@ def load_examples(
     elif kind is not None:
         raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
     name = source_name(source)
-    columns = {"image_column": image_column, "label_column": label_column}
+    how = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
     root = None if images is None else Path(images)
     if root is not None and not root.is_dir():
         raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
@@ -106,9 +130,9 @@ def load_examples(
         records, base = read_folder(source), source
     elif isinstance(source, Path):
         base = root or source.parent
-        records = read_inat21(source) if kind == "inat21" else read_rows(source, **columns)
+        records = read_inat21(source) if kind == "inat21" else read_rows(source, pattern=pattern, **how)
     else:
-        records = read_rows(source, **columns)
+        records = read_rows(source, **how)
 
     found = _Found(base)
     for record, node in _place(records, taxonomy, part, source=name):
@@ -318,9 +342,4 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
             meant = taxonomy.suggest(name)
             line += f": {meant[0].lower()}{meant[1:]}"
         lines.append(line)
-    return DataError(
-        f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
-        + "\n".join(shortened(lines))
-        + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
-        file=source,
-    )
+    return UnknownLabelsError(list(rows), lines, source)

@@ -1,27 +1,36 @@
-"""Rows of an image and a label: in CSV, TSV and JSONL files, lists, data frames and Hugging Face data sets."""
+"""Rows of an image and a label: in CSV, TSV, JSONL and other text files, lists, data frames, Hugging Face data sets."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import numbers
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from taxtune.data.folder import label_references
 from taxtune.data.images import is_image_data
 from taxtune.data.sources import Record, Source, source_name
 from taxtune.errors import DataError, shortened
 from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
 
-__all__ = ["read_rows"]
+__all__ = ["line_pattern", "read_rows"]
 
 Columns = tuple[str, str]
 # A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
 Row = tuple[str, object, object]
 
 
-def read_rows(source: Source, *, image_column: str = "image", label_column: str = "label") -> Iterator[Record]:
+def read_rows(
+    source: Source,
+    *,
+    image_column: str = "image",
+    label_column: str = "label",
+    pattern: str | None = None,
+    image_suffix: str = "",
+) -> Iterator[Record]:
     """Yields rows of an image and a label.
 
     A CSV file may have commas, semicolons or tabs between its values, whichever its header has most of; upper and lower
@@ -34,6 +43,10 @@ def read_rows(source: Source, *, image_column: str = "image", label_column: str 
             objects with the key "bytes", as data sets store them.
         image_column: Column (in JSONL: key) of the image.
         label_column: Column of the label.
+        pattern: For a text file of any name, in place of the columns: a regular expression that matches every line that
+            is not blank, with the groups `image` and `label`, one of which may be within the other. In the label,
+            which is often a part of the image's name, underscores may stand for spaces, as in the names of folders.
+        image_suffix: What is added to the images' names: ".jpg" where a file has them without.
 
     Yields:
         One record a row, in order.
@@ -44,7 +57,7 @@ def read_rows(source: Source, *, image_column: str = "image", label_column: str 
     name = source_name(source)
     columns = (image_column, label_column)
     if isinstance(source, Path):
-        rows = _file_rows(source, columns)
+        rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern))
     elif hasattr(source, "features") and hasattr(source, "column_names"):
         rows = _dataset_rows(source, columns, name)
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
@@ -54,7 +67,7 @@ def read_rows(source: Source, *, image_column: str = "image", label_column: str 
     faults: list[str] = []
     for where, image, written in rows:
         label = _text(written)
-        record = _record(image, label, where)
+        record = _record(image, label, where, image_suffix, label_references(label) if pattern else (label,))
         missing = [column for column, value in zip(columns, (record, label), strict=True) if not value]
         if missing:
             given = [value for value in (image, written) if not _text(value) and not _is_nothing(value)]
@@ -71,15 +84,15 @@ def read_rows(source: Source, *, image_column: str = "image", label_column: str 
         )
 
 
-def _record(image: object, label: str, where: str) -> Record | None:
+def _record(image: object, label: str, where: str, suffix: str, references: tuple[str, ...]) -> Record | None:
     if callable(image):
-        return Record(image, label, where, (label,))
+        return Record(image, label, where, references)
     if is_image_data(image):
-        return Record(lambda: image, label, where, (label,))
+        return Record(lambda: image, label, where, references)
     if isinstance(image, dict):  # a data set's reference to a file
         image = image.get("path")
     name = str(image) if isinstance(image, Path) else _text(image)
-    return Record(name, label, where, (label,)) if name else None
+    return Record(name + suffix, label, where, references) if name else None
 
 
 def _text(value: object) -> str:
@@ -157,9 +170,44 @@ def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
             raise DataError(
                 f"The name of a manifest must end in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.",
                 file=path,
-                remedy="Rename it.",
+                remedy="Rename it, or say with `pattern` where image and label stand in its lines.",
             )
         yield from readers[suffix](_filled(stream, path), path, columns)
+
+
+def line_pattern(pattern: str) -> re.Pattern[str]:
+    """Returns the regular expression that finds the image and the label in a line.
+
+    Raises:
+        DataError: If it is none, or lacks one of the two groups.
+    """
+    example = r"For lines such as '0034309 707-320': (?P<image>\d+) (?P<label>.+)"
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise DataError(f"The pattern is not a regular expression: {error}.", value=pattern, remedy=example) from None
+    for group in ("image", "label"):
+        if group not in expression.groupindex:
+            raise DataError(f"The pattern has no group {group!r}.", value=pattern, remedy=example)
+    return expression
+
+
+def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
+    faults: list[str] = []
+    with open_bytes(path, error=DataError, what="manifest") as stream:
+        for number, line in enumerate(_filled(stream, path), start=1):
+            found = pattern.fullmatch(text := line.strip())
+            if found is not None:
+                yield f"row {number}", found["image"], found["label"]
+            elif text:
+                faults.append(f"  row {number}: {_shown(text)}")
+    if faults:
+        raise DataError(
+            f"The pattern {pattern.pattern!r} does not match {len(faults)} {'line' if len(faults) == 1 else 'lines'}:\n"
+            + "\n".join(shortened(faults))
+            + "\nIt must match each line that is not blank from its start to its end.",
+            file=path,
+        )
 
 
 def _filled(stream: IO[bytes], path: Path) -> Iterator[str]:

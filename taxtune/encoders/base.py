@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taxtune.shell import program
 
-__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "is_lost_folder"]
+__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "hub_name", "is_lost_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -43,13 +43,19 @@ def is_lost_folder(model: str) -> bool:
     return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).expanduser().is_dir()
 
 
-def how_to_get(model: str) -> str:
-    """Returns the sentence that says how the weights of a model of Hugging Face come onto this machine."""
+def hub_name(model: str) -> str | None:
+    """Returns what Hugging Face calls an encoder; None of one that is a folder, or that only open_clip knows."""
     name = model.removeprefix("hf-hub:")
     if model.startswith((".", "/", "~", "local-dir:")) or name.count("/") > 1 or "@" in name:
+        return None
+    return name if "/" in name else f"sentence-transformers/{name}"
+
+
+def how_to_get(model: str) -> str:
+    """Returns the sentence that says how the weights of a model of Hugging Face come onto this machine."""
+    name = hub_name(model)
+    if name is None:
         return "Check the path, and that the folder is complete."
-    if "/" not in name:
-        name = f"sentence-transformers/{name}"
     return f"Run `{program('hf')} download {name}` while online, or give the folder of a copy."
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get
+from taxtune.encoders.base import FloatMatrix, how_to_get, hub_name
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
+from taxtune.loading import is_out_of_reach, look_for_hub, not_here
 from taxtune.models.base import well_formed
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class ClipEncoder:
             AdaptiveBatches(batch_size, model=model, device=self._device, item=item) for item in ("text", "image")
         )
         architecture, _, weights = model.partition("@")
+        if not model.startswith("local-dir:"):
+            look_for_hub()
         try:
             # Where there are no weights, other ways to make a model give random ones and a warning.
             self._model, self._preprocess = open_clip.create_model_from_pretrained(
@@ -63,6 +66,8 @@ class ClipEncoder:
             )
             self._tokenizer = open_clip.get_tokenizer(architecture)
         except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
+            if (called := hub_name(model)) is not None and model.startswith("hf-hub:") and is_out_of_reach(error):
+                raise not_here(called, "configuration") from error
             raise ModelError(
                 # Shortened, as open_clip lists every architecture that it knows.
                 f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, is_lost_folder
+from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, hub_name, is_lost_folder
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
+from taxtune.loading import is_out_of_reach, look_for_hub, not_here, quiet_progress
 from taxtune.models.base import well_formed
 
 __all__ = ["SentenceEncoder"]
@@ -51,13 +52,16 @@ class SentenceEncoder:
             raise ModelError("The folder of the sentence model does not exist.", value=model, remedy="Check the path.")
         where = find_device(device)
         self._batches = AdaptiveBatches(batch_size, model=model, device=where)
-        from taxtune.loading import quiet_progress
-
+        is_folder = Path(model).expanduser().is_dir()
+        if not is_folder:
+            look_for_hub()
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.
-            with quiet_progress() if Path(model).expanduser().is_dir() else nullcontext():
+            with quiet_progress() if is_folder else nullcontext():
                 self._model: Any = SentenceTransformer(str(Path(model).expanduser()), device=where)
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
+            if (called := hub_name(model)) is not None and is_out_of_reach(error):
+                raise not_here(called, "configuration") from error
             said = " ".join(str(error).split()).rstrip(".")
             raise ModelError(
                 f"The sentence model cannot be loaded: {said if len(said) <= 200 else said[:199] + '…'}.",

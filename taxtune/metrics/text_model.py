@@ -10,6 +10,7 @@ from typing import Any
 
 from taxtune.encoders.base import folder_digest
 from taxtune.errors import ModelError
+from taxtune.loading import look_for_hub
 from taxtune.shell import program
 
 __all__ = ["TextModel", "find_text_model", "load_error", "quiet_loading", "token_limit", "version_of"]
@@ -67,6 +68,7 @@ def find_text_model(model: str) -> TextModel:
         return TextModel(folder.resolve().name, str(folder), f"sha256:{digest}", None, config)
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
         raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+    look_for_hub()
     try:
         config = AutoConfig.from_pretrained(model)
     except Exception as error:  # OSError, ValueError, HTTP errors

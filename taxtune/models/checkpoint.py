@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import ModelError
-from taxtune.loading import explain_load_error
+from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
-from taxtune.shell import program
 
-__all__ = ["BUILTIN", "Checkpoint", "checkpoint_revision", "find_checkpoint"]
+__all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -72,9 +71,32 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
         if revision is not None:
             raise ModelError("A folder has no revisions.", value=revision, remedy=_NO_REVISION)
         return _local(folder.resolve().name, folder, task)
-    if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
+    if _is_path(model):
         raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     return _hub(model, revision, task)
+
+
+def check_reachable(model: str, revision: str | None = None) -> None:
+    """Checks that a model of Hugging Face is on this machine or can be fetched, without importing torch.
+
+    Folders are not looked at.
+
+    Raises:
+        ModelError: If it is not.
+    """
+    if not (model.startswith("builtin:") or Path(model).expanduser().is_dir() or _is_path(model)):
+        _commit(model, revision)
+
+
+def weights_here(model: str, revision: str | None = None) -> bool:
+    """Tells whether a model's weights are on this machine, without the network and without importing torch."""
+    if model.startswith("builtin:") or Path(model).expanduser().is_dir():
+        return True
+    return not _is_path(model) and _cached_weights(model, revision or "main") is not None
+
+
+def _is_path(model: str) -> bool:
+    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
 
 
 def checkpoint_revision(model: str, revision: str | None = None) -> str:
@@ -135,10 +157,7 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     config = _load_config(model, model, pinned)
     size = _cached_weights(model, pinned)
     if size is None and constants.HF_HUB_OFFLINE:
-        raise ModelError(
-            f"The weights of {model!r} are not all on this machine, and HF_HUB_OFFLINE is set.",
-            remedy=f"Run `{program('hf')} download {model}` while online, or give the folder of a copy.",
-        )
+        raise not_here(model, "weights")
     return Checkpoint(
         name=model,
         source=model,
@@ -154,6 +173,7 @@ def _commit(model: str, revision: str | None) -> str:
     """Returns the commit that a revision of a Hugging Face name stands for; offline, as it was last fetched."""
     from huggingface_hub import hf_hub_download
 
+    look_for_hub()
     try:
         file = hf_hub_download(model, "config.json", revision=revision)
     except Exception as error:

@@ -23,6 +23,7 @@ from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply,
 from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
 from taxtune.models.quantization import check_quantization, quantization_config
+from taxtune.progress import loading
 
 __all__ = ["LocalModel", "Unanswerable"]
 
@@ -230,7 +231,7 @@ class LocalModel(ABC):
         quiet = quiet_progress() if where.complete else nullcontext()
         try:
             family, placed = self._family(), self._placed()
-            with quiet:
+            with quiet, loading(f"the weights of {where.name}"):
                 network = family.from_pretrained(
                     where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype), **placed
                 )

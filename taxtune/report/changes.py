@@ -109,7 +109,7 @@ class Change:
         """The change in words: "exact → general", "general → more specific", "exact, unchanged"."""
         (before, after), direction = self.states, self.direction
         if before is None or after is None:
-            return "no answer to compare"
+            return MISSING
         if direction == UNCHANGED:
             return f"{before}, unchanged"
         return f"{before} → {after if before != after else _WITHIN[before, direction]}"

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from taxtune.report.wording import meaning, metric_name, number, signed
-from taxtune.tuning.objective import Constraint
+from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.records import IterationRecord, Selection, TemplateScores, TuneResult
 
 __all__ = [
     "aim_in_words",
+    "best_in_words",
     "certainty_in_words",
     "nothing_left",
     "optimism_in_words",
     "optimism_rows",
     "outlook_lines",
     "resolution_in_words",
+    "winner_in_words",
 ]
 
 _FROM = {
@@ -123,6 +125,67 @@ def aim_in_words(aim: Aim) -> str:
     what = meaning(aim.objective) if aim.measure is None else metric_name(aim.measure)
     head = f"the {'highest' if aim.direction == 'maximize' else 'lowest'} {what}"
     return ", ".join([head, *(f"with {_held(each)}" for each in aim.constraints)])
+
+
+def best_in_words(
+    best: IterationRecord, objective: Objective, measure: str | None, baseline: TemplateScores | None
+) -> str:
+    """Returns why a template is the best of a search so far, by the means on the images that all were asked about.
+
+    Args:
+        best: The template.
+        objective: What is tuned for.
+        measure: The score that is maximised; None where it is computed from several.
+        baseline: The baseline's scores.
+    """
+    held = " and ".join(
+        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
+        for each in objective.constraints
+    )
+    if not best.feasible:
+        return f"no template has {held} on average yet; this one comes nearest"
+    what = f"{_most(objective)} {_aim_name(objective, measure)} so far"
+    return f"{what} with {held} on average" if held else what
+
+
+def winner_in_words(
+    selection: Selection, objective: Objective, measure: str | None, baseline: TemplateScores | None
+) -> str:
+    """Returns why a template wins, as `taxtune.tuning.selection.choose` decides it.
+
+    Args:
+        selection: The choice.
+        objective: What is tuned for.
+        measure: The score that is maximised; None where it is computed from several.
+        baseline: The baseline's scores.
+    """
+    winner = next(
+        each for each in selection.finalists if each.iteration == selection.winner and each.policy == selection.policy
+    )
+    finalists = len(selection.finalists)
+    of = f"of {finalists:,} template{'' if finalists == 1 else 's'} on {selection.images:,} images"
+    sure = [each for each in objective.constraints if each.confidence > 0.5]
+    held = " and ".join(
+        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
+        + (f" ({each.confidence:.0%} confidence)".replace("%", " %") if each in sure else "")
+        for each in objective.constraints
+    )
+    if not selection.reached:
+        bounds = " and ".join(f"{metric_name(key)} at least {number(low, key)}" for key, low in winner.bounds.items())
+        return f"{of} none is certain to have {held}; it comes nearest, with {bounds}"
+    end = "lower" if objective.direction == "maximize" else "upper"
+    among = f" among those with {held}" if held else ""
+    return f"it has the {_most(objective)} {end} bound of {_aim_name(objective, measure)}{among}, {of}"
+
+
+def _most(objective: Objective) -> str:
+    return "highest" if objective.direction == "maximize" else "lowest"
+
+
+def _aim_name(objective: Objective, measure: str | None) -> str:
+    if objective.front:
+        return " × ".join(map(metric_name, objective.front))
+    return metric_name(objective.name if measure is None else measure)
 
 
 def resolution_in_words(outlook: Outlook) -> str:

@@ -75,7 +75,7 @@ def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | Non
     """Returns the size, the ranks and every defect of a taxonomy file, whether or not it is a tree.
 
     Args:
-        path: A file, folder or zip file, or "builtin:fieldguide".
+        path: A file, folder or zip file, or "builtin:NAME".
         format: One of `taxtune.taxonomy.FORMATS`.
         root_label: The label of the root where the format adds one.
 

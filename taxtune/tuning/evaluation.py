@@ -17,7 +17,7 @@ from taxtune.metrics.information import Information, information_scores, informa
 from taxtune.metrics.ranks import rank_scores
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Direct, Policy
-from taxtune.progress import Task, following
+from taxtune.progress import Task, following, track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
 from taxtune.tuning.template import render
@@ -31,6 +31,7 @@ __all__ = ["Evaluation", "Evaluator", "Settled", "why_unanswered"]
 
 OnAnswers = Callable[[int, int], None]
 
+_ASKING = "asking"
 _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
@@ -146,14 +147,15 @@ class Evaluator:
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
         def tell(task: Task) -> None:
-            if on_answers is not None and not task.ended:
+            if on_answers is not None and task.what == _ASKING and not task.ended:
                 on_answers(task.done // calls, task.stored // calls)
 
         with following(tell), count_faults() as faults:
-            replies = ask(self.vlm, questions, self.store, what="answers")
+            replies = ask(self.vlm, questions, self.store, what=_ASKING)
 
         said = [replies[start : start + calls] for start in range(0, len(replies), calls)]
-        settled = self.settle(said, [example.image for example in examples])
+        with track("placing"):
+            settled = self.settle(said, [example.image for example in examples])
         answered = list(settled)
         predicted = np.array([settled[i].node for i in answered], dtype=np.int64)
         target = np.array([examples[i].target for i in answered], dtype=np.int64)
@@ -201,7 +203,8 @@ class Evaluator:
                     votes=placed.votes,
                 )
             )
-        rows, taken = self._take(rows, examples)
+        with track("scoring"):
+            rows, taken = self._take(rows, examples)
         new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
         costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
         usage = Usage(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
@@ -36,6 +36,7 @@ from taxtune.tuning.history import check_unused, study_name
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.run_folder import check_folder_is_for
 from taxtune.tuning.selection import Round, most_questions, race
 
 if TYPE_CHECKING:
@@ -182,14 +183,22 @@ class Parts:
     def _shared(self) -> str | None:
         return self.storage if is_server(self.storage) else None
 
-    def check_unused(self, objectives: Sequence[str] = (), repeats: int | None = None) -> None:
-        """Checks that there is no such run yet, or none of a comparison of objectives, or none of so many repeats.
+    def check_folder(self, objectives: Sequence[str] = (), repeats: int | None = None, *, resume: bool = False) -> None:
+        """Checks that the folder is free for a run, for a comparison of objectives, or for so many repeats.
+
+        Args:
+            objectives: The objectives of a comparison; empty for a run.
+            repeats: How many repeats, or None.
+            resume: Whether there may be one to go on with, though nothing of another kind.
 
         Raises:
-            ResumeError: If there is.
+            ResumeError: If it is not.
         """
         from taxtune.tuning.repeats import repeat_folder, repeat_name
 
+        check_folder_is_for("compare" if objectives else "repeat" if repeats else "tune", self.folder, objectives)
+        if resume:
+            return
         name, kind = self.recipe.name, self.recipe.objective.kind
         runs = [(self.folder / objective, name, objective) for objective in objectives]
         runs += [(repeat_folder(self.folder, k), repeat_name(name, k), kind) for k in range(repeats or 0)]
@@ -236,14 +245,14 @@ class Parts:
                 part=self.part,
             )
         images: Path | None = None
-        columns = ("image", "label")
+        how: dict[str, Any] = {}
         if isinstance(data, FieldGuideData):
             kind, source = "manifest", MANIFEST_FILE
         else:
             kind, source = data.kind, self.recipe.path(data.path)
         if isinstance(data, ManifestData):
             images = None if data.images is None else self.recipe.path(data.images)
-            columns = (data.image_column, data.label_column)
+            how = data.model_dump(include={"image_column", "label_column", "pattern", "image_suffix"})
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
         examples = load_examples(
@@ -251,8 +260,7 @@ class Parts:
             self.taxonomy,
             kind=kind,
             images=images,
-            image_column=columns[0],
-            label_column=columns[1],
+            **how,
             domain=None if self.recipe.taxonomy.domain is None else self.domain,
             part=self.part,
         )
@@ -386,6 +394,23 @@ class Parts:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
+    def check_reachable(self) -> None:
+        """Checks that the checkpoint of a model on this machine is here or can be fetched, in the blink of an eye.
+
+        Raises:
+            ModelError: If it is not.
+        """
+        from taxtune.models.checkpoint import check_reachable
+
+        s = self.recipe.vlm
+        if self.vlm is None and isinstance(s, LocalVLMSettings):
+            check_reachable(self._checkpoint(s), s.revision)
+
+    def _checkpoint(self, s: LocalVLMSettings) -> str:
+        # A model on this machine is a path of the recipe; anything else is a name on the hub.
+        path = None if s.model.startswith("builtin:") else self.recipe.path(s.model)
+        return str(path) if path is not None and path.is_dir() else s.model
+
     @cached_property
     def model(self) -> Model:
         """The vision-language model; weights are loaded at the first question.
@@ -401,9 +426,6 @@ class Parts:
             return self.vlm
         recipe, s = self.recipe, self.recipe.vlm
         if isinstance(s, LocalVLMSettings):
-            # A model on this machine is a path of the recipe; anything else is a name on the hub.
-            path = None if s.model.startswith("builtin:") else recipe.path(s.model)
-            model = str(path) if path is not None and path.is_dir() else s.model
             settings = ModelSettings(
                 revision=s.revision,
                 dtype=s.dtype,
@@ -419,7 +441,7 @@ class Parts:
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
-            return deploy(f"local:{model}", settings, self.execution)
+            return deploy(f"local:{self._checkpoint(s)}", settings, self.execution)
         return deploy(
             s.model,
             ModelSettings(

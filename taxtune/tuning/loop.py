@@ -12,9 +12,10 @@ from typing import Any
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, answers_place, count_faults
-from taxtune.progress import note
+from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
 from taxtune.store import Place
+from taxtune.tracking import Group
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
@@ -36,6 +37,7 @@ from taxtune.tuning.records import (
     sum_judged,
     sum_usage,
 )
+from taxtune.tuning.run_folder import check_folder_is_for
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.trials import Trials
 
@@ -56,7 +58,7 @@ class Tuner:
             out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
-        comparison: What joins the run to others that it is compared with, for the record.
+        group: What the run is a part of, for the record.
         command: The command that runs it again, for the report.
         storage: Address of the history's database; a file in the folder where left out.
     """
@@ -69,7 +71,7 @@ class Tuner:
         answers: Place | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
-        comparison: str | None = None,
+        group: Group | None = None,
         command: str | None = None,
         storage: str | None = None,
     ) -> None:
@@ -78,7 +80,7 @@ class Tuner:
         self.answers = answers or answers_place(folder, storage)
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
-        self.comparison = comparison
+        self.group = group
         self.command = command
         self.storage = storage
         self.history: History
@@ -95,29 +97,33 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        check_folder_is_for("tune", self.folder)
         # The iterations of a server's database may have become more elsewhere.
         if self.resume and self.storage is None:
-            found = read_finished(self.folder, [experiment], self.callbacks.where())
+            found = read_finished(self.folder, [experiment], self.callbacks)
             if isinstance(found, TuneResult):
                 return found
-        name = study_name(experiment.name, experiment.objective.name, self.storage)
-        place = (self.folder, name, self.storage)
-        if not self.resume:
-            check_unused(*place)
-        experiment.check_baseline()
-        if not is_begun(*place):
-            experiment.check_models()
-        self.history = History(
-            self.folder,
-            name,
-            experiment.identity(),
-            resume=self.resume,
-            details=experiment.details(),
-            storage=self.storage,
-        )
-        # A recipe's paths start at its own folder, which whoever reads the run later does not know.
-        self.history.set_note("taxonomy", experiment.full_taxonomy.source)
-        self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
+        with track("opening the history", once=True):
+            name = study_name(experiment.name, experiment.objective.name, self.storage)
+            place = (self.folder, name, self.storage)
+            if not self.resume:
+                check_unused(*place)
+            experiment.check_baseline()
+            if not is_begun(*place):
+                experiment.check_models()
+            self.history = History(
+                self.folder,
+                name,
+                experiment.identity(),
+                resume=self.resume,
+                details=experiment.details(),
+                storage=self.storage,
+            )
+            if self.group is not None:
+                self.history.set_note("group", self.group.identity)
+            # A recipe's paths start at its own folder, which whoever reads the run later does not know.
+            self.history.set_note("taxonomy", experiment.full_taxonomy.source)
+            self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -140,7 +146,8 @@ class Tuner:
         done = self.history.records()
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        self.callbacks.tell("on_start", self, done)
+        with track("opening the record of the run", once=True):
+            self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
@@ -158,6 +165,7 @@ class Tuner:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
+        self.callbacks.tell("on_selection", selection)
         winner = next(record for record in records if record.iteration == selection.winner)
         # The winner as its policy places it, which need not be that of the search.
         placed = next(c for c in candidates if (c.iteration, c.policy) == (selection.winner, selection.policy))
@@ -199,10 +207,12 @@ class Tuner:
             provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
-        write_result(result)
-        self.callbacks.tell("on_result", self, result)
+        with track("writing the report"):
+            write_result(result)
+        with track("recording the result"):
+            self.callbacks.tell("on_result", self, result)
         if self.callbacks.settled():
-            mark_finished(self.folder, [experiment], self.callbacks.where())
+            mark_finished(self.folder, [experiment], self.callbacks)
         return result
 
     def _look_ahead(self, record: IterationRecord) -> None:
@@ -253,6 +263,7 @@ class Tuner:
                 return False
             assert record.template is not None  # it was asked with
             start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+            self.callbacks.tell("on_template", iteration, record.template, images)
             evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
             usage = replace(evaluation.usage, seconds=time.monotonic() - start)
             grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
@@ -282,7 +293,7 @@ class Tuner:
         start = time.monotonic()
         trials = self._trials(evaluator)
         try:
-            with count_faults() as faults:
+            with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, trials, faults)
         except ProposalFailed as failure:
             if failure.out_of_reach:
@@ -309,6 +320,7 @@ class Tuner:
             return record, failure.final
 
         examples = self.experiment.splits.tuning[: self.experiment.stages[0].images]
+        self.callbacks.tell("on_template", claim.iteration, proposal.template, len(examples))
         evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
         record = IterationRecord(
             iteration=claim.iteration,

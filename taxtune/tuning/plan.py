@@ -163,8 +163,7 @@ def _check_baseline(parts: Parts) -> None:
 
 def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resume: bool) -> None:
     check_folder(parts.folder)
-    if not resume:
-        parts.check_unused(objectives, repeats if repeats > 1 else None)
+    parts.check_folder(objectives, repeats if repeats > 1 else None, resume=resume)
 
 
 def _forecast(

@@ -29,6 +29,7 @@ from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Select
 __all__ = [
     "MEANS",
     "Round",
+    "aim_values",
     "choose",
     "choose_among",
     "front",
@@ -348,7 +349,7 @@ def _value(row: ExampleRow, measure: str) -> float:
     return math.nan if found is None else float(found)
 
 
-def _aims(record: IterationRecord, objective: Objective) -> FloatArray:
+def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
     """Returns what each image adds to the objective: its value, and each image's influence on it, shape (rows,).
 
     An objective is a smooth function of means, so that near them it is linear in them (the delta method). Of a plain
@@ -422,7 +423,7 @@ class _Posterior:
 
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
-    columns = [[_aims(record, objective)[:images] for record in records]]
+    columns = [[aim_values(record, objective)[:images] for record in records]]
     measures = (*(each.measure for each in objective.constraints), *objective.front)
     columns += [[values(record, measure)[:images] for record in records] for measure in measures]
     observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)

@@ -75,7 +75,7 @@ def test_a_folder_takes_no_revision(checkpoints: Checkpoints) -> None:
         find_checkpoint(str(checkpoints("llava")), "main")
 
 
-def _hub_cache(folder: Path, checkpoint: Path) -> None:
+def lay_out_cache(folder: Path, checkpoint: Path) -> None:
     """Lays a checkpoint out as the cache of Hugging Face's client does."""
     repo = folder / "hub" / "models--org--tiny"
     (repo / "refs").mkdir(parents=True)
@@ -92,7 +92,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list[Path], hub: Path) -> None:
-    _hub_cache(hub, checkpoints("mllama"))
+    lay_out_cache(hub, checkpoints("mllama"))
     model = make_model("local:org/tiny", ModelSettings(max_tokens=3))
     assert (model.identity["model"], model.identity["revision"]) == ("org/tiny", COMMIT)
     assert check_model(model) == []
@@ -101,13 +101,13 @@ def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list
 
 
 def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub: Path) -> None:
-    said = "'org/absent' is not all on this machine, and Hugging Face cannot be reached.*hf download org/absent"
+    said = "'org/absent' is not on this machine, and HF_HUB_OFFLINE is set.*hf download org/absent"
     with pytest.raises(ModelError, match=said):
         check_model(make_model("local:org/absent"))
 
 
 def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, hub: Path) -> None:
-    _hub_cache(hub, checkpoints("llava"))
+    lay_out_cache(hub, checkpoints("llava"))
     (hub / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
     said = "The weights of 'org/tiny' are not all on this machine.*hf download org/tiny"
     with pytest.raises(ModelError, match=said):

@@ -73,8 +73,8 @@ def test_a_records_type_is_the_one_that_the_tree_gives() -> None:
         (row(5), row(5), "unchanged", "wrong, unchanged"),
         # More than the label says counts as wrong: it is not known to be true.
         (row(7, 6), row(6, 6), "better", "wrong → exact"),
-        (FAILED, row(2), "no answer", "no answer to compare"),
-        (row(2), FAILED, "no answer", "no answer to compare"),
+        (FAILED, row(2), "no answer", "no answer"),
+        (row(2), FAILED, "no answer", "no answer"),
     ],
 )
 def test_what_becomes_of_an_answer(before: ExampleRow, after: ExampleRow, direction: str, words: str) -> None:

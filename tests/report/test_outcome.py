@@ -121,8 +121,8 @@ def test_ceilings_and_optimism_are_told() -> None:
     )
     careful = run(rows(SPECIES, FAMILY), rows(SPECIES, SPECIES))
     assert outcomes(careful)[0]["sentences"][2] == (
-        "At most +0.167 in hR (on 1 of 2 images where it is below 1) could be gained and nothing in hP, where the baseline has 1 on "
-        "every image."
+        "At most +0.167 in hR (on 1 of 2 images where it is below 1) could be gained and nothing in hP, where the "
+        "baseline has 1 on every image."
     )
 
 

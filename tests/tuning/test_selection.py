@@ -11,7 +11,7 @@ from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 from taxtune.tuning.selection import (
-    _aims,
+    aim_values,
     choose,
     front,
     most_questions,
@@ -268,7 +268,7 @@ def test_influences_agree_with_the_jackknife(kind):
     hp, hr = world(5, 1, 80)
     objective, n = make_objective(kind), 80
     whole = record(0, hp[0], hr[0])
-    influence = _aims(whole, objective)
+    influence = aim_values(whole, objective)
     assert influence.mean() == pytest.approx(objective.aimed(whole.scores))
     kept = [record(0, np.delete(hp[0], i), np.delete(hr[0], i)) for i in range(n)]
     pseudo = [n * influence.mean() - (n - 1) * objective.aimed(each.scores) for each in kept]
@@ -278,10 +278,10 @@ def test_influences_agree_with_the_jackknife(kind):
 def test_a_plain_mean_is_made_of_the_images_own_values():
     hp, hr = world(6, 1, 25)
     one = record(0, hp[0], hr[0], words=np.arange(25))
-    assert _aims(one, make_objective("hp")) == pytest.approx(hp[0])
-    assert _aims(one, make_objective("words", metrics=("words",))) == pytest.approx(np.arange(25.0), abs=1e-9)
+    assert aim_values(one, make_objective("hp")) == pytest.approx(hp[0])
+    assert aim_values(one, make_objective("words", metrics=("words",))) == pytest.approx(np.arange(25.0), abs=1e-9)
     fewest = Objective("fewest", lambda scores: scores.measures["words"], "minimize")
-    assert _aims(one, fewest) == pytest.approx(-np.arange(25.0), abs=1e-9)
+    assert aim_values(one, fewest) == pytest.approx(-np.arange(25.0), abs=1e-9)
 
 
 # -- over many runs ---------------------------------------------------------------------------------------------------

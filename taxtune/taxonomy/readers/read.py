@@ -6,12 +6,12 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.plugins import find_plugin, plugin_names
 from taxtune.progress import note
+from taxtune.resources import builtin_trees
 from taxtune.tables import read_text, unpacked
 from taxtune.taxonomy.graph import tree_and_notes
 from taxtune.taxonomy.kept import kept_tree
@@ -42,8 +42,8 @@ def read_taxonomy(
     """Reads a taxonomy.
 
     Args:
-        path: A file, a folder or zip file of one of the formats that are published so, or "builtin:fieldguide" for the
-            taxonomy of the embedded field guide.
+        path: A file, a folder or zip file of one of the formats that are published so, or "builtin:NAME" for one
+            that comes with taxtune: that of the embedded field guide ("builtin:fieldguide") or of another recipe.
         format: One of `FORMATS`:
 
             - "inat21-json": the `categories` of iNaturalist 2021's COCO-style JSON;
@@ -105,7 +105,7 @@ def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_labe
     """Returns the statements of a taxonomy file, not yet made into a tree.
 
     Args:
-        path: A file, folder or zip file, or "builtin:fieldguide".
+        path: A file, folder or zip file, or "builtin:NAME".
         format: One of `FORMATS`, the name of a reader that a package adds, or a reader.
         root_label: The label of the root where the format adds one.
 
@@ -244,6 +244,10 @@ def _unknown(source: TextFile) -> TaxonomyError:
 def _resolve(path: str | Path) -> Path:
     if not str(path).startswith(_BUILTIN):
         return Path(path)
-    if str(path) != f"{_BUILTIN}fieldguide":
-        raise TaxonomyError("Unknown built-in taxonomy.", value=str(path), remedy="Use builtin:fieldguide.")
-    return Path(str(resources.files("taxtune.fieldguide").joinpath("taxonomy.csv")))
+    trees = builtin_trees()
+    name = str(path).removeprefix(_BUILTIN)
+    if name not in trees:
+        raise TaxonomyError(
+            "Unknown built-in taxonomy.", value=str(path), remedy=f"Built-in taxonomies: {', '.join(trees)}."
+        )
+    return trees[name]

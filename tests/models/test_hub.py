@@ -1,0 +1,122 @@
+"""Without a network: one line at once, and what is in the cache loads."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from taxtune import loading
+from taxtune.encoders.clip import ClipEncoder
+from taxtune.encoders.sentence import SentenceEncoder
+from taxtune.errors import ModelError
+from taxtune.models import make_model
+from taxtune.models.checkpoint import find_checkpoint
+from tests.models.test_checkpoint import COMMIT, lay_out_cache
+from tests.servers import OpenAIServer
+from tests.tuning.toy import make_files
+
+Checkpoints = Callable[[str], Path]
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """An address at which nothing listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        port = listening.getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def hanging() -> Iterator[str]:
+    """An address that takes a connection and then says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture(params=[refusing, hanging])
+def hub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of an empty cache, of a client whose hub is out of reach."""
+    with request.param() as address:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setattr(loading._Hub, "out_of_reach", False)
+        monkeypatch.setattr(loading._Hub, "until", 0.0)
+        yield tmp_path
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        (find_checkpoint, "org/absent"),
+        (SentenceEncoder, "org/absent"),
+        (SentenceEncoder, "absent"),
+        (ClipEncoder, "hf-hub:org/absent"),
+    ],
+)
+def test_a_model_that_is_not_here_is_one_clear_error(
+    hub: Path, caplog: pytest.LogCaptureFixture, load: Callable[[str], object], name: str
+) -> None:
+    if load is SentenceEncoder:
+        pytest.importorskip("sentence_transformers")
+    with pytest.raises(ModelError) as caught:
+        load(name)
+    called = {"absent": "sentence-transformers/absent"}.get(name, "org/absent")
+    said = str(caught.value)
+    assert f"The model {called!r} is not on this machine, and http://127.0.0.1" in said
+    assert "cannot be reached. Run `" in said
+    assert f"hf download {called}` while online, or give the folder" in said
+    assert not [record for record in caplog.records if "etry" in record.getMessage()]
+
+
+def test_a_model_in_the_cache_loads(hub: Path, checkpoints: Checkpoints) -> None:
+    lay_out_cache(hub, checkpoints("llava"))
+    found = find_checkpoint("org/tiny")
+    assert (found.revision, found.complete) == (COMMIT, True)
+    assert make_model("local:org/tiny").identity["revision"] == COMMIT
+
+
+def test_the_dry_run_and_the_run_say_it_in_one_line(tmp_path: Path) -> None:
+    """In a process, whose log lines and exit code are those that a user gets."""
+    recipe = make_files(tmp_path)
+    env = os.environ | {"HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {name: value for name, value in env.items() if "OFFLINE" not in name}
+    with refusing() as address:
+        command = [sys.executable, "-m", "taxtune", "tune", recipe, "--set", "vlm={kind: local, model: org/absent}"]
+        done = subprocess.run(
+            [*command, "--out", tmp_path / "out"], env=env | {"HF_ENDPOINT": address}, capture_output=True, text=True
+        )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert f"'org/absent' is not on this machine, and {address} cannot be reached" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_hub_that_answers_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer() as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.api_base)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(loading._Hub, "out_of_reach", False)
+        monkeypatch.setattr(loading._Hub, "until", 0.0)
+        loading.look_for_hub()
+        import huggingface_hub
+
+        assert not huggingface_hub.is_offline_mode(), "an answer of any kind is an answer"
+
+
+def test_who_chose_to_be_offline_is_told_so_and_nobody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(loading, "_answers", lambda address: pytest.fail("asked all the same"))
+    monkeypatch.setattr(loading._Hub, "until", 0.0)
+    with pytest.raises(ModelError, match="'org/absent' is not on this machine, and HF_HUB_OFFLINE is set"):
+        find_checkpoint("org/absent")

@@ -1,0 +1,128 @@
+"""One folder, one run: nothing overwrites the results of another, with --resume or without."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from taxtune.errors import ResumeError
+from taxtune.tuning.run_folder import check_folder_is_for
+from tests.cli.commands import Done, run_captured
+from tests.tuning.toy import make_files
+
+HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
+COMMANDS = {
+    "tune": ("tune", "recipe.yaml"),
+    "compare": ("compare", "recipe.yaml", *HP_AND_ACCURACY),
+    "repeat": ("tune", "recipe.yaml", "--repeats", "2"),
+}
+WORDS = {"tune": "a tuning run", "compare": "a comparison", "repeat": "repeated runs"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recipe and, in `runs`, one folder of each kind."""
+    folder = tmp_path_factory.mktemp("runs")
+    recipe = make_files(folder)
+    recipe.write_text(recipe.read_text().replace("iterations: 5", "iterations: 1\nmax_off_tree: 1.0"))
+    for kind, command in COMMANDS.items():
+        assert run_captured(*command, "--out", f"runs/{kind}", folder=folder).code == 0
+    return folder
+
+
+def taxtune(folder: Path, *arguments: object) -> Done:
+    return run_captured(*arguments, folder=folder)
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """What would be overwritten."""
+    names = ("report.html", "result.json", "winner.j2", "calibration.json", "provenance.json")
+    return {str(file): file.read_bytes() for name in names for file in folder.rglob(name)}
+
+
+@pytest.mark.parametrize("more", [(), ("--resume",), ("--dry-run",), ("--dry-run", "--resume")], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("there", COMMANDS)
+def test_a_run_of_another_kind_is_refused(made: Path, there: str, command: str, more: Sequence[str]) -> None:
+    before = results(made)
+    done = taxtune(made, *COMMANDS[command], "--out", f"runs/{there}", *more)
+    if there == command:
+        assert (done.code == 0) is ("--resume" in more), done.err
+    else:
+        assert done.code == 2
+        said = f"The folder 'runs/{there}' already holds {WORDS[there]}, whose results would be overwritten."
+        assert said in done.err + done.out
+        assert f"--out runs/{there}-{command}" in done.err + done.out
+        assert "Finished work is saved" not in done.err, "of another run"
+    assert results(made) == before
+
+
+@pytest.mark.parametrize("more", [(), ("--resume",)], ids=" ".join)
+def test_a_comparison_is_not_overwritten_by_one_of_other_objectives(made: Path, more: Sequence[str]) -> None:
+    before = results(made)
+    command = ("compare", "recipe.yaml", "--objective", "hf", "--objective", "hp", "--out", "runs/compare", *more)
+    done = taxtune(made, *command)
+    assert done.code == 2
+    assert "already holds a comparison of accuracy and hp" in done.err
+    assert "Name accuracy as well and continue it (`--resume`" in done.err
+    assert results(made) == before
+
+
+def test_a_comparison_goes_on_with_one_objective_more(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "copy")
+    command = ("compare", "recipe.yaml", *HP_AND_ACCURACY, "--objective", "hf", "--out", "runs/compare", "--resume")
+    assert taxtune(tmp_path / "copy", *command).code == 0
+    result = json.loads((tmp_path / "copy/runs/compare/result.json").read_text())
+    assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy", "hf"]
+
+
+@pytest.mark.parametrize("there", COMMANDS)
+def test_an_evaluation_has_a_folder_of_its_own_in_it(made: Path, tmp_path: Path, there: str) -> None:
+    shutil.copytree(made, tmp_path / "copy")
+    (tmp_path / "copy/mine.j2").write_text("Be careful.")
+    before = results(tmp_path / "copy")
+    command = ("evaluate", "recipe.yaml", "--template", "mine.j2", "--out", f"runs/{there}")
+    assert taxtune(tmp_path / "copy", *command).code == 0
+    after = results(tmp_path / "copy")
+    assert {name: after[name] for name in before} == before
+    assert all("evaluated" in name for name in after.keys() - before.keys())
+    assert taxtune(tmp_path / "copy", *COMMANDS[there], "--out", f"runs/{there}", "--resume").code == 0
+
+
+def test_a_folder_of_evaluations_may_become_a_run(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "copy", ignore=shutil.ignore_patterns("runs"))
+    (tmp_path / "copy/mine.j2").write_text("Be careful.")
+    assert taxtune(tmp_path / "copy", "evaluate", "recipe.yaml", "--template", "mine.j2", "--out", "x").code == 0
+    assert taxtune(tmp_path / "copy", "tune", "recipe.yaml", "--out", "x").code == 0
+
+
+@pytest.mark.parametrize("there", ["compare", "repeat"])
+def test_what_is_calibrated_is_one_run(made: Path, there: str) -> None:
+    before = results(made)
+    done = taxtune(made, "calibrate", f"runs/{there}", "--risk", "0.1")
+    assert done.code == 2
+    assert "does not hold one tuning run" in done.err
+    assert results(made) == before
+
+
+def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "runs/compare", tmp_path / "stopped")
+    for name in ("result.json", "report.html", "finished.json"):
+        (tmp_path / "stopped" / name).unlink(missing_ok=True)
+    with pytest.raises(ResumeError, match="already holds a comparison"):
+        check_folder_is_for("tune", tmp_path / "stopped")
+
+
+def test_a_folder_of_unrelated_runs_is_none(made: Path) -> None:
+    check_folder_is_for("tune", made / "runs")
+    check_folder_is_for("compare", made / "runs", ["hp", "hf"])
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"odd": 1}'])
+def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    check_folder_is_for("tune", tmp_path)
