@@ -65,11 +65,11 @@ def make_screen(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Screen]:
 
 
 def tuner(
-    iterations: int = 8, kind: str = "hp", budget: BudgetSettings | None = None, comparison: str | None = None
+    iterations: int = 8, kind: str = "hp", budget: BudgetSettings | None = None, group: str | None = None
 ) -> Any:
     objective = make_objective(kind, metrics=() if kind in OBJECTIVES else (kind,))
     return SimpleNamespace(
-        comparison=comparison,
+        group=group,
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
