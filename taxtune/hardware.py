@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from taxtune.errors import ModelError
 
-__all__ = ["AdaptiveBatches", "does_not_fit", "find_device", "free_memory", "is_out_of_memory", "number_format"]
+__all__ = [
+    "AdaptiveBatches",
+    "device_memory",
+    "does_not_fit",
+    "find_device",
+    "free_memory",
+    "is_out_of_memory",
+    "memory_of_this_machine",
+    "number_format",
+]
 
 # Items of a batch where no number is asked for: at the start, and where memory cannot be measured.
 _START = 8
@@ -59,6 +69,23 @@ def _problem(device: str) -> str | None:
         said = " ".join(str(error).split()).rstrip(".")
         return f": {said if len(said) <= 200 else said[:199] + '…'}"
     return None
+
+
+def memory_of_this_machine() -> int:
+    """Returns the bytes of memory of this machine; 16 GiB where it cannot be told."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return 16 * 1024**3
+
+
+def device_memory(device: str) -> int:
+    """Returns the bytes of memory of a device, used or not; Apple's GPUs and the CPU have the machine's."""
+    import torch
+
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[1])
+    return memory_of_this_machine()
 
 
 def number_format(asked: str, device: str) -> str:

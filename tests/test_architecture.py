@@ -20,7 +20,7 @@ ALLOWED = {
     "metrics": {"taxonomy", "models", "encoders", "data"},
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
-    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "tuning"},
+    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "answers", "tuning"},
     "serving": {"classifier", "models"},
     "tracking": {"report", "tuning", "classifier", "serving"},
     "tuning": {
@@ -38,6 +38,7 @@ ALLOWED = {
         "fieldguide",
     },
     "authoring": {"taxonomy", "mapping", "models", "data"},
+    "drafting": {"taxonomy", "data", "models", "authoring", "tuning"},
     "audit": {"taxonomy", "mapping", "metrics", "models", "answers", "authoring", "report", "tuning"},
     "policies": {"taxonomy", "models", "metrics"},
     "integrations": {"taxonomy", "mapping", "metrics", "models", "data", "tuning", "api"},

@@ -6,14 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from taxtune.authoring.choices import IS, WNID, Choice
+from taxtune.authoring.choices import IS, WNID, Choice, choose_synsets, read_choices
 from taxtune.authoring.labels import Label
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import Synset, WordNet
+from taxtune.wordnet import Synset, WordNet, find_wordnet, how_to_install
 
-__all__ = ["LabelTree", "tree_from_paths", "tree_from_synsets"]
+__all__ = ["LabelTree", "tree_by_wordnet", "tree_from_paths", "tree_from_synsets"]
+
+#: Most levels below the root of a tree that WordNet proposes.
+MAX_DEPTH = 6
 
 
 # A group that holds more than this of the labels of the group above says nothing that counts.
@@ -65,6 +69,40 @@ class LabelTree:
                     raise DataError(
                         "Another node of the tree has the same label.", value=written, remedy="Rename it in the data."
                     )
+
+
+def tree_by_wordnet(
+    labels: Sequence[Label],
+    given: Path | None = None,
+    *,
+    root_label: str | None = None,
+    max_depth: int | None = MAX_DEPTH,
+    min_children: int = 2,
+) -> tuple[list[Choice], LabelTree]:
+    """Returns the synset of each label, and the tree of their hypernyms.
+
+    Args:
+        labels: The labels.
+        given: A file of synsets that somebody chose.
+        root_label: As for `tree_from_synsets`.
+        max_depth: As for `tree_from_synsets`.
+        min_children: As for `tree_from_synsets`.
+
+    Raises:
+        DataError: If WordNet is not installed, or the file of synsets cannot be read.
+        TaxonomyError: If there are no labels.
+    """
+    wordnet = find_wordnet()
+    if wordnet is None:
+        raise DataError(
+            "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
+            remedy=f"{how_to_install()} Or let a chat model group them (`taxtune taxonomy from-labels` with --llm), or "
+            "write the tree yourself: a CSV file with the column path and rows such as food/dessert/cake.",
+        )
+    choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
+    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
+    tree.check(labels)
+    return choices, tree
 
 
 def tree_from_synsets(

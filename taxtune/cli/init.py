@@ -3,57 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.errors import RecipeError
+from taxtune.options import JsonOption
+
+if TYPE_CHECKING:
+    from taxtune.drafting.draft import Draft
+    from taxtune.drafting.offer import Offer
 
 __all__ = ["init"]
-
-_RECIPE = """\
-# Written by `taxtune init`. Check it with: taxtune tune {file} --dry-run
-name: {name}
-seed: 0
-
-taxonomy:
-  path: {taxonomy}
-
-data:
-  kind: {kind} # {kind_says}
-  path: {data}
-{splits}
-
-prompt:
-  question: {question}
-  domain: {domain} # what the images show, for use in templates
-  ranks: {ranks} # broadest first, below the root
-
-vlm:
-  kind: {vlm_kind} # local: a transformers checkpoint; api: any litellm model with image input
-  model: {model}
-
-mapper:
-  similarity: lexical # offline; or sentence:MODEL, clip:MODEL
-
-objective:
-  kind: hr_at_hp # as specific as it can be while right; or hp, hf, f_beta, pareto, accuracy, ...
-  hp_target: 0.98 # "right": of what is said, this share is true, in the mean over images
-  confidence: 0.9 # how certain that must be; {confidence}
-
-proposer:
-  kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
-
-iterations: 30
-max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
-"""
-
-_BLOCK = 20
-_MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 def init(
@@ -61,104 +22,123 @@ def init(
     data: Annotated[
         Path,
         typer.Option(
-            "--data", help="A CSV or JSONL file (image, label), or a folder with one sub-folder for each label."
+            "--data",
+            help="A folder with one sub-folder for each label, or a CSV or JSONL file with a column of images and one "
+            "of labels.",
         ),
     ],
-    taxonomy: Annotated[Path, typer.Option("--taxonomy", help="The label tree: paths, edges, or iNat21's files.")],
-    domain: Annotated[str, typer.Option("--domain", help="What the images show: bird, dish, car.")] = "object",
+    taxonomy: Annotated[
+        Path | None,
+        typer.Option(
+            "--taxonomy",
+            help="The label tree: paths, edges, or any other format that taxtune reads.",
+            show_default="made from the labels, beside the recipe",
+        ),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option("--domain", help="What the images show: bird, dish, car.", show_default="after the tree"),
+    ] = None,
     model: Annotated[
-        str, typer.Option("--model", help="The vision-language model; 'api:NAME' for one behind an API.")
-    ] = "meta-llama/Llama-3.2-11B-Vision-Instruct",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+        str | None,
+        typer.Option(
+            "--model",
+            help="The vision-language model; 'api:NAME' for one behind an API.",
+            show_default="the smallest that suits this machine",
+        ),
+    ] = None,
+    image_column: Annotated[
+        str | None,
+        typer.Option("--image-column", metavar="NAME", help="Column of the images.", show_default="looked for"),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option("--label-column", metavar="NAME", help="Column of the labels.", show_default="looked for"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write a recipe for your own images, with sane settings to start from."""
+    """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model that fits."""
     from taxtune.atomic import write_text
+    from taxtune.drafting.draft import make_draft
+    from taxtune.drafting.label_tree import make_tree
+    from taxtune.drafting.source import find_source
+    from taxtune.errors import RecipeError
+    from taxtune.progress import note
+    from taxtune.shell import command
     from taxtune.taxonomy import read_taxonomy
 
     if file.exists() and not force:
         raise RecipeError(
             "The file already exists.", file=file, remedy="Choose another name, or overwrite the file with --force."
         )
-    for path, option in ((data, "--data"), (taxonomy, "--taxonomy")):
-        if not path.exists():
-            raise RecipeError(f"There is no such file or folder for {option}.", file=path, remedy="Check the path.")
-    if data.is_file() and data.suffix.lower() not in _MANIFESTS:
-        raise RecipeError(
-            "This is not a manifest.",
-            file=data,
-            remedy=f"Give a folder, or a file that ends in {', '.join(_MANIFESTS)}.",
-        )
-    tree = read_taxonomy(taxonomy)
-    # The ranks in the order of their mean depth, without the root's.
-    depths: dict[str, list[int]] = {}
-    for node in range(1, len(tree)):
-        if (rank := tree.ranks[node]) is not None:
-            depths.setdefault(rank, []).append(int(tree.depth[node]))
-    ranks = sorted(depths, key=lambda rank: sum(depths[rank]) / len(depths[rank]))[:32]
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"
-    kind = "folder" if data.is_dir() else "manifest"
-    images = _count(data, kind)
-    # Half of the images at most for the final comparison, which is the one to quote.
-    heldout = 200 if images is None else max(1, min(200, images // 2))
-    tuning = 20 if images is None else max(1, min(200, images - heldout))
-    shown = shlex.quote(str(file))
-    text = _RECIPE.format(
-        file=" ".join(shown.split()),
-        name=json.dumps(name),
-        taxonomy=_quoted(taxonomy, file),
-        kind=kind,
-        kind_says="one sub-folder for each label" if kind == "folder" else "a file with the columns image and label",
-        data=_quoted(data, file),
-        splits=_splits(tuning, heldout, images),
-        confidence=_confidence(tuning),
-        question=json.dumps(f"What {domain} is this?", ensure_ascii=False),
-        domain=json.dumps(domain, ensure_ascii=False),
-        ranks=json.dumps(ranks, ensure_ascii=False),
-        vlm_kind="api" if model.startswith("api:") else "local",
-        model=json.dumps(model.removeprefix("api:"), ensure_ascii=False),
-    )
+    if taxonomy is not None and not taxonomy.exists():
+        raise RecipeError("There is no such file or folder for --taxonomy.", file=taxonomy, remedy="Check the path.")
+    tree = None if taxonomy is None else read_taxonomy(taxonomy)
+    source = find_source(data, tree, image_column=image_column, label_column=label_column)
+    for said in source.notes:
+        note(said)
+    made = None
+    if tree is None or taxonomy is None:
+        made = make_tree(source, file, force=force)
+        tree, taxonomy = made.tree, made.file
+    draft = make_draft(source, tree)
+    offer = None if model is not None else _offer()
+    text = draft.text(file, taxonomy, model, offer, domain)
+    if made is not None:
+        note(f"Made the tree {made.file} {made.how}. {made.write()}")
     write_text(file, text)
-    typer.echo(f"Wrote {file}. Next: taxtune tune {shown} --dry-run", err=True)
+    _say_if_missing(model or (offer.first.name if offer and offer.first else None))
+    following = command("tune", file, "--dry-run")
+    if as_json:
+        facts = draft.facts() | {
+            "recipe": str(file),
+            "taxonomy": str(taxonomy),
+            "made_taxonomy": made is not None,
+            "model": model or (offer and offer.first and offer.first.name),
+            "next": following,
+        }
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    _show(draft, offer)
+    print(f"\nWrote {file}. Next: {following}")
 
 
-def _count(data: Path, kind: str) -> int | None:
-    """Returns the number of labelled images; None where the data cannot be read, which the dry run explains."""
-    from taxtune.data.folder import read_folder
-    from taxtune.data.rows import read_rows
-    from taxtune.errors import DataError
+def _say_if_missing(model: str | None) -> None:
+    """Notes where the model is neither here nor within reach: the recipe is right, and the dry run says so too."""
+    from taxtune.errors import ModelError
+    from taxtune.models.checkpoint import check_reachable
+    from taxtune.progress import note
 
-    try:
-        return sum(1 for _ in (read_folder(data) if kind == "folder" else read_rows(data)))
-    except DataError:
-        return None
-
-
-def _splits(tuning: int, heldout: int, images: int | None) -> str:
-    """Returns the sizes of the splits with what they mean."""
-    from taxtune.tuning.outlook import ASSUMED_SHARE, ASSUMED_STEP, smallest_difference
-
-    known = "" if images is None else f", of {images:,}"
-    spread = math.sqrt(ASSUMED_SHARE) * ASSUMED_STEP
-    seen = smallest_difference(tuning, spread)
-    least = "too few to compare any" if seen is None else f"differences in hP below {seen:.2f} do not show"
-    lines = [f"  tuning: {tuning} # images for comparing templates{known}; {least}"]
-    if tuning >= 4 * _BLOCK:
-        lines.append(f"  block: {_BLOCK} # every template is asked about so many, promising ones about more, up to all")
-    lines.append(f"  heldout: {heldout} # images for the final comparison of baseline and winner")
-    return "\n".join(lines)
+    if model is not None and not model.startswith("api:"):
+        try:
+            check_reachable(model)
+        except ModelError as error:
+            note(str(error))
 
 
-def _confidence(tuning: int) -> str:
-    from taxtune.tuning.objective import Aims
-    from taxtune.tuning.outlook import images_needed
+def _offer() -> Offer:
+    from taxtune.drafting.offer import find_machine, make_offer
+    from taxtune.models.checkpoint import weights_here
+    from taxtune.models.known import KNOWN_MODELS
 
-    needed = images_needed(Aims().hp_target, Aims().confidence)
-    few = "" if tuning >= needed else ", more than there are"
-    return f"that takes at least {needed} tuning images without an error{few}"
+    return make_offer(find_machine(), frozenset(filter(weights_here, KNOWN_MODELS)))
 
 
-def _quoted(path: Path, recipe: Path) -> str:
-    # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
-    base = recipe.resolve().parent
-    full = path.resolve()
-    return json.dumps(str(full.relative_to(base) if full.is_relative_to(base) else full), ensure_ascii=False)
+def _show(draft: Draft, offer: Offer | None) -> None:
+    facts = draft.facts()
+
+    def line(name: str, text: str) -> None:
+        print(f"{name:<10}{text}")
+
+    copies = f"; {facts['copies']:,} more show the same as another" if facts["copies"] else ""
+    line("images", f"{facts['images']:,}{copies}")
+    line("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes")
+    line("domain", facts["domain"] + (f", in a word: {facts['word']}" if facts["word"] else ""))
+    line("ranks", ", ".join(facts["ranks"]) or "the tree names none")
+    if facts["examples"]:
+        line("examples", ", ".join(facts["examples"]))
+    line("splits", f"{facts['tuning']:,} tuning, {facts['heldout']:,} held-out")
+    if offer is not None and offer.first is not None:
+        size = "on this machine already" if offer.here else f"{offer.first.gigabytes:.1f} GB to download"
+        line("model", f"{offer.first.name}, {size}; this machine has {offer.machine}")

@@ -86,6 +86,7 @@ def from_labels(
     The senses of all labels are chosen together: those that agree best with one another. Every label is on the tree;
     one that WordNet does not have stands below its head noun ("wedding cake": cake), or else below the root.
     """
+    from taxtune.authoring.from_labels import tree_by_wordnet
     from taxtune.authoring.labels import read_labels
     from taxtune.taxonomy.convert import writer_of
 
@@ -103,31 +104,15 @@ def from_labels(
     unread: list[dict[str, object]] = []
     choices: list[Choice] = []
     if llm is None:
-        choices, tree = _by_wordnet(found, synsets, root_label, depth, min_children)
+        choices, tree = tree_by_wordnet(
+            found, synsets, root_label=root_label, max_depth=depth, min_children=min_children
+        )
     else:
         tree, unread = _by_model(llm, found, root_label, depth, min_children, api_base, device, batch_size, cache_dir)
-    tree.check(found)
+        tree.check(found)
     for said in tree.notes:
         note(said)
     _publish(found, tree, choices, unread, out, synsets_out, as_json)
-
-
-def _by_wordnet(
-    labels: Sequence[Label], given: Path | None, root_label: str | None, max_depth: int | None, min_children: int
-) -> tuple[list[Choice], LabelTree]:
-    from taxtune.authoring.choices import choose_synsets, read_choices
-    from taxtune.authoring.from_labels import tree_from_synsets
-    from taxtune.wordnet import find_wordnet, how_to_install
-
-    wordnet = find_wordnet()
-    if wordnet is None:
-        raise DataError(
-            "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
-            remedy=f"{how_to_install()} Or let a chat model group them with --llm.",
-        )
-    choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
-    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
-    return choices, tree
 
 
 def _by_model(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,7 @@ from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "Examples", "load_examples"]
+__all__ = ["Example", "Examples", "UnknownLabelsError", "load_examples"]
 
 # In place of a node: the label is on the whole tree, outside the part that counts.
 _OUTSIDE = "outside"
@@ -31,6 +31,25 @@ _LARGE = 10_000
 
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
+
+
+class UnknownLabelsError(DataError):
+    """Labels name no single node of the taxonomy.
+
+    Args:
+        labels: The labels, as the source writes them.
+        lines: A line for each, with the rows and what may be meant.
+        file: The source.
+    """
+
+    def __init__(self, labels: Sequence[str], lines: Sequence[str], file: str) -> None:
+        self.labels, self.lines = tuple(labels), tuple(shortened(lines))
+        super().__init__(
+            f"{len(labels)} {'label names' if len(labels) == 1 else 'labels name'} no single node of the taxonomy:\n"
+            + "\n".join(self.lines)
+            + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
+            file=file,
+        )
 
 
 def load_examples(
@@ -323,9 +342,4 @@ def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonom
             meant = taxonomy.suggest(name)
             line += f": {meant[0].lower()}{meant[1:]}"
         lines.append(line)
-    return DataError(
-        f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
-        + "\n".join(shortened(lines))
-        + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
-        file=source,
-    )
+    return UnknownLabelsError(list(rows), lines, source)

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from taxtune.data.images import content_hash, store_image
 from taxtune.errors import ImageError, TaxtuneError
+from taxtune.hardware import memory_of_this_machine
 from taxtune.models.base import Failure, Identity, Model, ModelSettings, Reply, Request, reseeded
 from taxtune.models.faults import count_faults
 from taxtune.models.make import make_model
-from taxtune.models.reuse import memory_of_this_machine
 from taxtune.progress import Display, showing
 
 __all__ = ["Broken", "Done", "Event", "Job", "Lost", "Missing", "Probe", "Ready", "Worker", "probe"]

@@ -13,7 +13,7 @@ from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
 
-__all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint"]
+__all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -86,6 +86,13 @@ def check_reachable(model: str, revision: str | None = None) -> None:
     """
     if not (model.startswith("builtin:") or Path(model).expanduser().is_dir() or _is_path(model)):
         _commit(model, revision)
+
+
+def weights_here(model: str, revision: str | None = None) -> bool:
+    """Tells whether a model's weights are on this machine, without the network and without importing torch."""
+    if model.startswith("builtin:") or Path(model).expanduser().is_dir():
+        return True
+    return not _is_path(model) and _cached_weights(model, revision or "main") is not None
 
 
 def _is_path(model: str) -> bool:

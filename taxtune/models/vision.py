@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.hardware import is_out_of_memory
+from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.models.base import Identity, Request
 from taxtune.models.local import LocalModel, Unanswerable
-from taxtune.models.reuse import Reuse, State, States, Unsupported, memory_of_this_machine, ways_to_keep
+from taxtune.models.reuse import Reuse, State, States, Unsupported, ways_to_keep
 from taxtune.progress import note
 from taxtune.store import cache_folder
 

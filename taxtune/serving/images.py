@@ -13,8 +13,8 @@ from taxtune.errors import ImageError
 
 __all__ = ["MAX_BYTES", "read_image"]
 
-#: Of an image file; a photo of 100 megapixels has some 40 MB.
-MAX_BYTES = 64 * 1024**2
+#: Of an image file; a photo of 50 megapixels has some 20 MB.
+MAX_BYTES = 32 * 1024**2
 _LONGEST_PATH = 4096
 _SECONDS = 20
 _SHOWN = 80
@@ -71,8 +71,8 @@ def _base64(text: str) -> bytes | None:
 
 
 def _fetched(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"User-Agent": "taxtune"})
     try:
+        request = urllib.request.Request(address, headers={"User-Agent": "taxtune"})
         with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
             content = reply.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:

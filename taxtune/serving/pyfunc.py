@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier import Classification, Classifier
-from taxtune.errors import ImageError
+from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
 from taxtune.serving.images import read_image
 
@@ -67,9 +67,11 @@ class ServedClassifier:
             params: Nothing; MLflow passes it.
 
         Raises:
-            ModelError: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
+            MlflowException: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
         """
         import pandas as pd
+        from mlflow.exceptions import MlflowException
+        from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
         given = list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input)
         failures: dict[int, str] = {}
@@ -79,8 +81,12 @@ class ServedClassifier:
                 images[i] = text if isinstance(text, bytes) else read_image(str(text), content_only=self._content_only)
             except ImageError as error:
                 failures[i] = str(error)
-        with self._lock:
-            found = dict(zip(images, self._classifier.classify(list(images.values())), strict=True))
+        try:
+            with self._lock:
+                found = dict(zip(images, self._classifier.classify(list(images.values())), strict=True))
+        except ModelError as error:
+            # What MLflow's server passes on; of other errors it says that something is wrong inside.
+            raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
         names = {i: str(given[i])[:200] for i in failures}
         rows = [
             _row(found[i] if i in found else Classification(names[i], failure=failures[i])) for i in range(len(given))

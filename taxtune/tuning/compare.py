@@ -11,6 +11,7 @@ from typing import Any
 from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore, answers_place
+from taxtune.progress import track, track_each
 from taxtune.store_server import is_server, shown
 from taxtune.tracking import Group
 from taxtune.tuning.account import account_of, sum_accounts
@@ -93,7 +94,7 @@ def compare_objectives(
             command=command,
             storage=storage,
         ).run()
-        for experiment in experiments
+        for experiment in track_each(experiments, "objectives")
     )
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout[1].template for run in runs}
@@ -118,7 +119,8 @@ def compare_objectives(
         where=places(folder) | told.where(),
         provenance=describe(first, sum_accounts([run.account for run in runs]), command),
     )
-    write_result(result)
+    with track("writing the report"):
+        write_result(result)
     told.tell("on_comparison", result, group)
     if told.settled():
         mark_finished(folder, experiments, told)

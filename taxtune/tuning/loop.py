@@ -103,26 +103,27 @@ class Tuner:
             found = read_finished(self.folder, [experiment], self.callbacks)
             if isinstance(found, TuneResult):
                 return found
-        name = study_name(experiment.name, experiment.objective.name, self.storage)
-        place = (self.folder, name, self.storage)
-        if not self.resume:
-            check_unused(*place)
-        experiment.check_baseline()
-        if not is_begun(*place):
-            experiment.check_models()
-        self.history = History(
-            self.folder,
-            name,
-            experiment.identity(),
-            resume=self.resume,
-            details=experiment.details(),
-            storage=self.storage,
-        )
-        # A recipe's paths start at its own folder, which whoever reads the run later does not know.
-        if self.group is not None:
-            self.history.set_note("group", self.group.identity)
-        self.history.set_note("taxonomy", experiment.full_taxonomy.source)
-        self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
+        with track("opening the history", once=True):
+            name = study_name(experiment.name, experiment.objective.name, self.storage)
+            place = (self.folder, name, self.storage)
+            if not self.resume:
+                check_unused(*place)
+            experiment.check_baseline()
+            if not is_begun(*place):
+                experiment.check_models()
+            self.history = History(
+                self.folder,
+                name,
+                experiment.identity(),
+                resume=self.resume,
+                details=experiment.details(),
+                storage=self.storage,
+            )
+            if self.group is not None:
+                self.history.set_note("group", self.group.identity)
+            # A recipe's paths start at its own folder, which whoever reads the run later does not know.
+            self.history.set_note("taxonomy", experiment.full_taxonomy.source)
+            self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -145,7 +146,8 @@ class Tuner:
         done = self.history.records()
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        self.callbacks.tell("on_start", self, done)
+        with track("opening the record of the run", once=True):
+            self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)

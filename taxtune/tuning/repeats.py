@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
 from taxtune.models import answers_place
+from taxtune.progress import track_each
 from taxtune.tracking import Group
 from taxtune.tuning.account import Account, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
@@ -221,7 +222,7 @@ def repeat_tuning(
     folders = [repeat_folder(folder, k) for k in range(repeats)]
     group = Group("repeats", experiment.name, group_identity(experiment.name, folder, folders, storage))
     runs, seeds = [], []
-    for k in range(repeats):
+    for k in track_each(range(repeats), "repeats"):
         # Made one after the other: by then the weights are loaded, and a repeat that samples otherwise shares them.
         made = experiment.repeated(k, repeat_name(experiment.name, k))
         seeds.append({"split": made.seeds.split, "proposer": made.seeds.proposer, "model": made.seeds.model})

@@ -6,6 +6,6 @@ at the image through layers of their own (Mllama). `prefix.py`: all that read im
 """
 
 from taxtune.models.reuse.base import Reuse, Unsupported, ways_to_keep
-from taxtune.models.reuse.states import State, States, memory_of_this_machine
+from taxtune.models.reuse.states import State, States
 
-__all__ = ["Reuse", "State", "States", "Unsupported", "memory_of_this_machine", "ways_to_keep"]
+__all__ = ["Reuse", "State", "States", "Unsupported", "ways_to_keep"]

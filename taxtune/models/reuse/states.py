@@ -15,21 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["State", "States", "memory_of_this_machine"]
+__all__ = ["State", "States"]
 
 # Images of which it is remembered when they were wanted; of a run there are fewer, of a job that never ends more.
 _REMEMBERED = 100_000
 
 #: What is kept of one image: tensors by name, on the CPU.
 State = Mapping[str, "torch.Tensor"]
-
-
-def memory_of_this_machine() -> int:
-    """Returns the bytes of memory of this machine; 16 GiB where it cannot be told."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 16 * 1024**3
 
 
 class States:

@@ -1,0 +1,98 @@
+"""A tree for images whose labels have none: as their folders lie in one another, or as WordNet has the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from taxtune.atomic import write_text
+from taxtune.authoring.choices import IS, Choice, choices_csv
+from taxtune.authoring.from_labels import tree_by_wordnet
+from taxtune.authoring.labels import as_labels
+from taxtune.data.folder import label_references
+from taxtune.drafting.source import Source
+from taxtune.errors import RecipeError
+from taxtune.shell import command
+from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.convert import write_taxonomy
+
+__all__ = ["MadeTree", "make_tree"]
+
+_ROOT = "thing"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTree:
+    """A tree that was made, which somebody should look at.
+
+    Attributes:
+        tree: The tree.
+        file: Where it is to be written.
+        how: What it was made of, in a sentence.
+        choices: The synset of each label, where it is by WordNet.
+    """
+
+    tree: Taxonomy
+    file: Path
+    how: str
+    choices: tuple[Choice, ...] = ()
+
+    def write(self) -> str:
+        """Writes the tree, and the synsets beside it; returns what to do with them."""
+        write_taxonomy(self.tree, self.file, force=True)
+        look = f"Look at it ({command('taxonomy', 'show', self.file)}) and mend it by hand"
+        if not self.choices:
+            return f"{look}."
+        synsets = self.file.with_suffix(".synsets.csv")
+        write_text(synsets, choices_csv(self.choices))
+        return f"{look}; {synsets} says which sense was taken of each label."
+
+
+def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
+    """Makes a tree for the labels of images, beside a recipe; nothing is written yet.
+
+    Args:
+        source: The images.
+        recipe: The file of the recipe.
+        force: Whether a tree that is there may be overwritten.
+
+    Raises:
+        RecipeError: If there is a tree already.
+        DataError: If WordNet is needed and not installed, or the labels cannot be read.
+    """
+    file = recipe.with_name(f"{recipe.stem}-tree.csv")
+    if file.exists() and not force:
+        raise RecipeError(
+            "A tree that was made before lies beside the recipe.",
+            file=file,
+            remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
+        )
+    written = list(dict.fromkeys(record.label for record in source.records()))
+    nested = [label for label in written if "/" in label]
+    if nested and (source.kind == "folder" or len(nested) == len(written)):
+        return MadeTree(_by_paths(written), file, "as the labels' folders lie in one another")
+    labels = as_labels(written, folders=source.kind == "folder")
+    choices, made = tree_by_wordnet(labels)
+    return MadeTree(made.taxonomy, file, _by_wordnet(choices), tuple(choices))
+
+
+def _by_paths(labels: Sequence[str]) -> Taxonomy:
+    # As images in folders are looked up: underscores may stand for spaces, and a number may stand in front.
+    paths = [label_references(label)[-1].split("/") for label in labels]
+    return Taxonomy.from_paths([(_ROOT, *(part.strip() for part in path)) for path in paths])
+
+
+def _by_wordnet(choices: Sequence[Choice]) -> str:
+    without = [choice.label.name for choice in choices if choice.synset is None]
+    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != IS]
+    said = "from WordNet's hypernyms of the labels"
+    if partly:
+        said += f"; placed by one of their words: {_some(partly)}"
+    if without:
+        said += f"; not in WordNet, so directly below the root: {_some(without)}"
+    return said
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

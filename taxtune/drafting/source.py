@@ -1,0 +1,302 @@
+"""Labelled images as people have them: which columns hold what, where the images lie, and what is missing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from taxtune.data.folder import read_folder
+from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.rows import read_rows
+from taxtune.data.sources import Record
+from taxtune.errors import DataError
+from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Source", "find_source"]
+
+MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
+#: What columns of image files and of labels are called, in files that people have.
+_IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
+_LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
+#: Folders of these names hold parts of a data set.
+_PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
+#: What cameras and programs put in front of a number.
+_CAMERAS = frozenset(
+    {"dsc", "dscf", "dscn", "image", "img", "mvi", "p", "photo", "pic", "pict", "picture", "pxl", "scan"}
+)
+_NUMBERED = re.compile(r"(?P<label>.*[^\W\d_].*?)(?P<separator>[_\- ])\d+")
+# Rows that are looked at to tell what a column holds.
+_LOOKED_AT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Labelled images on the disk, as a recipe describes them.
+
+    Attributes:
+        kind: "folder" for one sub-folder a label, "manifest" for a file with a row an image.
+        path: The folder or the file.
+        image_column: The column of the images.
+        label_column: The column of the labels.
+        images: The folder that the images' names are relative to; None for the file's own.
+        notes: What was found out, in sentences.
+    """
+
+    kind: Literal["folder", "manifest"]
+    path: Path
+    image_column: str = "image"
+    label_column: str = "label"
+    images: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def records(self) -> Iterator[Record]:
+        """Yields the images with their labels; no image is read.
+
+        Raises:
+            DataError: If rows lack a value, or images lie in no sub-folder.
+        """
+        if self.kind == "folder":
+            return read_folder(self.path)
+        return read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
+
+
+def find_source(
+    path: Path, tree: Taxonomy | None, *, image_column: str | None = None, label_column: str | None = None
+) -> Source:
+    """Looks at a folder or a file of labelled images.
+
+    Args:
+        path: A folder with one sub-folder a label, or a CSV, TSV or JSONL file.
+        tree: The label tree, by which a column of labels is known; None where there is none.
+        image_column: The column of the images; looked for where left out.
+        label_column: The column of the labels; looked for where left out.
+
+    Raises:
+        DataError: If there are no labels, or it cannot be told where they are; the message says what to do.
+    """
+    if not path.exists():
+        raise DataError("There is no such file or folder.", file=path, remedy="Check the path.")
+    if path.is_dir():
+        if image_column or label_column:
+            raise DataError("A folder of images has no columns; its sub-folders are the labels.", file=path)
+        return _folder(path)
+    if path.suffix.lower() not in MANIFESTS:
+        raise DataError(
+            "This is neither a folder nor a list of images.",
+            file=path,
+            remedy=f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(MANIFESTS)}.",
+        )
+    return _manifest(path, tree, image_column, label_column)
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+def _folder(path: Path) -> Source:
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    folders = [entry for entry in entries if entry.is_dir()]
+    loose = [entry.name for entry in entries if entry.is_file() and _is_image(entry)]
+    empty = [folder.name for folder in folders if not any(map(_is_image, folder.rglob("*")))]
+    if len(empty) == len(folders):
+        raise _without_labels(path, loose) if loose else _without_images(path, folders)
+    if not loose and {folder.name.lower() for folder in folders} <= _PARTS:
+        names = ", ".join(folder.name for folder in folders)
+        raise DataError(
+            f"The sub-folders are called {names}, which are parts of a data set and not labels.",
+            file=path,
+            remedy=f"Give one of them: --data {shlex.quote(str(folders[0]))}. taxtune makes splits of its own from it.",
+        )
+    notes = []
+    if empty:
+        are = "sub-folder holds" if len(empty) == 1 else "sub-folders hold"
+        notes.append(f"{len(empty)} {are} no images and {'is' if len(empty) == 1 else 'are'} left out: {_some(empty)}.")
+    return Source("folder", path, notes=tuple(notes))
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
+
+
+def _without_images(path: Path, folders: Sequence[Path]) -> DataError:
+    where = "neither in the folder nor in its sub-folders" if folders else "in the folder"
+    endings = ", ".join(sorted(IMAGE_SUFFIXES))
+    return DataError(f"There are no images {where}.", file=path, remedy=f"Names of images end in {endings}.")
+
+
+def _without_labels(path: Path, names: list[str]) -> DataError:
+    tables = [file for file in sorted(path.iterdir()) if file.suffix.lower() in MANIFESTS]
+    if tables:
+        how = f"If {tables[0].name} lists them, give that file: --data {shlex.quote(str(tables[0]))}."
+    else:
+        how = (
+            f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{names[0]}), or list them in a CSV "
+            "file with the columns image and label, and give that file with --data."
+        )
+    return DataError(
+        f"The {len(names):,} images lie in the folder itself, so that nothing says what they show.",
+        file=path,
+        remedy=how + ("" if tables else _labels_in_names(path, names)),
+    )
+
+
+def _labels_in_names(path: Path, names: Sequence[str]) -> str:
+    """Returns what the names of images seem to say of their labels, and how to use it; nothing where they do not."""
+    found = [match for name in names if (match := _NUMBERED.fullmatch(Path(name).stem)) is not None]
+    counts = Counter(match["label"] for match in found if match["label"].casefold() not in _CAMERAS)
+    labels = [label for label, count in counts.items() if count > 1]
+    if len(labels) < 2 or sum(counts[label] for label in labels) < 0.8 * len(names):
+        return ""
+    listed = _some([f"{label} ({counts[label]})" for label in labels])
+    said = f"\nThe files' names seem to hold labels: {listed}."
+    separators = {match["separator"] for match in found}
+    endings = sorted({Path(name).suffix for name in names})
+    if len(separators) > 1 or any(set(name) & set(',"\\') for name in names):
+        return f"{said} If they do, make a CSV file of them."
+    label = "${f%" + separators.pop() + "*}"
+    if any("_" in one for one in labels):
+        label = f"$(echo \"{label}\" | tr _ ' ')"
+    loop = f'for f in {" ".join(f"*{ending}" for ending in endings)}; do echo "$f,{label}"; done'
+    folder = shlex.quote(str(path))
+    return (
+        f"{said} If they do, this writes such a file:\n"
+        f"  (cd {folder} && {{ echo image,label; {loop}; }} > labels.csv)\n"
+        f"Look at it, and give it with --data {shlex.quote(str(path / 'labels.csv'))}."
+    )
+
+
+# -- manifests ---------------------------------------------------------------------------------------------------------
+
+
+def _manifest(path: Path, tree: Taxonomy | None, image_column: str | None, label_column: str | None) -> Source:
+    columns = _columns(path)
+    places = {name: place for name, values in columns.items() if (place := _place(values, path.parent)) is not None}
+    image = _asked(image_column, columns, path) or _image_column(columns, list(places), path)
+    label = _asked(label_column, columns, path) or _label_column(columns, image, tree, path)
+    if image == label:
+        raise DataError("The images and the labels cannot be in the same column.", file=path, value=image)
+    folder = places.get(image, path.parent)
+    notes = []
+    if (image, label) != ("image", "label"):
+        notes.append(f"The images are taken from the column {image!r} and the labels from {label!r}.")
+    if folder != path.parent:
+        notes.append(f"The images' names are relative to {folder}.")
+    return Source("manifest", path, image, label, None if folder == path.parent else folder, tuple(notes))
+
+
+def _columns(path: Path) -> dict[str, list[str]]:
+    """Returns the values of the first rows by column; of what is no text only that there is a column.
+
+    Raises:
+        DataError: If the file cannot be read, or is empty.
+    """
+    found: dict[str, list[str]] = {}
+    with open_bytes(path, error=DataError, what="manifest") as stream:
+        lines = decoded_lines(stream, path, error=DataError, what="manifest")
+        if path.suffix.lower() in (".csv", ".tsv"):
+            table = stream_table(lines, str(path), error=DataError, tidy=False)
+            found = {name: [] for name in table.header if name}
+            for row in itertools.islice(table.rows, _LOOKED_AT):
+                for place, name in enumerate(table.header):
+                    if name and (text := row.cell(place).strip()):
+                        found[name].append(text)
+            return found
+        for number, line in enumerate(itertools.islice((one for one in lines if one.strip()), _LOOKED_AT), start=1):
+            try:
+                row_of_json = json.loads(line)
+            except (ValueError, RecursionError):
+                row_of_json = None
+            if not isinstance(row_of_json, dict):
+                raise DataError("The line is not a JSON object.", file=path, row=number)
+            for name, value in row_of_json.items():
+                known = found.setdefault(name, [])
+                if isinstance(value, str) and value.strip():
+                    known.append(value.strip())
+    if not found:
+        raise DataError("The manifest file is empty.", file=path)
+    return found
+
+
+def _place(values: Sequence[str], base: Path) -> Path | None:
+    """Returns the folder, the base or one in it, in which some values are all files; None where there is none."""
+    looked_at = [value for value in values if "\0" not in value and len(value) < 1000]
+    if not looked_at or len(looked_at) < len(values):
+        return None
+    inside = sorted(entry for entry in base.iterdir() if entry.is_dir()) if base.is_dir() else []
+    found = [folder for folder in (base, *inside) if all((folder / value).is_file() for value in looked_at)]
+    return found[0] if found and (found[0] == base or len(found) == 1) else None
+
+
+def _asked(column: str | None, columns: dict[str, list[str]], path: Path) -> str | None:
+    if column is None:
+        return None
+    for name in (column, column_key(column)):
+        if name in columns:
+            return name
+    raise DataError(f"There is no column {column!r}.", file=path, remedy=f"There are {_named(list(columns))}.")
+
+
+def _image_column(columns: dict[str, list[str]], files: list[str], path: Path) -> str:
+    """Returns the column of the images: of those whose values are files, or else by its name."""
+    named = [name for known in _IMAGES for name in columns if column_key(name) == known]
+    wanted = [name for name in named if name in files] or (files if len(files) == 1 else named)
+    if wanted and (len(wanted) == 1 or column_key(wanted[0]) == "image"):
+        return wanted[0]
+    which = f"It may be {_named(wanted)}." if wanted else f"The columns are {_named(list(columns))}."
+    raise DataError(
+        "It cannot be told which column holds the images' files.",
+        file=path,
+        remedy=f"{which} Name it with --image-column.",
+    )
+
+
+def _label_column(columns: dict[str, list[str]], image: str, tree: Taxonomy | None, path: Path) -> str:
+    """Returns the column of the labels: the one so called, or else the one whose values are on the tree."""
+    others = [name for name in columns if name != image]
+    named = [name for known in _LABELS for name in others if column_key(name) == known]
+    if named and column_key(named[0]) == "label":
+        return named[0]
+    shares = {name: _share(columns[name], tree) for name in others} if tree is not None else {}
+    on_tree = [name for name in others if shares.get(name, 0.0) > 0.5]
+    wanted = on_tree or named or others
+    if len(wanted) == 1:
+        return wanted[0]
+    if not wanted:
+        raise DataError(
+            "There is no column besides that of the images.",
+            file=path,
+            remedy="Add a column label, with a label of the tree in each row.",
+        )
+    said = [f"{name!r} ({len(set(columns[name]))} values{_on_tree(name, shares)})" for name in wanted]
+    raise DataError(
+        "It cannot be told which column holds the labels.",
+        file=path,
+        remedy=f"It may be {_some(said, 10)}. Name it with --label-column.",
+    )
+
+
+def _on_tree(name: str, shares: dict[str, float]) -> str:
+    return f", {shares[name]:.0%} of them on the tree".replace("%", " %") if name in shares else ""
+
+
+def _share(values: Sequence[str], tree: Taxonomy | None) -> float:
+    """Returns the share of the different values that are names or paths on a tree."""
+    different = set(values)
+    if tree is None or not different:
+        return 0.0
+    return sum(bool(tree.find(value.rsplit("/", 1)[-1])) for value in different) / len(different)
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _some(names: Sequence[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

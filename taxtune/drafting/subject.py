@@ -1,0 +1,99 @@
+"""What the images show, as the tree has it: the lowest node above all labels, its ranks, a word and example answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["Subject", "find_subject"]
+
+# What roots are called that say nothing of what the images show.
+_EMPTY = frozenset({"all", "entity", "everything", "life", "object", "objects", "root", "thing", "things"})
+_MOST_RANKS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What images show.
+
+    Attributes:
+        node: The lowest node above all labels.
+        reference: How a recipe refers to it; None where it is the root.
+        word: A word for what the images show, by the node's name; None where the name says nothing.
+        ranks: The ranks between the node and the labels, the broadest first; empty where the tree names none.
+        examples: Example answers, general to specific; empty where there is only one level.
+    """
+
+    node: int
+    reference: str | None
+    word: str | None
+    ranks: tuple[str, ...]
+    examples: tuple[str, ...]
+
+
+def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
+    """Returns what images show.
+
+    Args:
+        tree: The tree.
+        targets: The node of each image's label, at least one.
+    """
+    node = tree.common_ancestor(set(targets))
+    word = _word(tree, node)
+    return Subject(
+        node=node,
+        reference=None if node == tree.root else _reference(tree, node),
+        word=word,
+        ranks=_ranks(tree, node, targets),
+        examples=_examples(tree, node, word, targets),
+    )
+
+
+def _reference(tree: Taxonomy, node: int) -> str | None:
+    label, path = tree.labels[node], "/".join(tree.path(node))
+    for reference in (label, path):
+        if "/" not in label and tree.find(reference) in ([node], []) and tree.resolve(reference) == node:
+            return reference
+    return None  # a recipe without one means the same node
+
+
+def _word(tree: Taxonomy, node: int) -> str | None:
+    """Returns the singular of the common name of a node, or of the next one above that has one."""
+    from lemminflect import getLemma
+
+    for above in tree.ancestors(node)[::-1].tolist():
+        name = tree.common_name(above)
+        if name.casefold() in _EMPTY:
+            return None
+        if tree.ranks[above] is None or name != tree.labels[above]:
+            *first, last = name.lower().split()
+            return " ".join([*first, next(iter(getLemma(last, upos="NOUN")), last)])
+    return None
+
+
+def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
+    depths: dict[str, list[int]] = {}
+    above = {ancestor for target in set(targets) for ancestor in tree.ancestors(target).tolist()}
+    for each in above:
+        rank = tree.ranks[each]
+        if rank is not None and tree.depth[each] > tree.depth[node]:
+            depths.setdefault(rank, []).append(int(tree.depth[each]))
+    return tuple(sorted(depths, key=lambda rank: (sum(depths[rank]) / len(depths[rank]), rank))[:_MOST_RANKS])
+
+
+def _examples(tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]) -> tuple[str, ...]:
+    """Returns a way down to a leaf that no image shows, or else to the label that the fewest show."""
+    leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
+    shown = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
+    depth = tree.depth[np.asarray(targets)].max()
+    # Of leaves alike in both the first: which it is depends on the tree alone.
+    chosen = int(leaves[np.lexsort((np.abs(tree.depth[leaves] - depth), shown))[0]])
+    way = [above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]]
+    if len(way) > 3:
+        way = [way[0], way[(len(way) - 1) // 2], way[-1]]
+    said = dict.fromkeys(filter(None, (word, *(tree.common_name(each) for each in way))))
+    return tuple(said) if len(said) > 1 else ()
