@@ -162,7 +162,8 @@ def _scores(result: Result, held: HeldoutResult, baseline: HeldoutResult, run: T
 def _limits(changes: Changes, run: TuneResult | None) -> str:
     """Returns how much could have been gained, and how much better the winner looked where it was chosen."""
     rows = [change.before for change in changes.each if change.direction != MISSING]
-    some, none = [], []
+    some: list[str] = []
+    none: list[str] = []
     for name, values in (("hP", [row.hp or 0 for row in rows]), ("hR", [row.hr or 0 for row in rows])):
         if below := sum(value < 1 for value in values):
             most = sum(1 - value for value in values) / len(values)

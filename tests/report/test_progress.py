@@ -65,11 +65,11 @@ def make_screen(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Screen]:
 
 
 def tuner(
-    iterations: int = 8, kind: str = "hp", budget: BudgetSettings | None = None, comparison: str | None = None
+    iterations: int = 8, kind: str = "hp", budget: BudgetSettings | None = None, group: str | None = None
 ) -> Any:
     objective = make_objective(kind, metrics=() if kind in OBJECTIVES else (kind,))
     return SimpleNamespace(
-        comparison=comparison,
+        group=group,
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
@@ -396,7 +396,7 @@ def test_runs_that_are_compared_ask_about_the_baseline_once(clock: Clock) -> Non
     stream = io.StringIO()
     shown = TuningProgress(Terminal(stream=stream, clock=clock))
     for _ in range(2):
-        shown.on_start(tuner(comparison="both"), ())
+        shown.on_start(tuner(group="both"), ())
         for name in ("baseline", "winner"):
             shown.on_heldout(name, 0, 200)
             shown.on_heldout(name, 200, 200)
