@@ -786,7 +786,8 @@ def _tracking(mlflow: bool | str | None, experiment: str | None, folder: Path, r
     from taxtune.tuning.callbacks import TrackingCallback
 
     address = mlflow if isinstance(mlflow, str) else wanted.uri
-    return [TrackingCallback(partial(MLflowTracker, experiment or wanted.experiment, folder, address))]
+    make = partial(MLflowTracker, experiment or wanted.experiment, folder, address)
+    return [TrackingCallback(partial(make, traces=wanted.traces, model=wanted.model))]
 
 
 @contextmanager

@@ -104,9 +104,7 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def track(
-    what: str, total: int | None = None, *, done: int = 0, stored: int = 0, once: bool = False
-) -> Iterator[Task]:
+def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0, once: bool = False) -> Iterator[Task]:
     """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
     task = Task(what, total, _display.get(), done, stored, once)
     task.advance(0)

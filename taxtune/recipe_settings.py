@@ -173,8 +173,8 @@ class ManifestData(_Splits):
         images: Folder that image paths are relative to; the file's own folder by default.
         image_column: Column with the image's path.
         label_column: Column with the label: a label, alias or path of the taxonomy.
-        pattern: In place of the columns, for a text file that has none: a regular expression that matches each line, with
-            the groups `image` and `label` ('(?P<image>\\d+) (?P<label>.+)').
+        pattern: For a text file without columns: a regular expression that matches each line, with
+            the groups `image` and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
         image_suffix: What is added to the images' names: .jpg where the file has them without.
     """
 
@@ -633,9 +633,11 @@ class TrackingSettings(Settings):
         experiment: Name of the MLflow experiment.
         uri: Tracking server or database; a database in the run's folder by default.
         traces: Most images of a template that become traces; none with 0.
+        model: Whether to log the winner as a model that MLflow can serve.
     """
 
     mlflow: bool = True
     experiment: str = "taxtune"
     uri: str | None = None
     traces: int = Field(5, ge=0)
+    model: bool = True

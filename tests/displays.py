@@ -17,7 +17,7 @@ class Recorder(Display):
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.steps: list[tuple[str, int, int]] = []
+        self.steps: list[tuple[str, int, int | None]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -27,6 +27,6 @@ class Recorder(Display):
         if step not in self.steps[-1:]:
             self.steps.append(step)
 
-    def of(self, what: str) -> list[tuple[int, int]]:
+    def of(self, what: str) -> list[tuple[int, int | None]]:
         """Returns how far the tasks of one name came, step by step."""
         return [(done, total) for name, done, total in self.steps if name == what]

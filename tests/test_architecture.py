@@ -20,8 +20,9 @@ ALLOWED = {
     "metrics": {"taxonomy", "models", "encoders", "data"},
     "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
     "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
-    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "tuning"},
-    "tracking": {"report", "tuning", "classifier"},
+    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "answers", "tuning"},
+    "serving": {"classifier", "models"},
+    "tracking": {"report", "tuning", "classifier", "serving"},
     "tuning": {
         "classifier",
         "policies",

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from taxtune.models.side_by_side import ConcurrencyLimit, as_completed
-from taxtune.progress import following, note, showing, track, track_each
+from taxtune.progress import following, loading, note, showing, track, track_each
 from tests.displays import Recorder
 
 
@@ -23,8 +23,10 @@ def test_without_a_display_notes_are_logged_and_nothing_is_printed(
 def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
     assert list(track_each("ab", "letters")) == ["a", "b"]
     with track("pairs", 5, done=2, stored=2) as task:
-        task.advance(3, stored=1, remark="soon")
-    assert (task.done, task.stored, task.remark, task.ended) == (5, 3, "soon", True)
+        task.advance(3, stored=1)
+    assert (task.done, task.stored, task.once, task.ended) == (5, 3, False, True)
+    with loading("weights") as task:
+        assert (task.what, task.total, task.once) == ("loading weights", None, True)
     note("one is missing")
     assert recorder.of("letters") == [(0, 2), (1, 2), (2, 2)]
     assert recorder.of("pairs") == [(2, 5), (5, 5)]

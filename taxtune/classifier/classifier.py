@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from taxtune.classifier.reliability import Reliability
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import ImageError
-from taxtune.models import AnswerStore, Model, Request, ask
+from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Policy
 from taxtune.tuning.evaluation import Evaluator, Settled, why_unanswered
 
@@ -57,6 +57,7 @@ class Classification:
         rank: The node's rank, where the tree has ranks.
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
         failure: Why there is no answer.
+        again: Whether there may be an answer if it is asked for again: the reason may pass.
         path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
             where there is no answer or it is off the tree.
     """
@@ -67,6 +68,7 @@ class Classification:
     rank: str | None = None
     off_tree: bool = False
     failure: str | None = None
+    again: bool = False
     path: tuple[Step, ...] = ()
 
     @property
@@ -160,7 +162,11 @@ class Classifier:
             settled = self._evaluator.settle(list(said.values()), [files[i] for i in said])
         for position, (i, answers) in enumerate(said.items()):
             if position not in settled:
-                found[i] = Classification(names[i], failure=why_unanswered(answers))
+                again = any(isinstance(reply, Failure) and reply.retryable for reply in answers)
+                reason = why_unanswered(answers)
+                if is_image_data(images[i]):
+                    reason = reason.removeprefix(f"{files[i]}: ")  # a file of ours, and gone
+                found[i] = Classification(names[i], failure=reason, again=again)
                 continue
             place = settled[position]
             found[i] = Classification(
@@ -196,7 +202,7 @@ class Classifier:
         return not not_saved(self)
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Writes the classifier to a folder of its own: all but the model's weights, in CSV and JSON.
+        """Writes the classifier to a folder of its own: all but the model's weights, as JSON.
 
         A model behind a name is saved as that name with its commit; one in a folder as the path of the folder. A
         model, a mapper or a policy that was given in Python is left out, and has to be given again to `load`.

@@ -41,6 +41,7 @@ def load_classifier(
     vlm: Model | Callable[..., Any] | str | None = None,
     mapper: Mapper | None = None,
     execution: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Classifier:
     """Returns what a finished run found, or what was saved of it, ready to label images; nothing is loaded yet.
 
@@ -53,6 +54,8 @@ def load_classifier(
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
+        settings: Other values of the recipe's keys of the model, such as {"vlm.device": "cuda"}, where this machine is
+            not that of the run.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
@@ -63,7 +66,7 @@ def load_classifier(
 
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out policy=.")
-    own = _Own(policy, taxonomy, vlm, mapper, execution)
+    own = _Own(policy, taxonomy, vlm, mapper, execution, settings or {})
     if isinstance(run, TuneResult):
         return _of_run(run, recipe, calibrated, own)
     folder = Path(run)
@@ -84,11 +87,18 @@ class _Own:
         vlm: Model | Callable[..., Any] | str | None,
         mapper: Mapper | None,
         execution: str | None,
+        settings: Mapping[str, Any],
     ) -> None:
         self.policy, self.taxonomy, self.mapper = policy, taxonomy, mapper
         #: A model that is named is known by its settings, as one of a recipe is.
         self.vlm = vlm if vlm is None or isinstance(vlm, str) else make_model(vlm)
-        self.execution: dict[str, Any] = {} if execution is None else {"execution.engine": execution}
+        #: Other values of keys of the recipe.
+        self.changes = dict(settings) if execution is None else {**settings, "execution.engine": execution}
+
+    def on(self, recipe: Recipe) -> Recipe:
+        """Returns a recipe with the settings that were given; another model has no commit of the recipe's."""
+        other = isinstance(recipe.vlm, LocalVLMSettings) and "vlm.model" in self.changes
+        return recipe.changed(({"vlm.revision": None} if other else {}) | self.changes)
 
     @property
     def model(self) -> Model | None:
@@ -117,7 +127,7 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
         settings = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     templates = [str(result.best.template)]
     policy, promise = own.policy, None
-    changes = dict(own.execution)
+    changes: dict[str, Any] = {}
     if own.named is not None:
         changes |= {f"vlm.{key}": value for key, value in own.named.items()}
     elif isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
@@ -135,11 +145,13 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
             changes |= {"policy.kind": "vote", "policy.temperature": calibration.temperature}
     elif policy is None and result.selection is not None and result.selection.policy:
         policy = _policy(result.selection.policy, folder)
-    parts = Parts(settings.changed(changes), folder, vlm=own.model, own_taxonomy=own.taxonomy, own_mapper=own.mapper)
+    objects: dict[str, Any] = {"own_taxonomy": own.taxonomy, "own_mapper": own.mapper}
+    parts = Parts(own.on(settings.changed(changes)), folder, vlm=own.model, **objects)
     policy = policy or parts.policy
-    recipe = None if parts.vlm is not None else _with_temperature(parts.recipe, parts.temperature, policy)
-    if recipe is not None:
-        parts = Parts(recipe, folder, own_taxonomy=own.taxonomy, own_mapper=own.mapper)
+    recipe = None
+    if own.model is None:
+        recipe = _with_temperature(parts.recipe, policy, parts.temperature)
+        parts = Parts(recipe, folder, **objects)
     variables = template_variables(settings.prompt)
     return Classifier(
         tuple(render(template, variables) for template in templates),
@@ -191,8 +203,9 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
                 "vlm": vlm,
                 "source": folder / FILE,
             }
-        ).changed(own.execution)
-        recipe = _with_temperature(recipe, recipe.vlm.temperature, policy)
+        )
+        recipe = own.on(recipe)
+        recipe = _with_temperature(recipe, policy, recipe.vlm.temperature)
     mapper, use_images = own.mapper, False
     if saved.mapper is not None:
         use_images = saved.mapper.use_images
@@ -216,10 +229,17 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     )
 
 
-def _with_temperature(recipe: Recipe, temperature: float | None, policy: Policy) -> Recipe:
-    """Returns the recipe with the temperature that a policy asks at as the model's own."""
-    if temperature == 0 and policy.calls > 1:
-        temperature = _TEMPERATURE
+def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> Recipe:
+    """Returns the recipe of a model that is asked at the temperature that a policy needs.
+
+    Args:
+        recipe: The recipe, with the temperature of a single answer.
+        policy: The policy.
+        several: The temperature of several answers; 0 where nobody has set one.
+    """
+    temperature = recipe.vlm.temperature
+    if policy.calls > 1:
+        temperature = _TEMPERATURE if several == 0 else several
     return recipe.changed({"policy.kind": "direct", "vlm.temperature": temperature})
 
 

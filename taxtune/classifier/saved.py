@@ -1,4 +1,8 @@
-"""A classifier in a folder: `classifier.json`, and the label tree as `taxonomy.csv`; plain text, no pickle."""
+"""A classifier in a folder: `classifier.json`, and the label tree as `taxonomy.json`; plain text, no pickle.
+
+The tree is written as the columns that `Taxonomy` is made of. Formats for exchange would do for most trees, but their
+readers tidy names and number the nodes anew.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,11 @@ import taxtune
 from taxtune.atomic import make_folder, write_json
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
-from taxtune.errors import DataError
+from taxtune.errors import DataError, TaxonomyError
 from taxtune.policies import Direct, Vote
 from taxtune.recipe import LocalVLMSettings, Recipe
 from taxtune.recipe_settings import VLMSettings
-from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.taxonomy.convert import write_taxonomy
+from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -26,8 +29,10 @@ __all__ = ["FILE", "Saved", "not_saved", "read_saved", "read_tree", "save"]
 
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
-_TREE = "taxonomy.csv"
+_TREE = "taxonomy.json"
 _FORMAT = "taxtune classifier"
+_AGAIN = "Save the classifier again from its run."
+_ANOTHER = "For another tree, tune again."
 #: Raised when a folder that this version writes cannot be read by the version before.
 _VERSION = 1
 
@@ -56,7 +61,7 @@ class Saved(BaseModel):
             in Python.
         seed: The seed of the model's sampling.
         mapper: How answers are placed; None for a mapper that was given in Python.
-        taxonomy: The digest of the tree in the CSV.
+        taxonomy: The digest of the tree.
         reliability: How often answers like these were right.
         promise: What `calibrate` promised.
     """
@@ -124,7 +129,7 @@ def save(classifier: Classifier, folder: Path) -> Path:
         promise=classifier.promise,
     )
     # The JSON last: without it the folder is no classifier.
-    write_taxonomy(classifier.taxonomy, folder / _TREE, "paths", force=True)
+    write_json(folder / _TREE, _columns(classifier.taxonomy), indent=None)
     write_json(folder / FILE, saved.model_dump(mode="json"))
     return folder
 
@@ -146,6 +151,16 @@ def _vlm(recipe: Recipe) -> VLMSettings:
     return s.model_copy(update={"revision": checkpoint_revision(s.model, s.revision)})
 
 
+def _columns(tree: Taxonomy) -> dict[str, Any]:
+    """Returns the arguments of `Taxonomy`, without those that say nothing of any node."""
+    optional = {"aliases": tree.aliases, "leads": tree.leads, "ranks": tree.ranks, "ids": tree.ids}
+    return {
+        "labels": tree.labels,
+        "parents": tree.parents.tolist(),
+        **{name: values for name, values in optional.items() if any(values)},
+    }
+
+
 def read_saved(folder: Path) -> Saved:
     """Reads `classifier.json`.
 
@@ -158,7 +173,7 @@ def read_saved(folder: Path) -> Saved:
     except (OSError, ValueError) as error:
         raise DataError(f"The file cannot be read: {error}.", file=file) from error
     if not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise DataError("The file is not a classifier of taxtune.", file=file, remedy="Save the classifier again.")
+        raise DataError("The file is not a classifier of taxtune.", file=file, remedy=_AGAIN)
     if data.get("version") != _VERSION:
         raise DataError(
             f"The classifier was saved by taxtune {data.get('taxtune')}, in another version of the format.",
@@ -175,7 +190,7 @@ def read_saved(folder: Path) -> Saved:
         raise DataError(
             f"The classifier's settings cannot be used: {where}: {first['msg']}.",
             file=file,
-            remedy="Save the classifier again from its run.",
+            remedy=_AGAIN,
         ) from error
 
 
@@ -183,14 +198,13 @@ def read_tree(folder: Path, saved: Saved) -> Taxonomy:
     """Reads the tree of a saved classifier.
 
     Raises:
-        DataError: If it is not the tree that was saved.
-        TaxonomyError: If it cannot be read.
+        DataError: If it cannot be read, or is not the tree that was saved.
     """
-    tree = read_taxonomy(folder / _TREE, format="paths", names=False)
+    file = folder / _TREE
+    try:
+        tree = Taxonomy(**json.loads(file.read_text(encoding="utf-8")), source=str(file))
+    except (OSError, ValueError, TypeError, TaxonomyError) as error:
+        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
     if tree.digest != saved.taxonomy:
-        raise DataError(
-            "The tree is not the one that the classifier was saved with.",
-            file=folder / _TREE,
-            remedy="Save the classifier again from its run; for another tree, tune again.",
-        )
+        raise DataError("The tree is not the one that was saved.", file=file, remedy=f"{_AGAIN} {_ANOTHER}")
     return tree

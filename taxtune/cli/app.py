@@ -9,13 +9,17 @@ from typer.core import TyperCommand, TyperGroup
 
 from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
+from taxtune.cli.classify import classify
 from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
+from taxtune.cli.mlflow import mlflow
 from taxtune.cli.parity import parity
 from taxtune.cli.place import place
+from taxtune.cli.recipes import recipes
 from taxtune.cli.report import report
 from taxtune.cli.score import score
+from taxtune.cli.serve import serve
 from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
@@ -107,6 +111,7 @@ def _options(
 app.add_typer(taxonomy_app, name="taxonomy")
 app.add_typer(study_app, name="study")
 app.command()(init)
+app.command()(recipes)
 app.command()(stoppable(place))
 app.command()(stoppable(audit))
 app.command()(stoppable(score))
@@ -116,6 +121,9 @@ app.command("diagnose")(study_command("diagnosis"))
 app.command()(tune)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(mlflow)
 app.command()(stoppable(report))
 app.command()(stoppable(calibrate))
+app.command()(stoppable(classify))
+app.command()(stoppable(serve))
 _with_plain_types(app)

@@ -11,8 +11,8 @@ import typer
 from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
-    from taxtune.drafting.checkpoints import Offer
     from taxtune.drafting.draft import Draft
+    from taxtune.drafting.offer import Offer
 
 __all__ = ["init"]
 
@@ -118,10 +118,11 @@ def _say_if_missing(model: str | None) -> None:
 
 
 def _offer() -> Offer:
-    from taxtune.drafting.checkpoints import CHECKPOINTS, find_machine, make_offer
-    from taxtune.models.checkpoint import is_cached
+    from taxtune.drafting.offer import find_machine, make_offer
+    from taxtune.models.checkpoint import weights_here
+    from taxtune.models.known import KNOWN_MODELS
 
-    return make_offer(find_machine(), frozenset(each.name for each in CHECKPOINTS if is_cached(each.name)))
+    return make_offer(find_machine(), frozenset(filter(weights_here, KNOWN_MODELS)))
 
 
 def _show(draft: Draft, offer: Offer | None) -> None:

@@ -119,7 +119,7 @@ def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
     if not tracking.mlflow:
         return [progress]
     make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri)
-    return [progress, TrackingCallback(make)]
+    return [progress, TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:

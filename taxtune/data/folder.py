@@ -13,7 +13,7 @@ from taxtune.data.sources import Record
 from taxtune.errors import DataError
 from taxtune.progress import note
 
-__all__ = ["label_references", "read_folder"]
+__all__ = ["label_references", "read_folder", "walk_images"]
 
 
 def read_folder(path: Path) -> Iterator[Record]:
@@ -36,26 +36,15 @@ def read_folder(path: Path) -> Iterator[Record]:
         raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
     stray: list[str] = []
     others: Counter[str] = Counter()
-    seen: set[str] = set()
-    for current, folders, files in os.walk(path, followlinks=True):
-        real = os.path.realpath(current)
-        if real in seen:  # a link that leads back up
-            folders.clear()
+    for label, images, rest in walk_images(path):
+        others.update(Path(name).suffix.lower() or "no ending" for name in rest)
+        if label == ".":
+            stray = images
             continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        label = Path(current).relative_to(path).as_posix()
         references = label_references(label)
-        for name in sorted(files):
-            if name.startswith("."):
-                continue
-            if Path(name).suffix.lower() not in IMAGE_SUFFIXES:
-                others[Path(name).suffix.lower() or "no ending"] += 1
-            elif label == ".":
-                stray.append(name)
-            else:
-                image = f"{label}/{name}"
-                yield Record(image, label, image, references)
+        for name in images:
+            image = f"{label}/{name}"
+            yield Record(image, label, image, references)
     if stray:
         raise DataError(
             f"{len(stray)} images are not in a class folder: "
@@ -66,6 +55,25 @@ def read_folder(path: Path) -> Iterator[Record]:
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
         note(f"{others.total()} files are left out because they are not images: {kinds}.")
+
+
+def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields what is in a folder and in each folder below it: its path from there, its images and its other files.
+
+    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by name.
+    """
+    seen: set[str] = set()
+    for current, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(current)
+        if real in seen:  # a link that leads back up
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        shown = sorted(name for name in files if not name.startswith("."))
+        images = [name for name in shown if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+        others = [name for name in shown if Path(name).suffix.lower() not in IMAGE_SUFFIXES]
+        yield Path(current).relative_to(path).as_posix(), images, others
 
 
 def label_references(label: str) -> tuple[str, ...]:

@@ -43,6 +43,10 @@ def read_rows(
             objects with the key "bytes", as data sets store them.
         image_column: Column (in JSONL: key) of the image.
         label_column: Column of the label.
+        pattern: For a text file of any name, in place of the columns: a regular expression that matches every line that
+            is not blank, with the groups `image` and `label`, one of which may be within the other. In the label,
+            which is often a part of the image's name, underscores may stand for spaces, as in the names of folders.
+        image_suffix: What is added to the images' names: ".jpg" where a file has them without.
 
     Yields:
         One record a row, in order.

@@ -14,10 +14,11 @@ from typing import Any
 
 from taxtune.data import Examples, load_examples
 from taxtune.data.examples import UnknownLabelsError
-from taxtune.drafting.checkpoints import CHECKPOINTS, Checkpoint, Offer
+from taxtune.drafting.offer import Offer
 from taxtune.drafting.source import Source
 from taxtune.drafting.subject import Subject, find_subject
 from taxtune.errors import DataError
+from taxtune.models.known import KNOWN_MODELS, KnownModel
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
@@ -288,13 +289,14 @@ def _one_model(model: str, file: Path) -> str:
         return f"  kind: api # any litellm model that takes images\n  model: {_written(model.removeprefix('api:'))}"
     # The folder of a checkpoint is relative to the recipe, as all its paths are.
     name = _path(Path(model), file) if Path(model).is_dir() else _written(model)
-    size = next((f" # {each.gigabytes:.1f} GB to download" for each in CHECKPOINTS if each.name == model), "")
+    known = KNOWN_MODELS.get(model)
+    size = "" if known is None else f" # {known.download_gb:.1f} GB to download"
     return f"  kind: local # a transformers checkpoint; or api\n  model: {name}{size}"
 
 
-def _size(checkpoint: Checkpoint, device: str) -> str:
+def _size(checkpoint: KnownModel, device: str) -> str:
     gated = "; its licence has to be accepted on its page first" if checkpoint.gated else ""
-    return f"{checkpoint.gigabytes:.1f} GB to download, about {checkpoint.needs(device):.1f} GB of memory{gated}"
+    return f"{checkpoint.download_gb:.1f} GB to download, about {checkpoint.needs(device):.1f} GB of memory{gated}"
 
 
 def _written(value: object) -> str:

@@ -13,7 +13,7 @@ from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
 
-__all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "is_cached"]
+__all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
 
 #: Models that travel inside the package, by name.
 BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -86,6 +86,13 @@ def check_reachable(model: str, revision: str | None = None) -> None:
     """
     if not (model.startswith("builtin:") or Path(model).expanduser().is_dir() or _is_path(model)):
         _commit(model, revision)
+
+
+def weights_here(model: str, revision: str | None = None) -> bool:
+    """Tells whether a model's weights are on this machine, without the network and without importing torch."""
+    if model.startswith("builtin:") or Path(model).expanduser().is_dir():
+        return True
+    return not _is_path(model) and _cached_weights(model, revision or "main") is not None
 
 
 def _is_path(model: str) -> bool:
@@ -175,14 +182,6 @@ def _commit(model: str, revision: str | None) -> str:
     if found is None:
         raise ModelError(f"The commit of {model!r} cannot be determined from its location.", file=file)
     return found.group(1)
-
-
-def is_cached(model: str) -> bool:
-    """Tells whether a model of Hugging Face is on this machine as a whole; the hub is not asked."""
-    from huggingface_hub import try_to_load_from_cache
-
-    file = try_to_load_from_cache(model, "config.json")
-    return isinstance(file, str) and _cached_weights(model, Path(file).parent.name) is not None
 
 
 def _cached_weights(model: str, revision: str) -> int | None:

@@ -1,10 +1,17 @@
-"""What the vision-language models that recipes name ask of a machine, so that this can be told without the network."""
+"""What well-known vision-language models ask of a machine, so that it can be told without the network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KNOWN", "KnownModel"]
+__all__ = ["KNOWN_MODELS", "OF_GPU", "KnownModel"]
+
+# Weights are not all: what is computed of them needs room as well. SmolVLM's 4.49 GB take 5.02 GB with an image
+# (huggingface.co/blog/smolvlm).
+_BESIDE = 1.25
+# Memory of common GPUs in GB, and the share of it that a model may take: a display has some as well.
+_GPUS = (4, 6, 8, 12, 16, 24, 32, 48, 80)
+OF_GPU = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,21 +19,43 @@ class KnownModel:
     """A checkpoint on Hugging Face.
 
     Attributes:
-        download_gb: Size of its weights there, in GB (10⁹ bytes).
-        gpu_gb: Memory of a GPU that holds it in 16-bit numbers with room for a few images at a time, in GB: the next
-            common size of a card above 2 bytes a parameter and a fifth more.
+        name: Its name.
+        gigabytes: Size of its weights with two bytes a parameter (bfloat16), in GB (10⁹ bytes).
         gated: Whether its licence must be accepted on its page, and `hf auth login` be done, before it is downloaded.
+        download: Size of its files in GB, where they are not of two bytes a parameter.
     """
 
-    download_gb: float
-    gpu_gb: int
+    name: str
+    gigabytes: float
     gated: bool = False
+    download: float | None = None
+
+    @property
+    def download_gb(self) -> float:
+        """Size of the download in GB."""
+        return self.download or self.gigabytes
+
+    @property
+    def gpu_gb(self) -> int:
+        """Memory of the smallest common GPU that has room for it, in GB."""
+        return next(size for size in _GPUS if size * OF_GPU >= self.needs("cuda"))
+
+    def needs(self, device: str) -> float:
+        """Returns about how many gigabytes of memory it takes, which on a CPU computes with four bytes a parameter."""
+        return self.gigabytes * (2 if device == "cpu" else 1) * _BESIDE
 
 
-#: By name, the smallest first. The sizes are those of the files on Hugging Face; SmolVLM2's are of 32-bit numbers.
-KNOWN = {
-    "HuggingFaceTB/SmolVLM2-2.2B-Instruct": KnownModel(9.0, 8),
-    "google/gemma-3-4b-it": KnownModel(8.6, 12, gated=True),
-    "Qwen/Qwen2.5-VL-7B-Instruct": KnownModel(16.6, 24),
-    "meta-llama/Llama-3.2-11B-Vision-Instruct": KnownModel(21.3, 32, gated=True),
+#: By name, the smallest first. Sizes are those of the safetensors files, as the models' pages list them.
+KNOWN_MODELS = {
+    each.name: each
+    for each in (
+        KnownModel("HuggingFaceTB/SmolVLM-256M-Instruct", 0.51),
+        KnownModel("HuggingFaceTB/SmolVLM-500M-Instruct", 1.02),
+        KnownModel("HuggingFaceTB/SmolVLM-Instruct", 4.49),
+        KnownModel("HuggingFaceTB/SmolVLM2-2.2B-Instruct", 4.49, download=9.0),
+        KnownModel("Qwen/Qwen2.5-VL-3B-Instruct", 7.51),
+        KnownModel("google/gemma-3-4b-it", 8.60, gated=True),
+        KnownModel("Qwen/Qwen2.5-VL-7B-Instruct", 16.57),
+        KnownModel("meta-llama/Llama-3.2-11B-Vision-Instruct", 21.35, gated=True),
+    )
 }

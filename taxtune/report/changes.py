@@ -9,14 +9,13 @@ the more specific one is better, between two wrong ones the one that has more ri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.tuning.records import ExampleRow, HeldoutResult
 
-__all__ = ["DIRECTIONS", "STATES", "Change", "Changes", "compare", "error_type", "state_of", "states_in"]
+__all__ = ["DIRECTIONS", "STATES", "Change", "Changes", "compare", "error_type", "state_of"]
 
 EXACT, GENERAL, NOTHING, WRONG, OFF = "exact", "general", "nothing said", "wrong", "off the tree"
 BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING = "better", "worse", "different", "unchanged", "no answer"
@@ -69,12 +68,6 @@ def state_of(row: ExampleRow) -> str | None:
     return None if kind is None else _STATE.get(kind, WRONG)
 
 
-def states_in(rows: Sequence[ExampleRow]) -> dict[str, int]:
-    """Returns how many answers are in each state that occurs, the best state first."""
-    found = Counter(map(state_of, rows))
-    return {state: found[state] for state in STATES if found[state]}
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """One image answered with two templates.
@@ -116,7 +109,7 @@ class Change:
         """The change in words: "exact → general", "general → more specific", "exact, unchanged"."""
         (before, after), direction = self.states, self.direction
         if before is None or after is None:
-            return "no answer to compare"
+            return MISSING
         if direction == UNCHANGED:
             return f"{before}, unchanged"
         return f"{before} → {after if before != after else _WITHIN[before, direction]}"

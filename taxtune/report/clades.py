@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from taxtune.metrics.ranks import OFF_TREE_RANK
 from taxtune.tuning.records import ExampleRow, HeldoutResult
 
-__all__ = ["Clade", "Path", "answered", "grow", "level_names", "path_of", "said_path"]
+__all__ = ["Clade", "Path", "alike", "answered", "grow", "level_names", "path_of", "said_path"]
 
 Path = tuple[str, ...]
 
@@ -38,6 +38,14 @@ class Clade:
     wrong: tuple[int, ...]
     said: tuple[int, ...]
     children: tuple[Clade, ...] = ()
+
+
+def alike(heldout: Sequence[HeldoutResult]) -> list[tuple[HeldoutResult, ...]]:
+    """Returns the templates in groups of those that were asked about the same images: one, unless runs were joined."""
+    groups: dict[frozenset[tuple[str, str]], list[HeldoutResult]] = {}
+    for held in heldout:
+        groups.setdefault(frozenset((row.example, row.truth) for row in held.rows), []).append(held)
+    return [tuple(group) for group in groups.values()]
 
 
 def answered(heldout: Sequence[HeldoutResult]) -> list[tuple[ExampleRow, ...]]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxtune.report import wording
-from taxtune.report.clades import Path, answered, level_names, path_of, said_path
+from taxtune.report.clades import Path, alike, answered, level_names, path_of, said_path
 from taxtune.report.wording import Result
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import ExampleRow, HeldoutResult
 
 __all__ = ["section"]
 
@@ -28,12 +28,18 @@ def section(result: Result) -> dict[str, Any] | None:
     Args:
         result: A tuning run, or templates compared.
     """
-    images = answered(result.heldout)
-    names = [wording.template_name(held.name) for held in result.heldout]
+    groups = [found for held in alike(result.heldout) if (found := _group(held, result.contenders)) is not None]
+    return {"title": "Which clades are said for which", "groups": groups} if groups else None
+
+
+def _group(heldout: Sequence[HeldoutResult], contenders: Sequence[str]) -> dict[str, Any] | None:
+    """Returns the confusions of templates that were asked about the same images, None where there are none."""
+    images = answered(heldout)
+    names = [wording.template_name(held.name) for held in heldout]
     parted = [_parted(images, i) for i in range(len(names))]
     if not any(parted):
         return None
-    levels = level_names(result.heldout, images)
+    levels = level_names(heldout, images)
     # A level matters by the answers that leave the true path there.
     leaving: Counter[int] = Counter()
     for each in parted:
@@ -41,16 +47,16 @@ def section(result: Result) -> dict[str, Any] | None:
             leaving[len(truth) - 1] += count
     chosen = sorted(level for level, _ in leaving.most_common(_LEVELS))
     widest = leaving.most_common(1)[0][0]
-    shown = {level: _confused(images, level) for level in chosen}
+    confused = {level: _confused(images, level) for level in chosen}
     return {
-        "title": "Which clades are said for which",
+        "images": len(images),
         "pairs": _pairs(images, parted, names, levels),
-        "shown": next((i for i, held in enumerate(result.heldout) if held.name != "baseline"), 0),
+        "shown": next((i for i, held in enumerate(heldout) if held.name in contenders), 0),
         "panels": [
             {
                 "name": name,
                 "matrices": [
-                    {"level": levels[level - 1], "open": level == widest, **_matrix(images, i, level, shown[level])}
+                    {"level": levels[level - 1], "open": level == widest, **_matrix(images, i, level, confused[level])}
                     for level in chosen
                 ],
             }
@@ -65,7 +71,7 @@ def _parted(images: Images, i: int) -> Counter[tuple[Path, Path]]:
     for rows in images:
         truth, said = path_of(rows[i].truth), said_path(rows[i])
         shared = sum(one == other for one, other in zip(truth, said, strict=False))
-        if len(truth) > shared < len(said):
+        if 0 < shared < min(len(truth), len(said)):
             found[truth[: shared + 1], said[: shared + 1]] += 1
     return found
 

@@ -38,9 +38,10 @@ def section(result: Result) -> dict[str, Any] | None:
     Args:
         result: A tuning run, or several compared.
     """
+    titled = zip(wording.run_titles(result), wording.result_runs(result), strict=True)
     runs = [
-        _run(run)
-        for run in wording.result_runs(result)
+        {"title": title, **_run(run)}
+        for title, run in titled
         if sum(each.template is not None for each in run.iterations) > 1
     ]
     return {"title": "How the templates came about", "runs": runs} if runs else None
@@ -96,7 +97,7 @@ def _run(run: TuneResult) -> dict[str, Any]:
             "origin": "" if origin is None else _origin(origin),
             "pieces": _pieces(parent, record, origin),
             "slots": _slots(parent, record),
-            "scores": _scores(measures, intervals[record.iteration]),
+            "scores": _scores(record, measures, intervals[record.iteration]),
             "images": len(record.rows),
             "bar": _bar(intervals[record.iteration][0], first, low, high),
             "refused": [_refused(template, reason, known, record) for template, reason in record.rejected],
@@ -107,8 +108,6 @@ def _run(run: TuneResult) -> dict[str, Any]:
         items[origin.parents[0]]["children"].append(items[iteration])
     line = _line(run.winner, found) if run.winner in items else []
     return {
-        "objective": wording.metric_name(run.objective),
-        "measure": wording.metric_name(measures[0]),
         "recorded": sum(origin.likeness is None for origin in found.values()),
         "guessed": sum(origin.likeness is not None for origin in found.values()),
         "line": [items[iteration] for iteration in line],
@@ -157,9 +156,15 @@ def _slots(parent: IterationRecord | None, record: IterationRecord) -> list[tupl
     return [(name, before, after) for name, before, after in both if before != after and name != "parent"]
 
 
-def _scores(measures: Sequence[str], intervals: Sequence[Interval | None]) -> list[tuple[str, str, str]]:
+def _scores(
+    record: IterationRecord, measures: Sequence[str], intervals: Sequence[Interval | None]
+) -> list[tuple[str, str, str]]:
     return [
-        (wording.metric_name(measure), wording.number(ends.estimate, measure), wording.interval(ends, measure))
+        (
+            wording.metric_name(measure),
+            wording.number(wording.score_of(record.scores, measure), measure),
+            wording.interval(ends, measure),
+        )
         for measure, ends in zip(measures, intervals, strict=True)
         if ends is not None
     ]

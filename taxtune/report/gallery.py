@@ -30,7 +30,7 @@ __all__ = ["Drawn", "draw_path", "section"]
 #: The order of the images: what a reviewer wants to see first.
 _ORDER = (WORSE, BETTER, DIFFERENT, MISSING, UNCHANGED)
 #: Nodes of a part of a path that are drawn; of more, those between are counted.
-_DRAWN = 4
+_DRAWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def _filters(
     for direction in DIRECTIONS:
         words = sorted({change.words for change in every if change.direction == direction})
         if words:
-            own = [] if len(words) == 1 and direction == MISSING else [(each, each) for each in words]
-            groups.append((direction, [(direction, f"all {direction}"), *own]))
+            every_one = [(direction, f"all {direction}")] if words != [direction] else []
+            groups.append((direction, [*every_one, *((each, each) for each in words)]))
     rows = [row for found in answered.values() for name, row in found.items() if name in subjects]
     errors = sorted({MISSING if (kind := error_type(row)) is None else str(kind) for row in rows})
     stages = sorted({row.stage for row in rows if row.stage is not None})

@@ -43,7 +43,6 @@ Section = Callable[..., dict[str, Any] | None]
 
 #: The sections of a report in order, by the name of their partial template, which is their address in the page too.
 SECTIONS: dict[str, Section] = {
-    "gallery": gallery.section,
     "heldout": heldout.section,
     "audit": audited.section,
     "tree": tree_view.section,
@@ -54,6 +53,7 @@ SECTIONS: dict[str, Section] = {
     "iterations": iterations.section,
     "spend": spend.section,
     "provenance": provenance.section,
+    "gallery": gallery.section,  # last, since it is as long as there are images
 }
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -131,7 +131,7 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
         for name, found in (sections or {}).items()
     ]
     return environment.get_template(template).render(
-        css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
+        css=Markup("".join((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "sections.css"))),
         script=script,
         script_hash=f"sha256-{digest}",
         sections=bodies,

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.report.cells import cut
 from taxtune.report.wording import metric_name, number, score_of, visible
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import aim_values, values
 
-__all__ = ["IterationLines", "cut", "scored"]
+__all__ = ["IterationLines", "scored"]
 
 _HEADER_EVERY = 20
+_MARK = 6  # cells of "best", "race", "hP low"
 _LOG = 120  # cells of a line where there is no terminal
 _LEAST = 12  # cells of a template that are worth showing
 
@@ -26,7 +28,6 @@ class _Column:
     width: int
     cell: Callable[[IterationRecord], str]
     rank: int  # the last in rank goes first where the terminal is narrow
-    left: bool = False
 
 
 class IterationLines:
@@ -41,14 +42,14 @@ class IterationLines:
         scores = dict.fromkeys(("hp", "hr", *([] if aim is None else [aim])))
         columns = [
             _Column("iter", 4, lambda record: str(record.iteration), 0),
-            _Column("n", 5, lambda record: "" if record.scores is None else f"{record.scores.n:,}", 4),
-            *(_Column(metric_name(key), 12, _Score(key), 1 + (i > 1)) for i, key in enumerate(scores)),
+            _Column("n", 5, lambda record: "" if record.scores is None else f"{record.scores.n:,}", 5),
+            *(_Column(metric_name(key), 12, _Score(key), 1 + i) for i, key in enumerate(scores)),
         ]
         if aim is None:
-            columns.append(_Column(metric_name(objective.name)[:12], 12, _Value(objective), 2))
+            columns.append(_Column(metric_name(objective.name)[:12], 12, _Value(objective), 3))
         columns += [
-            _Column("abst.", 5, _Score("abstained", spread=False), 5),
-            _Column("off", 5, _Score("off_tree", spread=False), 6),
+            _Column("abst.", 5, _Score("abstained", spread=False), 6),
+            _Column("off", 5, _Score("off_tree", spread=False), 7),
         ]
         self._columns = columns
         self._shown: list[_Column] = []
@@ -63,7 +64,7 @@ class IterationLines:
             width: Cells of the terminal; None where there is none.
         """
         room = _LOG if width is None else width
-        mark_width = max(8, len(mark))
+        mark_width = max(_MARK, len(mark))
         shown = self._fitting(room - mark_width - 2)
         begin = "  ".join(column.cell(record).rjust(column.width) for column in shown)
         said = "; ".join(filter(None, (_missing(record), " ".join(visible(record.template or "").split()))))
@@ -77,7 +78,9 @@ class IterationLines:
         found = []
         if not self._since or shown != self._shown:
             names = "  ".join(column.name.rjust(column.width) for column in shown)
-            found.append(f"{names}  {'':<8}{'  template' if room - len(names) - 12 >= _LEAST else ''}".rstrip())
+            found.append(
+                f"{names}  {'':<{_MARK}}{'  template' if room - len(names) - _MARK - 4 >= _LEAST else ''}".rstrip()
+            )
         self._shown, self._since = shown, (self._since + 1) % _HEADER_EVERY
         return [*found, line]
 
@@ -92,13 +95,6 @@ def scored(record: IterationRecord, key: str) -> str:
     """Returns a mean and its standard error: "0.912 ± .021"; without one where all images score alike."""
     value = score_of(record.scores, key)
     return "–" if value is None else _plus_minus(value, values(record, key), key)
-
-
-def cut(text: str, cells: int) -> str:
-    """Returns what there is room for of a text, with an ellipsis where that is not all of it."""
-    from rich.cells import cell_len, set_cell_size
-
-    return text if cell_len(text) <= cells else f"{set_cell_size(text, max(cells - 1, 0)).rstrip()}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,13 +57,15 @@ def outcomes(result: Result) -> list[dict[str, Any]]:
     return shown
 
 
-def outcome_sentences(result: Result) -> list[str]:
-    """Returns what became of the answers with each template that has a baseline, a sentence each."""
-    found = []
+def outcome_sentences(result: Result) -> dict[str, str]:
+    """Returns what became of the answers with each template that has a baseline, in a sentence, by its name."""
+    found = {}
     for held in _contenders(result):
         baseline = result.baseline_of(held.name)
         assert baseline is not None
-        found.append(_answers(held, baseline, compare(baseline, held), dict(result.named_runs).get(held.name)))
+        changes = compare(baseline, held)
+        if changes.answered:
+            found[held.name] = _answers(held, baseline, changes, dict(result.named_runs).get(held.name))
     return found
 
 
@@ -111,10 +113,10 @@ def _answers(held: HeldoutResult, baseline: HeldoutResult, changes: Changes, run
         rest.append(f"{found[DIFFERENT]:,} {_are(found[DIFFERENT])} wrong in another way")
     if found[MISSING]:
         rest.append(f"{found[MISSING]:,} more {_are(found[MISSING])} without an answer and not counted")
+    have = "has" if 1 in (found[BETTER], count) else "have"
     return (
-        f"{found[BETTER] or 'None'} of {count:,} held-out image{_s(count)} {'has' if found[BETTER] == 1 else 'have'} a "
-        f"better answer than with the baseline{better}, and {found[WORSE] or 'none'} a worse one{worse}; "
-        f"{', '.join(rest)}."
+        f"{found[BETTER] or 'None'} of {count:,} held-out image{_s(count)} {have} a better answer than with the "
+        f"baseline{better}, and {found[WORSE] or 'none'} a worse one{worse}; {', '.join(rest)}."
     )
 
 
@@ -122,13 +124,14 @@ def _counted(changes: Changes, direction: str) -> str:
     """Returns the ways in which answers got better, or worse, with their counts that sum to all, in brackets."""
     before, after = _ALWAYS[direction]
     found = changes.worded(direction)
+    if not found:
+        return ""
     always = [f"{before} → {state}" for state in after if any(change.states[0] == before for change in changes.each)]
     named = [words for i, words in enumerate(found) if i < _NAMED or words in always]
     counts = {words: found[words] for words in named} | {words: 0 for words in always if words not in found}
     if len(named) < len(found):
         counts["otherwise"] = sum(found.values()) - sum(counts.values())
-    listed = ", ".join(f"{words} {count:,}" for words, count in counts.items())
-    return f" ({listed})" if listed else ""
+    return f" ({', '.join(f'{words} {count:,}' for words, count in counts.items())})"
 
 
 def _scores(result: Result, held: HeldoutResult, baseline: HeldoutResult, run: TuneResult | None) -> str:
@@ -162,18 +165,25 @@ def _scores(result: Result, held: HeldoutResult, baseline: HeldoutResult, run: T
 def _limits(changes: Changes, run: TuneResult | None) -> str:
     """Returns how much could have been gained, and how much better the winner looked where it was chosen."""
     rows = [change.before for change in changes.each if change.direction != MISSING]
-    room = []
+    some: list[str] = []
+    none: list[str] = []
     for name, values in (("hP", [row.hp or 0 for row in rows]), ("hR", [row.hr or 0 for row in rows])):
-        below = sum(value < 1 for value in values)
-        most = sum(1 - value for value in values) / len(values)
-        room.append(f"{signed(most)} in {name} (on {below:,} image{_s(below)})" if below else f"nothing in {name}")
-    said = f"At most {' and '.join(room)} could be gained, since the baseline has 1 on the others"
+        if below := sum(value < 1 for value in values):
+            most = sum(1 - value for value in values) / len(values)
+            which = "" if some else "the "
+            where = "" if some else f" of {len(values):,} image{_s(len(values))} where it is below 1"
+            some.append(f"{signed(most)} in {name} (on {which}{below:,}{where})")
+        else:
+            none.append(name)
+    said = f"At most {' and '.join(some)} could be gained" if some else "Nothing could be gained"
+    if none:
+        said += f"{' and nothing' if some else ''} in {' or '.join(none)}, where the baseline has 1 on every image"
     if run is None or not run.optimism:
         return f"{said}."
     first = run.optimism[0]
     name, more = metric_name(first.measure), first.tuning - first.heldout
     average = (
-        "" if first.expected is None else f" (such a choice makes {signed(first.expected, first.measure)} on average)"
+        "" if first.expected is None else f" ({signed(first.expected, first.measure)} is expected of such a choice)"
     )
     return (
         f"{said}; on the tuning images, on which it was chosen, its {name} was {number(first.tuning, first.measure)}, "

@@ -160,11 +160,10 @@ def winner_in_words(
         baseline: The baseline's scores.
     """
     winner = next(
-        each
-        for each in selection.finalists
-        if each.iteration == selection.winner and each.policy == selection.policy
+        each for each in selection.finalists if each.iteration == selection.winner and each.policy == selection.policy
     )
-    of = f"of {len(selection.finalists):,} templates on {selection.images:,} images"
+    finalists = len(selection.finalists)
+    of = f"of {finalists:,} template{'' if finalists == 1 else 's'} on {selection.images:,} images"
     sure = [each for each in objective.constraints if each.confidence > 0.5]
     held = " and ".join(
         f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
@@ -173,12 +172,10 @@ def winner_in_words(
     )
     if not selection.reached:
         bounds = " and ".join(f"{metric_name(key)} at least {number(low, key)}" for key, low in winner.bounds.items())
-        return f"{of} none is certain to have {held}; this one comes nearest: {bounds}"
-    low = number(winner.low if objective.direction == "maximize" else -winner.low)
+        return f"{of} none is certain to have {held}; it comes nearest, with {bounds}"
     end = "lower" if objective.direction == "maximize" else "upper"
-    return f"{of} it has the best {end} bound of {_aim_name(objective, measure)} ({low})" + (
-        f" with {held}" if held else ""
-    )
+    among = f" among those with {held}" if held else ""
+    return f"it has the {_most(objective)} {end} bound of {_aim_name(objective, measure)}{among}, {of}"
 
 
 def _most(objective: Objective) -> str:

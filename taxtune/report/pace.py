@@ -27,7 +27,7 @@ class Pace:
         return self._asked + self._new
 
     def answered(self, done: int, stored: int) -> None:
-        """Takes note of how many images are answered of what is asked at the moment, `stored` of them from the store."""
+        """Takes note of how many images of a template are answered, `stored` of them from the store."""
         new = done - stored
         if new <= 0 or new < self._new:
             self._settle()

@@ -1,4 +1,4 @@
-"""What is shown on standard error while work goes on: in a terminal a live display below the lines that stay, else a log."""
+"""What is shown on standard error while work goes on: a live display below the lines that stay, or a log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from taxtune.report.iteration_lines import IterationLines
-    from taxtune.report.pace import Pace
-    from taxtune.tuning.outlook import Outlook
     from taxtune.tuning.records import IterationRecord, Selection
 
 __all__ = ["Run", "Terminal", "TuningProgress"]
@@ -49,10 +46,16 @@ class Terminal(Display):
         quiet: Whether to say nothing but notes (for scripts).
         stream: Where to write; standard error by default, since standard output belongs to results.
         clock: Seconds from some time on.
+        look_every: Seconds between two looks of a thread at whether `log` has something to say; 0 for no thread.
     """
 
     def __init__(
-        self, *, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        look_every: float = 1.0,
     ) -> None:
         self.clock = clock
         self._quiet = quiet
@@ -65,6 +68,7 @@ class Terminal(Display):
         self._said = clock()
         self._console: Console | None = None
         self._live: Live | None = None
+        self._look_every = look_every
         self._log: threading.Event | None = None
 
     @property
@@ -116,7 +120,7 @@ class Terminal(Display):
                 self._print(self._run.status() if self._run else self.under_way())
 
     def close(self) -> None:
-        """Wipes what is shown of tasks that were never ended, such as those of a generator that somebody still holds."""
+        """Wipes what is shown of tasks that never ended, such as those of a generator that somebody holds."""
         with self._lock:
             self._tasks, self._run = (), None
             if self._live is not None:
@@ -154,7 +158,7 @@ class Terminal(Display):
         """Begins or ends the live display, in which all is drawn four times a second; in a log, the thread for it."""
         any_shown = bool(self._tasks or self._run)
         if not self._is_screen():
-            if any_shown and self._log is None:
+            if any_shown and self._log is None and self._look_every:
                 self._keep_a_log()
         elif any_shown and self._live is None:
             from rich.live import Live
@@ -174,7 +178,7 @@ class Terminal(Display):
         self._log = ended = threading.Event()
 
         def work() -> None:
-            while not ended.wait(1.0):
+            while not ended.wait(self._look_every):
                 self.log()
 
         threading.Thread(target=work, name="taxtune-log", daemon=True).start()
@@ -184,8 +188,9 @@ class Terminal(Display):
             if self._is_screen():
                 from rich.text import Text
 
-                # Broken between words alone: a path that is longer than a line is still one when it is copied.
-                self._screen.print(Text(text, style, overflow="ignore"), crop=False)
+                from taxtune.report.cells import wrapped
+
+                self._screen.print(Text(wrapped(text, self._screen.width), style), soft_wrap=True)
             else:
                 # Whole lines without wrapping: a log is searched by line.
                 print(text, file=self._stream or sys.stderr, flush=True)
@@ -196,15 +201,16 @@ class Terminal(Display):
         tasks, run = self._tasks, self._run
         width = self._screen.width
         return Group(
-            *([] if run is None else [_labelled(run.rows(width - _LABEL - 1), width)]),
+            *([] if run is None else [_labelled(run.rows(width - _LABEL), width)]),
             *([self._bars(tasks, width)] if tasks else []),
         )
 
     def _bars(self, tasks: Sequence[tuple[Task, float]], width: int) -> RenderableType:
         from rich.progress_bar import ProgressBar
         from rich.table import Column, Table
+        from rich.text import Text
 
-        from taxtune.report.iteration_lines import cut
+        from taxtune.report.cells import cut
 
         counts = [_count(task) for task, _ in tasks]
         times = [_clock(self.clock() - since) for _, since in tasks]
@@ -217,13 +223,13 @@ class Terminal(Display):
             room -= kept + 1 if kept else 0
             widths.append(kept)
         bar = min(_BAR, room // 2)
-        name = max(0, min(max((len(task.what) for task, _ in tasks), default=0), room - bar - 1))
+        name = max(0, min(max(_LABEL - 1, *(len(task.what) for task, _ in tasks)), room - bar - 1))
         columns = [name, bar, widths[1], widths[2], widths[0]]
         table = Table.grid(*(Column(width=each, no_wrap=True) for each in columns if each), padding=(0, 1, 0, 0))
         for (task, _), count, remark, spent in zip(tasks, counts, remarks, times, strict=True):
             total = task.total
             strip = ProgressBar(total, task.done, width=bar, pulse=total is None, animation_time=self.clock())
-            cells: list[RenderableType] = [cut(task.what, name), strip, count, remark, spent]
+            cells: list[RenderableType] = [Text(cut(task.what, name)), strip, count, remark, spent]
             table.add_row(*(cell for cell, wide in zip(cells, columns, strict=True) if wide))
         return table
 
@@ -255,11 +261,12 @@ class TuningProgress:
         # Of the tuning images, then by held-out template: how many are answered, and how many of these from the store.
         self._answered = (0, 0)
         # Runs that are compared ask about the baseline once.
-        again = {"baseline"} if tuner.comparison is not None else set()
+        again = {"baseline"} if tuner.group is not None else set()
         self._heldout = {name: (done, done) for name, (done, _) in self._heldout.items() if name in again}
         self._records: dict[int, IterationRecord] = {}
         self._best: IterationRecord | None = None
-        self._winner, self._template, self._asking, self._raced = "", "", "", 0
+        self._known = tuner.history.known
+        self._winner, self._template, self._asking = "", "", ""
         self._best_rows: list[tuple[str, list[str]]] = []
         self._usage = Usage()
         for name, text in () if self._outlook is None else outlook_lines(self._outlook):
@@ -289,7 +296,7 @@ class TuningProgress:
             return
         self._keep(record, best)
         self._pace.end()
-        self._write(record, "best" if best is record and record.feasible else "")
+        self._write(record, "best" if best is not None and best.iteration == record.iteration else "")
         if record.iteration == 0 and self._outlook is not None:
             from taxtune.report.outlook import resolution_in_words
 
@@ -298,7 +305,6 @@ class TuningProgress:
 
     def on_race(self, record: IterationRecord) -> None:
         """Shows what a template that may win has on more images."""
-        self._raced += len(record.rows) - len(self._records[record.iteration].rows)
         self._keep(record, self._best)
         self._write(record, "race")
 
@@ -306,11 +312,11 @@ class TuningProgress:
         """Says which template wins, and why."""
         from taxtune.report.outlook import winner_in_words
 
-        experiment, baseline = self._experiment, self._records[0].scores
-        self._winner = winner_in_words(selection, experiment.objective, self._aim, baseline)
-        record = self._records[selection.winner]
+        records = {record.iteration: record for record in self._known()}
+        self._winner = winner_in_words(selection, self._experiment.objective, self._aim, records[0].scores)
+        record = records[selection.winner]
         self._keep(record, record)
-        self._terminal.line(f"winner: iteration {record.iteration}, {self._winner}", "bold")
+        self._terminal.line(f"iteration {record.iteration} wins: {self._winner}", "bold")
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """Shows which template is asked about the held-out images, or about those that a command names."""
@@ -335,14 +341,14 @@ class TuningProgress:
 
     def rows(self, width: int) -> list[tuple[str, str]]:
         """Returns the stage, the template, the best and what is spent, by label."""
-        from taxtune.report.iteration_lines import cut
+        from taxtune.report.cells import cut, fitted
         from taxtune.report.wording import visible
 
-        rows = [("tuning", _fitted([self._stage(), self._left()], width))]
+        rows = [("tuning", fitted([self._stage(), self._left()], width))]
         if self._template:
             rows.append(("template", cut(" ".join(visible(self._template).split()), width)))
-        rows += [(label, _fitted(parts, width)) for label, parts in self._best_rows]
-        return [*rows, ("spent", _fitted(self._spent(), width))]
+        rows += [(label, fitted(parts, width)) for label, parts in self._best_rows]
+        return [*rows, ("spent", fitted(self._spent(), width))]
 
     def status(self) -> str:
         """Returns how far the run is, in a line."""
@@ -358,7 +364,8 @@ class TuningProgress:
     def _keep(self, record: IterationRecord, best: IterationRecord | None) -> None:
         from taxtune.tuning.records import sum_usage
 
-        self._records[record.iteration] = record
+        # With those of the run's other workers, which nobody tells of.
+        self._records |= {each.iteration: each for each in self._known()} | {record.iteration: record}
         self._answered = (0, 0)  # they are in the record
         self._usage = sum_usage([each.usage for each in self._records.values()])
         self._best = best
@@ -378,12 +385,13 @@ class TuningProgress:
 
     def _scores(self, record: IterationRecord) -> list[str]:
         from taxtune.report.iteration_lines import scored
-        from taxtune.report.wording import SHARES, metric_name, number, score_of
+        from taxtune.report.wording import metric_name, number, score_of
 
         keys = dict.fromkeys(("hp", "hr", *([] if self._aim is None else [self._aim])))
         shown = [f"{metric_name(key)} {scored(record, key)}".rstrip() for key in keys]
-        shares = [f"{name} {number(score_of(record.scores, key))}" for key, name in SHARES.items()]
-        return [f"iteration {record.iteration}", *shown, *shares]
+        shares = {"abst.": "abstained", "off": "off_tree"}
+        shown += [f"{name} {number(score_of(record.scores, key))}" for name, key in shares.items()]
+        return [f"iter {record.iteration}", *shown]
 
     def _why(self, best: IterationRecord) -> str:
         from taxtune.report.outlook import best_in_words
@@ -413,7 +421,8 @@ class TuningProgress:
         said += [f"{stored:,} from store"] if stored else []
         said += [f"{tokens:,} tokens"]
         said += [_of(f"{llm:,} LLM tokens", budget.llm_tokens, "{:,}")] if llm or budget.llm_tokens else []
-        said += [_of(f"${sum(costs):,.2f}" if costs else "price unknown", budget.usd, "${:,.2f}")]
+        if costs or calls or budget.usd:
+            said += [_of(_dollars(sum(costs)) if costs else "price unknown", budget.usd, "${:,.2f}")]
         said += [_of(duration(usage.seconds), budget.minutes, "{:g} min")] if budget.minutes else []
         return said
 
@@ -423,12 +432,13 @@ class TuningProgress:
         from taxtune.tuning.selection import most_questions
 
         experiment, stages = self._experiment, self._experiment.stages
-        searching = not (self._winner or self._raced)
+        block = stages[0].images
+        raced = sum(max(0, len(record.rows) - block) for record in list(self._records.values()))
+        searching = not (self._winner or raced)
         iterations = max(0, stages[0].templates - len(self._records)) if searching else 0
-        images = iterations * stages[0].images
+        images = iterations * block
         if not self._winner:
-            search = stages[0].images * stages[0].templates
-            images += max(0, most_questions(experiment.objective, stages) - search - self._raced)
+            images += max(0, most_questions(experiment.objective, stages) - block * stages[0].templates - raced)
         images += len(experiment.splits.heldout) * 2 - sum(done for done, _ in self._heldout.values())
         # Of the race the images of the block are in the store.
         images -= self._answered[0] if searching else self._answered[0] - self._answered[1]
@@ -437,29 +447,24 @@ class TuningProgress:
 
 
 def _labelled(rows: Sequence[tuple[str, str]], width: int) -> RenderableType:
-    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table.grid(Column(width=_LABEL, no_wrap=True, style="dim"), Column(width=max(1, width - _LABEL - 1)))
+    from taxtune.report.cells import wrapped
+
+    lines = []
     for label, text in rows:
-        table.add_row(label, Text(text))
-    return table
-
-
-def _fitted(parts: Sequence[str], width: int) -> str:
-    """Returns the first of some texts, as many as there is room for: none is cut, since they hold numbers."""
-    from rich.cells import cell_len
-
-    line, *rest = [part for part in parts if part] or [""]
-    for part in rest:
-        if cell_len(f"{line}  {part}") > width:
-            break
-        line = f"{line}  {part}"
-    return line
+        for i, line in enumerate(wrapped(text, width - _LABEL).split("\n")):
+            lines.append(Text.assemble((f"{'' if i else label:<{_LABEL}}", "dim"), line))
+    # Not filled up to the width: lines that are shorter than the terminal stay lines when it is made narrower.
+    return Text("\n").join(lines)
 
 
 def _of(used: str, most: float | None, form: str) -> str:
     return used if most is None else f"{used} of {form.format(most)}"
+
+
+def _dollars(value: float) -> str:
+    return "under $0.01" if 0 < value < 0.01 else f"${value:,.2f}"
 
 
 def _in_words(task: Task) -> str:

@@ -64,7 +64,8 @@ def section(result: Result) -> dict[str, Any] | None:
         result: A tuning run, or several compared.
     """
     runs = wording.result_runs(result)
-    groups = [(f"Tuned for {wording.metric_name(run.objective)}", spent(run.iterations, run.heldout)) for run in runs]
+    titles = wording.run_titles(result)
+    groups = [(title, spent(run.iterations, run.heldout)) for title, run in zip(titles, runs, strict=True)]
     if not runs and isinstance(result, ComparisonResult):
         groups = [("Evaluated", spent((), result.heldout))]
     kinds = [kind for _, found in groups for kind in found]

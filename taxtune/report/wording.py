@@ -33,6 +33,7 @@ __all__ = [
     "rank_rows",
     "redact",
     "result_runs",
+    "run_titles",
     "score_of",
     "score_rows",
     "signed",
@@ -232,6 +233,15 @@ def _on(key: str, held: HeldoutResult | None, *, whole: bool) -> str:
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
     """Returns the tuning runs of a result: itself, or those compared."""
     return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def run_titles(result: Result) -> list[str]:
+    """Returns what each tuning run of a result is called: what it was tuned for, of joined runs after its name."""
+    titles = []
+    for name, run in result.named_runs:
+        label, colon, _ = name.rpartition(": ")
+        titles.append(f"{label}{colon}{'tuned' if colon else 'Tuned'} for {metric_name(run.objective)}")
+    return titles
 
 
 def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:

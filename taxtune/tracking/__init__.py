@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taxtune.tracking.base import NullTracker, Tracker
+from taxtune.tracking.base import Group, NullTracker, Split, Tracker
 from taxtune.tracking.mlflow_tracker import MLflowTracker
 
-__all__ = ["MLflowTracker", "NullTracker", "Tracker"]
+__all__ = ["Group", "MLflowTracker", "NullTracker", "Split", "Tracker"]

@@ -1,14 +1,54 @@
-"""What a tracker is, and the one that records nothing."""
+"""What a tracker is, what it is told besides the records, and the one that records nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
-__all__ = ["NullTracker", "Tracker"]
+if TYPE_CHECKING:
+    from taxtune.tuning.repeats import RepeatsResult
+
+__all__ = ["Group", "NullTracker", "Split", "Tracker"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that belong together: those of a comparison, or those of a run that is repeated with other seeds.
+
+    Attributes:
+        kind: What they are.
+        name: What the whole is called.
+        identity: Tells it from others; the same for all its runs and workers, also after its folder was moved.
+    """
+
+    kind: Literal["comparison", "repeats"]
+    name: str
+    identity: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """The images of a split, with their labels.
+
+    Attributes:
+        context: What they are for.
+        name: Name of the data set.
+        source: Where it is from: a path or an address.
+        images: Image files, by example id.
+        labels: Path of each label on the tree, joined with "/", by example id.
+        digest: Tells these images and labels from others.
+    """
+
+    context: Literal["tuning", "heldout"]
+    name: str
+    source: str
+    images: Mapping[str, Path] = field(repr=False)
+    labels: Mapping[str, str] = field(repr=False)
+    digest: str
 
 
 class Tracker(Protocol):
@@ -19,33 +59,38 @@ class Tracker(Protocol):
         """Whether all that was told is recorded."""
 
     def start(
-        self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        tags: Mapping[str, str],
+        run_id: str | None = None,
+        *,
+        group: Group | None = None,
+        splits: Sequence[Split] = (),
+        render: Callable[[str], str] | None = None,
     ) -> str:
-        """Starts the parent run, or goes on with `run_id`, and returns its id."""
+        """Starts a tuning run's record, or goes on with `run_id`, and returns its id."""
+
+    def data(self) -> None:
+        """Records the images and labels of the splits."""
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
         """Records an iteration, unless it is recorded already."""
 
     def finish(self, result: TuneResult) -> None:
-        """Records the result, and whatever iteration is not recorded yet."""
+        """Records the result with its files and its templates, and whatever iteration is not recorded yet."""
 
-    def figure(self, path: str | Path) -> None:
-        """Keeps a figure with the parent run."""
-
-    def artifact(self, path: str | Path) -> None:
-        """Keeps a file with the parent run."""
-
-    def register(self, name: str, template: str, tags: Mapping[str, str], alias: str | None = None) -> str | None:
-        """Puts a template into the prompt registry and returns its address there, or None."""
-
-    def comparison(self, result: ComparisonResult, figures: Sequence[Path], identity: str) -> str | None:
-        """Records a comparison of tuning runs and returns the id of its run, or None."""
+    def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
+        """Records what came of runs that belong together and returns the id of the run above them, or None."""
 
     def close(self, status: str = "FINISHED") -> None:
-        """Ends the parent run as "FINISHED", "FAILED" or "KILLED"."""
+        """Ends the run as "FINISHED", "FAILED" or "KILLED"."""
 
     def where(self) -> str | None:
         """Returns where to look at what is recorded, or None."""
+
+    def address(self) -> str:
+        """Returns what tells this record from those elsewhere; the same after the run's folder was moved."""
 
 
 class NullTracker:
@@ -54,10 +99,21 @@ class NullTracker:
     whole = True
 
     def start(
-        self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None = None
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        tags: Mapping[str, str],
+        run_id: str | None = None,
+        *,
+        group: Group | None = None,
+        splits: Sequence[Split] = (),
+        render: Callable[[str], str] | None = None,
     ) -> str:
         """Returns the id it was given, or an empty one."""
         return run_id or ""
+
+    def data(self) -> None:
+        """Records nothing."""
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
         """Records nothing."""
@@ -65,17 +121,7 @@ class NullTracker:
     def finish(self, result: TuneResult) -> None:
         """Records nothing."""
 
-    def figure(self, path: str | Path) -> None:
-        """Records nothing."""
-
-    def artifact(self, path: str | Path) -> None:
-        """Records nothing."""
-
-    def register(self, name: str, template: str, tags: Mapping[str, str], alias: str | None = None) -> str | None:
-        """Returns None."""
-        return None
-
-    def comparison(self, result: ComparisonResult, figures: Sequence[Path], identity: str) -> str | None:
+    def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
         """Returns None."""
         return None
 
@@ -85,3 +131,7 @@ class NullTracker:
     def where(self) -> str | None:
         """Returns None."""
         return None
+
+    def address(self) -> str:
+        """Returns nothing."""
+        return ""

@@ -17,12 +17,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from taxtune import atomic
 from taxtune.errors import TaxtuneError
 from taxtune.report.wording import redact
+from taxtune.shell import command, program
 
-__all__ = ["Store", "check_store", "hushed", "open_store", "preload", "remove_unfinished", "short_reason", "store_uri"]
+__all__ = [
+    "UI_ENVIRONMENT",
+    "Store",
+    "bring_along",
+    "check_store",
+    "hushed",
+    "open_store",
+    "preload",
+    "remove_unfinished",
+    "short_reason",
+    "sqlite_path",
+    "store_uri",
+]
+
+#: The database in a run's folder, and the folder of artifacts beside it.
+DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -48,7 +66,7 @@ _SIGNS_OF_MLFLOW = frozenset({"alembic_version", "experiments", "_alembic_tmp_ex
 
 # The job runner of MLflow's pages is of no use here and loads litellm, which fetches a price list as it is loaded and,
 # without a network, has been seen to wait for it for ever (litellm 1.106).
-_UI_PREFIX = "" if os.name == "nt" else "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false "
+UI_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +89,17 @@ class Store:
             page = redact(self.uri).rstrip("/")
             page += f"/#/experiments/{self.experiment}" if self.experiment else ""
             return page if run is None else f"{page}/runs/{run}"
-        return f"{_UI_PREFIX}mlflow ui --backend-store-uri {shlex.quote(redact(self.uri))}"
+        database = sqlite_path(self.uri)
+        if database is None:
+            return f"{program('mlflow')} server --backend-store-uri {shlex.quote(redact(self.uri))}"
+        file = database.relative_to(Path.cwd()) if database.is_relative_to(Path.cwd()) else database
+        return command("mlflow", file.parent if file.name == DATABASE and file.parent != Path() else file)
 
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
     """Returns the tracking URI: the argument, else `MLFLOW_TRACKING_URI`, else a SQLite file in the folder."""
     chosen = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return chosen or f"sqlite:///{(Path(folder).resolve() / 'mlflow.db').as_posix()}"
+    return chosen or f"sqlite:///{(Path(folder).resolve() / DATABASE).as_posix()}"
 
 
 def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = None) -> Store:
@@ -92,15 +114,17 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
         TaxtuneError: If the store cannot be reached or written.
     """
     uri = store_uri(folder, tracking_uri)
-    database = _sqlite_path(uri)
+    database = sqlite_path(uri)
     with _alone(database):
         if database is not None:
             _check_sqlite(database)
             remove_unfinished(database)
+            bring_along(database)
         new = database is not None and not database.exists()
         try:
             with hushed():
                 client = _client(uri)
+                _forget_artifacts()
                 found = client.get_experiment_by_name(experiment)
                 if found is None:
                     number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
@@ -124,7 +148,7 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
         TaxtuneError: If it cannot.
     """
     uri = store_uri(folder, tracking_uri)
-    database = _sqlite_path(uri)
+    database = sqlite_path(uri)
     if database is None:
         try:
             with hushed():
@@ -138,7 +162,7 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
 
 
 def _unusable(uri: str, error: Exception) -> TaxtuneError:
-    if _sqlite_path(uri) is not None:
+    if sqlite_path(uri) is not None:
         remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
     else:
         remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
@@ -185,16 +209,17 @@ def hushed() -> Iterator[None]:
 
 def _artifacts(uri: str, folder: str | Path) -> str | None:
     """Returns where a local database's artifacts go; a server decides for itself."""
-    database = _sqlite_path(uri)
+    database = sqlite_path(uri)
     if database is not None:
-        return (database.parent / "mlartifacts").as_uri()
+        return (database.parent / ARTIFACTS).as_uri()
     if re.match(r"(postgresql|mysql|mssql)\b", uri):
         # MLflow would put them into whatever folder the command happens to be started in.
-        return (Path(folder).resolve() / "mlartifacts").as_uri()
+        return (Path(folder).resolve() / ARTIFACTS).as_uri()
     return None
 
 
-def _sqlite_path(uri: str) -> Path | None:
+def sqlite_path(uri: str) -> Path | None:
+    """Returns the file of a tracking URI that names an SQLite database, else None."""
     if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
         return None
     return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
@@ -236,6 +261,50 @@ def remove_unfinished(database: Path) -> None:
         database.unlink()
         for journal in (f"{database.name}-journal", f"{database.name}-wal", f"{database.name}-shm"):
             database.with_name(journal).unlink(missing_ok=True)
+
+
+def bring_along(database: Path) -> None:
+    """Tells a database that was moved together with its artifacts where these lie now.
+
+    MLflow writes down where artifacts lie by their full path: with experiments and runs, models and traces. Where a
+    run's folder was moved, renamed or copied, whatever begins with the old path is made to begin with the new one.
+    """
+    artifacts = database.resolve().parent / ARTIFACTS
+    if not (database.exists() and artifacts.is_dir()):
+        return
+    here = artifacts.as_uri()
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection, connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        if "experiments" not in tables:
+            return
+        for (old,) in connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall():
+            # Others belong to experiments that somebody made in this database without taxtune.
+            if not (old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}")) or old == here:
+                continue
+            inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
+            runs = connection.execute("SELECT artifact_uri FROM runs WHERE substr(artifact_uri, 1, ?) = ?", inside[3:])
+            moved = any(_file(here + uri.removeprefix(old)).exists() for (uri,) in runs)
+            if not moved and _file(old).exists():
+                continue
+            for table in tables:
+                for _, column, kind, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+                    if re.search("CHAR|TEXT", kind.upper()):
+                        connection.execute(
+                            f'UPDATE "{table}" SET "{column}" = ? || substr("{column}", ?) '
+                            f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
+                            inside,
+                        )
+
+
+def _forget_artifacts() -> None:
+    """Has MLflow look up anew where runs' artifacts lie: it keeps that for good, and a folder may have been moved."""
+    from mlflow.tracking._tracking_service import utils
+
+    getattr(utils, "_artifact_repos_cache", {}).clear()
+
+
+def _file(uri: str) -> Path:
+    return Path(url2pathname(urlparse(uri).path))
 
 
 def _check_sqlite(path: Path) -> None:

@@ -1,4 +1,8 @@
-"""A run's records as MLflow wants them: flat parameters, finite metrics and tables, within MLflow's limits."""
+"""A run's records as MLflow wants them: flat parameters, a few finite metrics, and tables, within MLflow's limits.
+
+A metric is a column of MLflow's table of runs and a chart of its own, so that only headline scores are metrics. All
+else (intervals, scores by rank, in bits, what was consumed) is in tables and JSON among the artifacts.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from taxtune.report.wording import INFORMATION, METRICS, SHARES, redact, score_rows
+from taxtune.report.wording import (
+    INFORMATION,
+    METRICS,
+    SHARES,
+    Result,
+    difference_rows,
+    rank_rows,
+    redact,
+    score_of,
+    score_rows,
+)
 from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
-    "best_metrics",
+    "HEADLINE",
+    "Table",
+    "all_scores",
     "cut",
-    "difference_metrics",
+    "difference_table",
     "example_table",
+    "finite",
     "flatten",
+    "headline_metrics",
     "heldout_metrics",
     "heldout_table",
+    "image_table",
     "indented",
     "iteration_metrics",
     "metric_key",
     "plain",
-    "result_metrics",
+    "rank_table",
+    "run_totals",
 ]
 
 # MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
 PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
+#: The scores that are metrics.
+HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
+#: Columns by name, all of the same length.
+Table = dict[str, list[Any]]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -69,40 +93,59 @@ def indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def iteration_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns an iteration's numbers by name; what is not known (a price, a failed iteration's hP) is left out."""
-    costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
-    values: dict[str, float | None] = {
-        **({} if record.scores is None else _scores(record.scores)),
-        **_judged(record),
-        "value": record.value,
-        "images": len(record.rows),
-        "missing": record.missing,
-        **_counts(asdict(record.usage)),
-        "cost_usd": sum(costs) if costs else None,
-    }
-    return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
-
-
-def _scores(scores: TemplateScores) -> dict[str, float | None]:
-    """Returns a template's scores by name, and its precision and recall at each rank."""
-    values: dict[str, float | None] = {key: getattr(scores, key) for key in METRICS | INFORMATION | SHARES}
-    values |= {metric_key(key): value for key, value in scores.measures.items()}
-    for row in scores.ranks:
-        values |= {f"precision.{metric_key(row.rank)}": row.precision, f"recall.{metric_key(row.rank)}": row.recall}
-    return values
-
-
 def metric_key(text: str) -> str:
     """Returns a text as a part of a metric's name; what MLflow does not take becomes a dash."""
     return re.sub(r"[^\w. -]", "-", text)
 
 
-def _judged(record: IterationRecord) -> dict[str, float | None]:
-    """Returns what a language model was asked about the answers, and what it cost; nothing where none was."""
-    if record.judged is None:
+def finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Returns the values that are known and finite."""
+    return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
+    """Returns the headline scores of a template and those of the run's own measures; nothing where there are none."""
+    if scores is None:
         return {}
-    return {f"judge_{key}": value for key, value in _counts(asdict(record.judged)).items()}
+    own = {metric_key(key): value for key, value in scores.measures.items()}
+    return finite({key: score_of(scores, key) for key in HEADLINE} | own)
+
+
+def iteration_metrics(record: IterationRecord) -> dict[str, float]:
+    """Returns an iteration's metrics; what is not known (a price, a failed iteration's hP) is left out."""
+    costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
+    return finite(
+        {
+            "objective": record.value,
+            **headline_metrics(record.scores),
+            "images": len(record.rows),
+            "missing": record.missing,
+            "seconds": record.usage.seconds,
+            "cost_usd": sum(costs) if costs else None,
+        }
+    )
+
+
+def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
+    """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`."""
+    end = "" if name is None else f"/{metric_key(name)}"
+    return {f"heldout/{key}{end}": value for key, value in headline_metrics(held.scores).items()}
+
+
+def all_scores(record: IterationRecord) -> dict[str, float]:
+    """Returns every number of an iteration by name, with precision and recall at each rank and what it consumed."""
+    values: dict[str, float | None] = {**iteration_metrics(record)}
+    if record.scores is not None:
+        values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES}
+        for row in record.scores.ranks:
+            values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
+    values |= _counts(asdict(record.usage))
+    if record.judged is not None:
+        values |= {f"judge_{key}": value for key, value in _counts(asdict(record.judged)).items()}
+    return finite(values)
 
 
 def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
@@ -116,68 +159,12 @@ def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-def best_metrics(best: IterationRecord | None) -> dict[str, float]:
-    """Returns the curves of the best so far."""
-    if best is None or best.scores is None or best.value is None:
-        return {}
-    return {"best.value": best.value, "best.hp": best.scores.hp, "best.hr": best.scores.hr, "best.hf": best.scores.hf}
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def heldout_metrics(held: HeldoutResult) -> dict[str, float]:
-    """Returns a template's held-out scores with the ends of their intervals, as `heldout.NAME.METRIC[.low|.high]`.
-
-    For a run that is restricted to a part of the taxonomy, `heldout.NAME.full.METRIC` are those on the whole of it.
-    """
-    values: dict[str, float] = {f"heldout.{held.name}.images": float(held.scores.n)}
-    for row in score_rows(held):
-        name = f"heldout.{held.name}.{'full.' if row.whole else ''}{metric_key(row.key)}"
-        if row.value is None:
-            continue
-        values[name] = row.value
-        if row.ends is not None:
-            values[f"{name}.low"], values[f"{name}.high"] = row.ends.low, row.ends.high
-    for rank in held.ranks:
-        for key, found in (("precision", rank.precision), ("recall", rank.recall)):
-            if found is not None:
-                name = f"heldout.{held.name}.{key}.{metric_key(rank.scores.rank)}"
-                values |= {name: found.estimate, f"{name}.low": found.low, f"{name}.high": found.high}
-    return values
-
-
-def difference_metrics(prefix: str, differences: Mapping[str, Any]) -> dict[str, float]:
-    """Returns paired differences as `PREFIX.METRIC[.low|.high|.p]`."""
-    values: dict[str, float] = {}
-    for metric, found in differences.items():
-        key = metric_key(metric)
-        values[f"{prefix}.{key}"] = found.difference
-        values[f"{prefix}.{key}.low"] = found.low
-        values[f"{prefix}.{key}.high"] = found.high
-        values[f"{prefix}.{key}.p"] = found.p_value
-    return values
-
-
-def result_metrics(result: TuneResult) -> dict[str, float]:
-    """Returns the numbers of a finished run."""
-    values = {
-        "winner.iteration": float(result.winner),
-        "trivial.hp": result.trivial_hp,
-        "trivial.hr": result.trivial_hr,
-        "iterations": float(len(result.iterations)),
-        "iterations.failed": float(sum(record.state != "complete" for record in result.iterations)),
-    }
-    winner = next((record for record in result.iterations if record.iteration == result.winner), None)
-    if winner is not None and winner.scores is not None:
-        values |= {f"tuning.winner.{key}": value for key, value in _scores(winner.scores).items() if value is not None}
-    for held in result.heldout:
-        values |= heldout_metrics(held)
-    for found in result.differences:
-        values |= difference_metrics("heldout.difference", found.metrics)
-        values |= difference_metrics("heldout.difference.full", found.full)
-    return values
-
-
-def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
-    """Returns one row an image, as columns; what a failed call has not is None."""
+def example_table(rows: Sequence[ExampleRow]) -> Table:
+    """Returns one row an image, as columns, the worst first; what a failed call has not is None."""
+    rows = sorted(rows, key=_worth)
     columns = {
         "image": "image",
         "answer": "answer",
@@ -199,8 +186,36 @@ def example_table(rows: Sequence[ExampleRow]) -> dict[str, list[Any]]:
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
 
 
-def heldout_table(heldout: Sequence[HeldoutResult]) -> dict[str, list[Any]]:
-    """Returns one row a template and metric, as columns."""
+def _worth(row: ExampleRow) -> float:
+    """Returns hP and hR together; what has neither, since the call failed, is below all others."""
+    return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
+
+
+def image_table(heldout: Sequence[HeldoutResult]) -> Table:
+    """Returns one row a held-out image, with what came of each template side by side, what changed most first."""
+    found = [{row.example: row for row in held.rows} for held in heldout]
+    each: dict[str, list[ExampleRow]] = {}
+    for rows in found:
+        for example, row in rows.items():
+            each.setdefault(example, []).append(row)
+
+    def change(example: str) -> tuple[float, float]:
+        worth = [_worth(row) for row in each[example]]
+        return min(worth) - max(worth), min(worth)
+
+    examples = sorted(each, key=change)
+    table: Table = {
+        "image": [each[example][0].image for example in examples],
+        "truth": [each[example][0].truth for example in examples],
+    }
+    for held, rows in zip(heldout, found, strict=True):
+        for name, field in (("answer", "answer"), ("placed node", "placed"), ("hP", "hp"), ("hR", "hr")):
+            table[f"{held.name}: {name}"] = [getattr(rows.get(example), field, None) for example in examples]
+    return table | {"example": examples}
+
+
+def heldout_table(heldout: Sequence[HeldoutResult]) -> Table:
+    """Returns one row a template and score with the ends of its interval, as columns."""
     cells = [(held.name, row.name, row.value, row.ends, held.scores.n) for held in heldout for row in score_rows(held)]
     return {
         "template": [name for name, *_ in cells],
@@ -210,3 +225,44 @@ def heldout_table(heldout: Sequence[HeldoutResult]) -> dict[str, list[Any]]:
         "high": [None if found is None else found.high for *_, found, _ in cells],
         "images": [n for *_, n in cells],
     }
+
+
+def difference_table(result: Result) -> Table:
+    """Returns one row a pair of templates and score with the interval of the paired difference, as columns."""
+    cells = [
+        (pair, shown, found)
+        for _, shown, pairs in difference_rows(result)
+        for pair, found in pairs.items()
+        if found is not None
+    ]
+    return {
+        "templates": [pair for pair, *_ in cells],
+        "score": [shown for _, shown, _ in cells],
+        "difference": [found.difference for *_, found in cells],
+        "low": [found.low for *_, found in cells],
+        "high": [found.high for *_, found in cells],
+        "p": [found.p_value for *_, found in cells],
+    }
+
+
+def rank_table(heldout: Sequence[HeldoutResult]) -> Table:
+    """Returns one row a template and rank with precision and recall and their intervals, as columns."""
+    cells = [
+        (held.name, rank, found)
+        for rank, each in rank_rows(heldout)
+        for held, found in zip(heldout, each, strict=True)
+        if found is not None
+    ]
+    table: Table = {"template": [name for name, *_ in cells], "rank": [rank for _, rank, _ in cells]}
+    for key in ("precision", "recall"):
+        ends = [getattr(found, key) for *_, found in cells]
+        table[key] = [None if each is None else each.estimate for each in ends]
+        table[f"{key} low"] = [None if each is None else each.low for each in ends]
+        table[f"{key} high"] = [None if each is None else each.high for each in ends]
+    return table
+
+
+def run_totals(result: TuneResult) -> dict[str, float]:
+    """Returns what a run took in all."""
+    account = result.account
+    return finite({"seconds": account.seconds, "cost_usd": account.usd})

@@ -22,7 +22,7 @@ from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
-from taxtune.tuning.reopen import finished_run, recipe_of
+from taxtune.tuning.reopen import answers_of, finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ class CalibrationRun:
         """Where the answers are: the recipe's database, the run's file, or that of the comparison it belongs to."""
         if is_server(self.parts.storage):
             return self.parts.storage
-        own, shared = self.folder / "answers.db", self.folder.parent / "answers.db"
-        return shared if shared.exists() and not own.exists() else own
+        return answers_of(self.folder)
 
     def cost(self) -> tuple[int, int]:
         """Returns how many answers it takes, and how many of them are in the store."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,13 +11,17 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from taxtune.tracking import Tracker
+from taxtune.tracking import Group, Split, Tracker
 from taxtune.tuning.records import ComparisonResult, IterationRecord, Selection, TuneResult
+from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
+    from taxtune.data import Example
+    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["Callback", "Callbacks", "TrackingCallback"]
 
@@ -53,8 +59,11 @@ class Callback:
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
         """The run is complete."""
 
-    def on_comparison(self, result: ComparisonResult, identity: str) -> None:
-        """Several runs were compared; `identity` joins the comparison to its runs."""
+    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+        """Several runs were compared; `group` joins the comparison to its runs."""
+
+    def on_repeats(self, result: RepeatsResult, group: Group) -> None:
+        """A run was repeated with other seeds; `group` joins the repeats."""
 
     def on_stop(self, status: str) -> None:
         """The run ends: "finished", "failed" or "killed"."""
@@ -96,9 +105,13 @@ class Callbacks:
         """Returns where to look at what callbacks have recorded, by what it shows."""
         return {what: place for each in self._given if hasattr(each, "where") for what, place in each.where().items()}
 
+    def addresses(self) -> list[str]:
+        """Returns what tells the records that callbacks keep from others, the same after the run's folder was moved."""
+        return [each.address() for each in self._given if hasattr(each, "address")]
+
 
 class TrackingCallback(Callback):
-    """Records runs in MLflow: a parent run each, a nested run an iteration, the winner in the prompt registry.
+    """Records runs in MLflow: a run each, a nested run an iteration, templates in the prompt registry.
 
     Iterations are recorded in a thread, so that the model need not wait for MLflow; the end of a run waits until all is
     recorded.
@@ -119,17 +132,21 @@ class TrackingCallback(Callback):
         shown = self._make().where()
         return {} if shown is None else {"experiments": shown}
 
+    def address(self) -> str:
+        """Returns what tells the record from others."""
+        return self._make().address()
+
     def settled(self) -> bool:
         """Tells whether all that was told is recorded."""
         return self.tracker.whole
 
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
-        """Starts the parent run, or goes on with the one that the history remembers.
+        """Starts the run's record, or goes on with the one that the history remembers.
 
         Raises:
             TaxtuneError: If the store cannot be reached or written.
         """
-        # Of several workers one at a time: there is one parent run, and what looks half-recorded is somebody's work.
+        # Of several workers one at a time: there is one record, and what looks half-recorded is somebody's work.
         self._alone = partial(tuner.history.alone, "tracking")
         self.tracker = self._make()
         experiment = tuner.experiment
@@ -142,20 +159,21 @@ class TrackingCallback(Callback):
             "mapper": dict(experiment.mapper.identity()),
             "proposer": dict(experiment.proposer.identity()),
         }
-        tags = {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name}
-        if tuner.comparison is not None:
-            tags["taxtune.comparison"] = tuner.comparison
         with self._alone():
             run = self.tracker.start(
                 f"{experiment.name} ({objective.name})",
                 parameters,
-                tags,
+                {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
                 tuner.history.note("mlflow_run"),
+                group=tuner.group,
+                splits=_splits(experiment),
+                render=partial(render, variables=experiment.variables),
             )
             # Before anything is asked: of a run that is killed there would be a second record otherwise.
             tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
         self._waiting = deque((record, None) for record in done)
+        self._then(self._data)
         self._then(self._record)
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
@@ -164,18 +182,19 @@ class TrackingCallback(Callback):
         self._then(self._record)
 
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
-        """Records the held-out scores, the figures and the report, and registers the winner."""
+        """Records the held-out scores, the files and the templates."""
         self._then(self._result, result).result()
 
-    def on_comparison(self, result: ComparisonResult, identity: str) -> None:
-        """Records the comparison."""
-        folder = Path(result.folder)
-        figures = [path for name in ("figure6", "history") for path in sorted(folder.glob(f"{name}.*"))]
-        self.tracker = self._make()
-        self.tracker.comparison(result, figures, identity)
+    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+        """Records the comparison in the run above its runs."""
+        self.tracker.group(result, group)
+
+    def on_repeats(self, result: RepeatsResult, group: Group) -> None:
+        """Records the repeats in the run above them."""
+        self.tracker.group(result, group)
 
     def on_stop(self, status: str) -> None:
-        """Ends the parent run, once all that was told is recorded."""
+        """Ends the run's record, once all that was told is recorded."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
@@ -185,6 +204,10 @@ class TrackingCallback(Callback):
         """Has the thread do something after what it is doing."""
         assert self._thread is not None
         return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
+
+    def _data(self) -> None:
+        with self._alone():
+            self.tracker.data()
 
     def _record(self) -> None:
         """Records all that waits by now: where a server is slow, what piles up costs one attempt."""
@@ -196,17 +219,23 @@ class TrackingCallback(Callback):
     def _result(self, result: TuneResult) -> None:
         with self._alone():
             self.tracker.finish(result)
-            for path in sorted(Path(result.folder).glob("*.png")) + sorted(Path(result.folder).glob("*.svg")):
-                self.tracker.figure(path)
-            # With the latter two `load_run` reads the run where its folder is not at hand.
-            for name in ("report.html", "winner.j2", "result.json", "provenance.json"):
-                if (Path(result.folder) / name).exists():
-                    self.tracker.artifact(Path(result.folder) / name)
-            winner = result.heldout[-1]
-            self.tracker.register(
-                f"{result.name}-{result.objective}",
-                winner.template,
-                {"objective": result.objective, "iteration": str(result.winner)}
-                | {f"heldout.{key}": f"{winner.scores.get(key):.4f}" for key in ("hp", "hr", "hf", "accuracy")},
-                alias="winner",
-            )
+
+
+def _splits(experiment: Experiment) -> tuple[Split, Split]:
+    """Returns the images of an experiment as a tracker takes them."""
+    path = experiment.settings.get("data", {}).get("path")
+    given = None if path is None else (experiment.source.parent if experiment.source else Path()) / path
+    if given is None:
+        source = os.path.commonpath([each.image for each in experiment.splits.heldout])
+    else:
+        source = str(given.resolve() if given.exists() else path)
+
+    def made(context: Literal["tuning", "heldout"], examples: Sequence[Example]) -> Split:
+        tree = experiment.taxonomy
+        labels = {each.id: "/".join(tree.path(each.target)) for each in examples}
+        contents = sorted(f"{each.sha256} {labels[each.id]}" for each in examples)
+        digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()[:8]
+        images = {each.id: Path(each.image).resolve() for each in examples}
+        return Split(context, f"{experiment.name}-{context}", source, images, labels, digest)
+
+    return made("tuning", experiment.splits.tuning), made("heldout", experiment.splits.heldout)

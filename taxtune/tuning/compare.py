@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,14 +11,16 @@ from typing import Any
 from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore, answers_place
+from taxtune.progress import track, track_each
 from taxtune.store_server import is_server, shown
+from taxtune.tracking import Group
 from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import check_unused, study_name
+from taxtune.tuning.history import check_unused, group_identity, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
 from taxtune.tuning.run_folder import check_folder_is_for
@@ -75,13 +76,13 @@ def compare_objectives(
             check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
     told = Callbacks(callbacks)
     if resume and storage is None:
-        finished = read_finished(folder, experiments, told.where())
+        finished = read_finished(folder, experiments, told)
         if isinstance(finished, ComparisonResult):
             return finished
     answers = answers_place(folder, storage)
     first = experiments[0]
-    # What joins the runs in MLflow: the same for the same folder.
-    identity = f"{first.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
+    folders = [folder / name for name in names]
+    group = Group("comparison", first.name, group_identity(first.name, folder, folders, storage))
     runs = tuple(
         Tuner(
             experiment,
@@ -89,11 +90,11 @@ def compare_objectives(
             answers=answers,
             callbacks=callbacks,
             resume=resume,
-            comparison=identity,
+            group=group,
             command=command,
             storage=storage,
         ).run()
-        for experiment in experiments
+        for experiment in track_each(experiments, "objectives")
     )
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout[1].template for run in runs}
@@ -118,10 +119,11 @@ def compare_objectives(
         where=places(folder) | told.where(),
         provenance=describe(first, sum_accounts([run.account for run in runs]), command),
     )
-    write_result(result)
-    told.tell("on_comparison", result, identity)
+    with track("writing the report"):
+        write_result(result)
+    told.tell("on_comparison", result, group)
     if told.settled():
-        mark_finished(folder, experiments, told.where())
+        mark_finished(folder, experiments, told)
     return result
 
 

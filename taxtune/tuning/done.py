@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import taxtune
 from taxtune.atomic import write_json
+from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import places, read_result
 from taxtune.tuning.records import ComparisonResult, TuneResult
@@ -26,17 +27,17 @@ _FILE = "finished.json"
 _SHOWN = (".html", ".j2", ".jsonl", ".png", ".svg")
 
 
-def mark_finished(folder: Path, experiments: Sequence[Experiment], where: Mapping[str, str]) -> None:
+def mark_finished(folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks) -> None:
     """Notes that the results in a folder are those of some experiments, of a comparison only if all its runs are noted.
 
     Args:
         folder: The folder of a run, or of a comparison.
         experiments: What was tuned; of a comparison in their order.
-        where: Where callbacks have recorded it.
+        callbacks: Who recorded it.
     """
     runs = [folder / experiment.objective.name for experiment in experiments if len(experiments) > 1]
     if all(is_finished(run) for run in runs):
-        write_json(folder / _FILE, _mark(folder, experiments, where))
+        write_json(folder / _FILE, _mark(folder, experiments, callbacks))
 
 
 def is_finished(folder: Path) -> bool:
@@ -45,22 +46,22 @@ def is_finished(folder: Path) -> bool:
 
 
 def read_finished(
-    folder: Path, experiments: Sequence[Experiment], where: Mapping[str, str]
+    folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks
 ) -> TuneResult | ComparisonResult | None:
     """Returns the result in a folder if it is that of these experiments and whole; arguments as `mark_finished`."""
     try:
         known = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if known != _mark(folder, experiments, where):
+    if known != _mark(folder, experiments, callbacks):
         return None
     result = read_result(folder)
     assert isinstance(result, TuneResult | ComparisonResult)
-    return replace(result, where=places(folder) | dict(where))
+    return replace(result, where=places(folder) | callbacks.where())
 
 
-def _mark(folder: Path, experiments: Sequence[Experiment], where: Mapping[str, str]) -> dict[str, Any]:
-    of = [taxtune.__version__, dict(where), [experiment.fingerprint() for experiment in experiments]]
+def _mark(folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks) -> dict[str, Any]:
+    of = [taxtune.__version__, callbacks.addresses(), [experiment.fingerprint() for experiment in experiments]]
     folders = [folder, *(folder / experiment.objective.name for experiment in experiments)]
     return {
         "of": hashlib.sha256(json.dumps(of).encode()).hexdigest(),

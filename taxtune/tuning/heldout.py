@@ -23,6 +23,7 @@ from taxtune.metrics.statistics import (
     paired_bootstrap,
 )
 from taxtune.policies import Policy
+from taxtune.progress import track
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.evaluation import Evaluation, Evaluator
 from taxtune.tuning.experiment import Experiment
@@ -94,42 +95,43 @@ def compare_templates(
         for name, e in evaluations.items()
     }
     tree, seed, part, information = experiment.taxonomy, experiment.seeds.split, experiment.part, evaluator.information
-    results = tuple(
-        HeldoutResult(
-            name=name,
-            template=templates[name],
-            scores=TemplateScores(
-                **score(tree, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                **{key: float(values.mean()) for key, values in found.shares.items()},  # type: ignore[arg-type]
-                ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
-                measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
-            ),
-            intervals={
-                key: ends
-                for key, ends in bootstrap(*found.samples(tree, target, information), seed=seed).items()
-                if not np.isnan(ends.estimate)  # a metric that gives no answer a value
-            },
-            rows=evaluations[name].rows,
-            full=None if part is None else _on_full(part, found, target, seed),
-            off_tree_as=evaluator.off_tree,
-            ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
-            usage=evaluations[name].usage,
-            judged=evaluations[name].judged,
+    with track("bootstrapping intervals"):
+        results = tuple(
+            HeldoutResult(
+                name=name,
+                template=templates[name],
+                scores=TemplateScores(
+                    **score(tree, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
+                    **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
+                    **{key: float(values.mean()) for key, values in found.shares.items()},  # type: ignore[arg-type]
+                    ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
+                    measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
+                ),
+                intervals={
+                    key: ends
+                    for key, ends in bootstrap(*found.samples(tree, target, information), seed=seed).items()
+                    if not np.isnan(ends.estimate)  # a metric that gives no answer a value
+                },
+                rows=evaluations[name].rows,
+                full=None if part is None else _on_full(part, found, target, seed),
+                off_tree_as=evaluator.off_tree,
+                ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
+                usage=evaluations[name].usage,
+                judged=evaluations[name].judged,
+            )
+            for name, found in placed.items()
         )
-        for name, found in placed.items()
-    )
-    samples = {name: found.samples(tree, target, information) for name, found in placed.items()}
-    whole = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
-    return results, tuple(
-        Difference(
-            later,
-            earlier,
-            paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
-            paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
+        samples = {name: found.samples(tree, target, information) for name, found in placed.items()}
+        whole = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
+        return results, tuple(
+            Difference(
+                later,
+                earlier,
+                paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
+                paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
+            )
+            for earlier, later in itertools.combinations(placed, 2)
         )
-        for earlier, later in itertools.combinations(placed, 2)
-    )
 
 
 @dataclass(frozen=True, slots=True)

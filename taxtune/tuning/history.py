@@ -11,6 +11,7 @@ would begin anew under another number, and the resumed run would not be the run 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import sqlite3
@@ -40,7 +41,17 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
     from sqlalchemy import Table
 
-__all__ = ["Claim", "History", "best", "check_unused", "is_begun", "read_attributes", "read_records", "study_name"]
+__all__ = [
+    "Claim",
+    "History",
+    "best",
+    "check_unused",
+    "group_identity",
+    "is_begun",
+    "read_attributes",
+    "read_records",
+    "study_name",
+]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
@@ -547,6 +558,22 @@ def read_records(folder: Path) -> list[IterationRecord]:
 def study_name(name: str, objective: str, storage: str | None) -> str:
     """Returns the name of a run's study: a server's database holds many runs, those of a comparison among them."""
     return name if storage is None else f"{name}-{objective}"
+
+
+def group_identity(name: str, folder: Path, runs: Sequence[Path], storage: str | None) -> str:
+    """Returns what joins the runs of a comparison in a record: the same for all workers, and after a move.
+
+    Args:
+        name: What the comparison is called.
+        folder: Its folder.
+        runs: The folders of its runs; what is noted there counts, since the folder may have been moved.
+        storage: The address of the histories' database, which its workers share in place of the folder.
+    """
+    for run in runs:
+        if (known := read_attributes(run).get("note:group")) is not None:
+            return str(known)
+    place = str(folder.resolve()) if storage is None else shown(storage)
+    return f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
 def _changed(folder: Path, lines: Sequence[str]) -> ResumeError:

@@ -15,6 +15,7 @@ from taxtune.models import AnswerStore, answers_place, count_faults
 from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
 from taxtune.store import Place
+from taxtune.tracking import Group
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
@@ -57,7 +58,7 @@ class Tuner:
             out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
-        comparison: What joins the run to others that it is compared with, for the record.
+        group: What the run is a part of, for the record.
         command: The command that runs it again, for the report.
         storage: Address of the history's database; a file in the folder where left out.
     """
@@ -70,7 +71,7 @@ class Tuner:
         answers: Place | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
-        comparison: str | None = None,
+        group: Group | None = None,
         command: str | None = None,
         storage: str | None = None,
     ) -> None:
@@ -79,7 +80,7 @@ class Tuner:
         self.answers = answers or answers_place(folder, storage)
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
-        self.comparison = comparison
+        self.group = group
         self.command = command
         self.storage = storage
         self.history: History
@@ -99,27 +100,30 @@ class Tuner:
         check_folder_is_for("tune", self.folder)
         # The iterations of a server's database may have become more elsewhere.
         if self.resume and self.storage is None:
-            found = read_finished(self.folder, [experiment], self.callbacks.where())
+            found = read_finished(self.folder, [experiment], self.callbacks)
             if isinstance(found, TuneResult):
                 return found
-        name = study_name(experiment.name, experiment.objective.name, self.storage)
-        place = (self.folder, name, self.storage)
-        if not self.resume:
-            check_unused(*place)
-        experiment.check_baseline()
-        if not is_begun(*place):
-            experiment.check_models()
-        self.history = History(
-            self.folder,
-            name,
-            experiment.identity(),
-            resume=self.resume,
-            details=experiment.details(),
-            storage=self.storage,
-        )
-        # A recipe's paths start at its own folder, which whoever reads the run later does not know.
-        self.history.set_note("taxonomy", experiment.full_taxonomy.source)
-        self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
+        with track("opening the history", once=True):
+            name = study_name(experiment.name, experiment.objective.name, self.storage)
+            place = (self.folder, name, self.storage)
+            if not self.resume:
+                check_unused(*place)
+            experiment.check_baseline()
+            if not is_begun(*place):
+                experiment.check_models()
+            self.history = History(
+                self.folder,
+                name,
+                experiment.identity(),
+                resume=self.resume,
+                details=experiment.details(),
+                storage=self.storage,
+            )
+            if self.group is not None:
+                self.history.set_note("group", self.group.identity)
+            # A recipe's paths start at its own folder, which whoever reads the run later does not know.
+            self.history.set_note("taxonomy", experiment.full_taxonomy.source)
+            self.history.set_note("constraints", [asdict(each) for each in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -142,7 +146,8 @@ class Tuner:
         done = self.history.records()
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        self.callbacks.tell("on_start", self, done)
+        with track("opening the record of the run", once=True):
+            self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
@@ -207,7 +212,7 @@ class Tuner:
         with track("recording the result"):
             self.callbacks.tell("on_result", self, result)
         if self.callbacks.settled():
-            mark_finished(self.folder, [experiment], self.callbacks.where())
+            mark_finished(self.folder, [experiment], self.callbacks)
         return result
 
     def _look_ahead(self, record: IterationRecord) -> None:

@@ -11,7 +11,7 @@ from taxtune.recipe import Recipe
 from taxtune.tuning.files import read_result
 from taxtune.tuning.records import TuneResult
 
-__all__ = ["STAND_INS", "finished_run", "recipe_of"]
+__all__ = ["STAND_INS", "answers_of", "finished_run", "recipe_of"]
 
 
 def finished_run(folder: Path) -> TuneResult:
@@ -27,6 +27,12 @@ def finished_run(folder: Path) -> TuneResult:
     if not found.heldout:
         raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     return found
+
+
+def answers_of(folder: Path) -> Path:
+    """Returns the file with a run's answers: its own, or that of the comparison it belongs to."""
+    own, shared = folder / "answers.db", folder.parent / "answers.db"
+    return shared if shared.exists() and not own.exists() else own
 
 
 #: What stands for groups of a recipe that objects take the place of, or that are not needed: a recipe has to have them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
 from taxtune.models import answers_place
+from taxtune.progress import track_each
+from taxtune.tracking import Group
 from taxtune.tuning.account import Account, sum_accounts
+from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import check_unused, study_name
+from taxtune.tuning.history import check_unused, group_identity, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import TemplateScores, TuneResult
 from taxtune.tuning.run_folder import check_folder_is_for
@@ -217,10 +219,10 @@ def repeat_tuning(
         for k in range(repeats):
             name = study_name(repeat_name(experiment.name, k), experiment.objective.name, storage)
             check_unused(repeat_folder(folder, k), name, storage)
-    # What joins the runs in MLflow: the same for the same folder.
-    identity = f"{experiment.name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
+    folders = [repeat_folder(folder, k) for k in range(repeats)]
+    group = Group("repeats", experiment.name, group_identity(experiment.name, folder, folders, storage))
     runs, seeds = [], []
-    for k in range(repeats):
+    for k in track_each(range(repeats), "repeats"):
         # Made one after the other: by then the weights are loaded, and a repeat that samples otherwise shares them.
         made = experiment.repeated(k, repeat_name(experiment.name, k))
         seeds.append({"split": made.seeds.split, "proposer": made.seeds.proposer, "model": made.seeds.model})
@@ -230,7 +232,7 @@ def repeat_tuning(
             answers=answers_place(folder, storage),
             callbacks=callbacks,
             resume=resume,
-            comparison=identity,
+            group=group,
             command=command,
             storage=storage,
         )
@@ -245,4 +247,5 @@ def repeat_tuning(
     )
     write_json(folder / "result.json", result.as_dict())
     result.report()
+    Callbacks(callbacks).tell("on_repeats", result, group)
     return result

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -110,6 +111,50 @@ def test_columns_and_the_folder_of_the_images_can_be_named(paint: Paint, tmp_pat
     assert (example.image, example.target) == (tmp_path / "pictures" / "a.png", 1)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        (r"(?P<image>\w+) (?P<label>.+)", ["a_1 Turdus merula", "b_2 American robin"]),
+        (r"(?P<image>(?P<label>\w+)_\d+) .*", ["Turdus_merula_1 5 1 1", "american_robin_2 7 2 1"]),
+        (r"\d+ (?P<image>(?P<label>[^/]+)/.+)", ["1 011.Turdus_merula/x", "2 007.American_Robin/y"]),
+    ],
+)
+def test_a_list_without_columns_is_read_by_a_pattern(
+    pattern: str, lines: list[str], paint: Paint, tmp_path: Path
+) -> None:
+    names = [re.fullmatch(pattern, line)["image"] for line in lines]  # type: ignore[index]
+    for name in names:
+        paint(f"photos/{name}.png")
+    (tmp_path / "test.txt").write_bytes(("\r\n".join(["", *lines, ""])).encode())
+    how = {"images": tmp_path / "photos", "pattern": pattern, "image_suffix": ".png"}
+    examples = load("manifest", tmp_path / "test.txt", **how)
+    assert [(e.id, e.image, e.target) for e in examples] == [
+        (f"{name}.png", tmp_path / "photos" / f"{name}.png", target)
+        for name, target in zip(names, (MERULA, MIGRATORIUS), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(?P<image>", r"The pattern is not a regular expression: .*\(got '\(\?P<image>'\)"),
+        ("(?P<image>.+)", r"The pattern has no group 'label'\..*For lines such as"),
+        (r"(?P<image>\w+),(?P<label>.+)", r"does not match 2 lines:\n  row 1: '# all'\n  row 3: 'b\.png bird'"),
+        (r"(?P<image>.*?)[ ,]*(?P<label>\w*|# all)", r"row 1: no image\b"),
+    ],
+)
+def test_patterns_and_lines_that_do_not_fit_are_told(pattern: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("# all\na,bird\nb.png bird\n")
+    with pytest.raises(DataError, match=message):
+        load("manifest", tmp_path / "list.txt", pattern=pattern)
+
+
+def test_names_in_columns_may_lack_the_ending_of_the_files(paint: Paint, tmp_path: Path) -> None:
+    paint("1f0c.png")
+    (example,) = load("manifest", table(tmp_path / "m.csv", [["1f0c", "bird"]]), image_suffix=".png")
+    assert (example.id, example.target) == ("1f0c.png", 1)
+
+
 def test_an_absolute_image_name(paint: Paint, tmp_path: Path) -> None:
     image = paint("elsewhere/a.png")
     (tmp_path / "lists").mkdir()
@@ -204,7 +249,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'"),
+        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'.*`pattern`"),
     ],
 )
 def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:

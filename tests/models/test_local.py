@@ -13,11 +13,12 @@ import pytest
 
 from taxtune.data import content_hash
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, Model, ModelSettings, Reply, Request, local, make_model
+from taxtune.models import Answer, Model, ModelSettings, Reply, Request, ask, local, make_model
 from taxtune.models import quantization as quantizing
 from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
 from taxtune.models.quantization import QUANTIZATIONS
+from tests.displays import Recorder
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
 Make = Callable[..., LocalModel]
@@ -352,3 +353,12 @@ def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictu
 def test_seeds_of_the_maker_differ(family: str, tmp_path: Path) -> None:
     one, two = (make_checkpoint(family, tmp_path, seed=seed) for seed in (1, 2))
     assert content_hash(one / "model.safetensors") != content_hash(two / "model.safetensors")
+
+
+def test_that_weights_are_loaded_is_told_before_anything_is_answered(
+    make: Make, requests: list[Request], recorder: Recorder
+) -> None:
+    ask(make(batch_size=4), requests, None)
+    told = recorder.steps
+    loaded = told.index((f"loading the weights of {make().checkpoint.name}", 0, None))
+    assert told.index(("asking", 0, 7)) < loaded < told.index(("asking", 1, 7))

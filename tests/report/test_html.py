@@ -9,19 +9,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import COLOURS
-from taxtune.report.gallery import changed_most, thumbnail
 from taxtune.report.html import render_report, write_report
 from taxtune.tuning.records import ComparisonResult, Difference, FullTreeScores, Provenance, TuneResult, Turn
 from tests.report import samples
 
-VOID = {"meta", "img", "br", "path", "use"}
+VOID = {"meta", "img", "input", "br", "path", "use"}
 
 
 class Checker(HTMLParser):
@@ -68,10 +66,10 @@ def text(page: str) -> str:
 def test_it_says_what_was_found(page: str) -> None:
     checker = check(page)
     words = text(page)
-    assert "raised hierarchical precision (hP) from 0.871 to 0.962: +0.091, 95 % interval" in words
+    assert "hP rose from 0.871 to 0.962 (+0.091, p < 0.001)" in words.replace("\N{NO-BREAK SPACE}", " ")
     for part in ("0.944 to 0.978", "accuracy-tuned − hP-tuned", "p < 0.001", "10 iterations, 1 of them failed or void"):
         assert part in words
-    assert sum(tag == "svg" for tag, _ in checker.elements) == 2
+    assert sum(tag == "figure" for tag, _ in checker.elements) == 2
     ids = [attributes["id"] for _, attributes in checker.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
 
@@ -202,14 +200,14 @@ def test_what_a_model_wrote_stays_text() -> None:
     nasty = replace(
         run.iterations[1],
         template=samples.HOSTILE,
-        rejected=(("</pre><img src=x onerror=alert(1)>", "<b>because</b>"),),
-        trace=(Turn("<em>look</em>", "<b>at</b>", "</pre><iframe src='//x'>"),),
+        rejected=(("</pre><img src=x onerror=alert(1)>", "<tt>because</tt>"),),
+        trace=(Turn("<em>look</em>", "<tt>at</tt>", "</pre><iframe src='//x'>"),),
         reason="<iframe src='//x'>",
         parameters={"<i>a</i>": "<u>b</u>"},
     )
     # The hostile answer is the one that changed most.
     before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="<marquee>/x", image='"><svg onload=x>.png')
+    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="bird/<marquee>/x", image='"><svg onload=x>.png')
     heldout = (
         replace(run.heldout[0], rows=(before,)),
         replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
@@ -220,7 +218,7 @@ def test_what_a_model_wrote_stays_text() -> None:
     checker = check(page)
     tags = [tag for tag, _ in checker.elements]
     assert tags.count("script") == 1
-    assert not {"iframe", "marquee", "img", "b", "i", "u", "em", "s"} & set(tags)
+    assert not {"iframe", "marquee", "img", "tt", "i", "u", "em", "s"} & set(tags)
     assert "<script>alert('x')</script>" in text(page)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
 
@@ -241,32 +239,6 @@ def test_the_winning_template_is_there_letter_by_letter() -> None:
     run = replace(run, iterations=(run.iterations[0], replace(run.iterations[1], template=source)), winner=1)
     found = re.findall(r"<pre>\n(.*?)</pre>", render_report(run), flags=re.DOTALL)
     assert html.unescape(found[0]) == source
-
-
-def test_pictures_are_small_copies_and_a_missing_one_does_no_harm(tmp_path: Path) -> None:
-    result = samples.comparison(2)
-    big = tmp_path / "big.png"
-    Image.new("RGBA", (1500, 800), (200, 30, 30, 128)).save(big)
-    gained, lost = changed_most(result.heldout[0], result.heldout[1], "hp", {})
-    images = {change.before.example: big for change in gained} | {lost[0].before.example: tmp_path / "gone.png"}
-    page = render_report(replace(result, provenance=Provenance(images=images)))
-    sources = [a["src"] for tag, a in check(page).elements if tag == "img"]
-    assert len(sources) >= len(gained)
-    assert all(source is not None and source.startswith("data:image/jpeg;base64,") for source in sources)
-    assert max(len(source or "") for source in sources) < 20_000
-    assert thumbnail(tmp_path / "gone.png") is None
-
-
-def test_the_gallery_shows_what_changed_most_and_leaves_out_what_failed() -> None:
-    result = samples.comparison(2)
-    gained, lost = changed_most(result.heldout[0], result.heldout[1], "hp", {}, count=4)
-    assert len(gained) == len(lost) == 4
-    assert [change.gain for change in gained] == sorted((change.gain for change in gained), reverse=True)
-    assert all(change.gain > 0 for change in gained)
-    assert all(change.gain < 0 for change in lost)
-    assert all(change.after.hp - change.before.hp == pytest.approx(change.gain) for change in gained)  # type: ignore[operator]
-    assert all(change.before.failure is None and change.after.failure is None for change in gained + lost)
-    assert changed_most(result.heldout[0], result.heldout[0], "hp", {}) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 
 from taxtune.errors import TaxtuneError
 from taxtune.tracking import NullTracker
-from taxtune.tuning.callbacks import TrackingCallback
+from taxtune.tuning.callbacks import Callback, TrackingCallback
 from taxtune.tuning.records import IterationRecord, TuneResult
+from tests.displays import Recorder
 from tests.tuning.toy import make_parts, tuned
 
 
@@ -20,7 +21,7 @@ class Slow(NullTracker):
     def __init__(self, fault: Exception | None = None) -> None:
         self.may, self.fault, self.told = threading.Event(), fault, []
 
-    def start(self, *what: object) -> str:
+    def start(self, *what: object, **more: object) -> str:
         if self.fault is not None:
             raise self.fault
         self.told.append("start")
@@ -57,3 +58,52 @@ def test_nothing_is_asked_where_the_record_cannot_be_started(tmp_path: Path) -> 
         tuned(parts, callbacks=[TrackingCallback(lambda: tracker)])
     assert tracker.told == ["FAILED"]
     assert parts.vlm.asked == 0
+
+
+class Diary(Callback):
+    """Writes down what a run does, and what the display in force is told meanwhile."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder, self.lines = recorder, []
+        self.rows: dict[int, int] = {}
+
+    def on_start(self, tuner, done):
+        assert ("opening the history", 0, None) in self.recorder.steps
+        assert not self.recorder.of("asking")
+
+    def on_template(self, iteration, template, images):
+        self.lines.append(("asks", iteration, images))
+        assert template
+
+    def on_iteration(self, record, best):
+        self.lines.append(("has", record.iteration, len(record.rows)))
+
+    def on_race(self, record):
+        self.lines.append(("has", record.iteration, len(record.rows)))
+        self.rows[record.iteration] = len(record.rows)
+
+    def on_selection(self, selection):
+        assert selection.images == max(self.rows.values())
+        self.lines.append("chosen")
+
+    def on_heldout(self, name, done, total):
+        if done == total:
+            self.lines.append(name)
+
+
+def test_what_is_done_is_told_when_it_begins(tmp_path: Path, recorder: Recorder) -> None:
+    diary = Diary(recorder)
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=4",)), callbacks=[diary])
+    search, race = diary.lines[:12], diary.lines[12 : diary.lines.index("chosen")]
+    assert search == [(verb, k, 4) for k in range(6) for verb in ("asks", "has")]
+    assert len(race) >= 4
+    assert [line[1:] for line in race[::2]] == [line[1:] for line in race[1::2]], "each is asked before it is scored"
+    assert {line[2] for line in race} == {6, 8}
+    assert [*dict.fromkeys(diary.lines[len(search) + len(race) :])] == ["chosen", "baseline", "winner"]
+    assert result.selection is not None
+    names = [name for name, _, _ in recorder.steps]
+    first = {name: names.index(name) for name in names}
+    order = ["opening the history", "opening the record of the run", "asking", "placing", "scoring"]
+    order += ["bootstrapping intervals", "writing the report", "recording the result"]
+    assert sorted(order, key=first.__getitem__) == order
+    assert first["scoring"] < names.index("proposing a template", first["scoring"]) < first["bootstrapping intervals"]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,12 +153,20 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert '<th scope="col">abstained</th>' in page
     assert share in page
     assert "<q>A bicycle, see " in page
-    assert ".</q> off the tree</dd>" in page
+    assert '<span class="word">wrong:</span> something that the tree lacks</li>' in page
+    assert "off the tree, unchanged" in page or "→ off the tree" in page or "off the tree →" in page
     assert "a child of the root that is never right" in page
     assert "a child of the root that is never right" not in render_report(runs["root"][1])
     live = io.StringIO()
-    TuningProgress(Terminal(stream=live)).on_iteration(baseline, baseline)
-    assert f"abstained 0.000  off the tree {baseline.scores.off_tree:.3f}" in live.getvalue()
+    progress = TuningProgress(Terminal(stream=live))
+    progress.on_start(
+        SimpleNamespace(experiment=session.experiment(), group=None, history=SimpleNamespace(known=list)), ()
+    )
+    progress.on_iteration(baseline, baseline)
+    progress.on_stop("finished")
+    header, line = (each.split() for each in live.getvalue().splitlines() if each.startswith(("iter", "   0")))
+    found = dict(zip(header, [each for each in line if each not in ("±",) and not each.startswith(".")], strict=False))
+    assert (found["abst."], found["off"]) == ("0.000", f"{baseline.scores.off_tree:.3f}")
 
 
 def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:

@@ -47,17 +47,21 @@
     for (const name of filters) {
       count(name, found.filter((card) => filters.every((other) => other === name || fits(card, other))));
     }
-    const chosen = Object.entries(fields).filter(([name, field]) => field.value && (name !== "template" || shown < cards.length));
-    const said = chosen.map(([name, field]) => `${field.closest("label").firstChild.textContent.trim().toLowerCase()}: ` +
-      (field.selectedOptions ? field.selectedOptions[0].dataset.name ?? field.selectedOptions[0].textContent : `“${field.value}”`));
+    const said = chosen().map(([name, field]) => {
+      const option = field.selectedOptions?.[0];
+      const value = option ? option.dataset.name ?? option.textContent : `“${field.value}”`;
+      return `${field.closest("label").firstChild.textContent.trim().toLowerCase()}: ${value}`;
+    });
     status.textContent = `${shown} of ${cards.length} images` + (shown < cards.length ? ` (${said.join("; ")}).` : ".");
-    return chosen;
   }
 
+  const chosen = () => Object.entries(fields).filter(([, field]) => field.value);
+
   function keep() {
-    const chosen = show().filter(([name, field]) => name !== "template" || field.value !== "0");
-    const query = new URLSearchParams(chosen.map(([name, field]) => [name, field.value]));
-    history.replaceState(null, "", chosen.length ? `#gallery?${query}` : "#gallery");
+    show();
+    const query = new URLSearchParams(chosen().map(([name, field]) => [name, field.value]));
+    if (query.get("template") === "0") query.delete("template");
+    history.replaceState(null, "", query.size ? `#gallery?${query}` : "#gallery");
   }
 
   // What an address says; values that this report does not have are ignored.

@@ -4,48 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CHECKPOINTS", "Checkpoint", "Machine", "Offer", "find_machine", "make_offer"]
+from taxtune.models.known import KNOWN_MODELS, OF_GPU, KnownModel
+
+__all__ = ["Machine", "Offer", "find_machine", "make_offer"]
 
 GB = 1e9
 
-# Weights are not all: what is computed of them needs room as well. SmolVLM's 4.49 GB take 5.02 GB with an image
-# (huggingface.co/blog/smolvlm).
-_BESIDE = 1.25
 # Weights below which a model on a GPU is not worth its speed.
 _WORTH_A_GPU = 4.0
-# Shares of the memory that a model may take: the display has some of a GPU's, everything else some of the machine's.
-_OF_GPU, _OF_MACHINE = 0.9, 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A model on Hugging Face.
-
-    Attributes:
-        name: Its name.
-        gigabytes: Size of its weights, which is that of the download; two bytes a parameter (bfloat16).
-        gated: Whether its licence has to be accepted on its page before it can be downloaded.
-    """
-
-    name: str
-    gigabytes: float
-    gated: bool = False
-
-    def needs(self, device: str) -> float:
-        """Returns about how many gigabytes of memory it takes, which on a CPU computes with four bytes a parameter."""
-        return self.gigabytes * (2 if device == "cpu" else 1) * _BESIDE
-
-
-#: The smallest first. Sizes are those of the safetensors files, as the models' pages list them.
-CHECKPOINTS = (
-    Checkpoint("HuggingFaceTB/SmolVLM-256M-Instruct", 0.51),
-    Checkpoint("HuggingFaceTB/SmolVLM-500M-Instruct", 1.02),
-    Checkpoint("HuggingFaceTB/SmolVLM-Instruct", 4.49),
-    Checkpoint("Qwen/Qwen2.5-VL-3B-Instruct", 7.51),
-    Checkpoint("google/gemma-3-4b-it", 8.60, gated=True),
-    Checkpoint("Qwen/Qwen2.5-VL-7B-Instruct", 16.57),
-    Checkpoint("meta-llama/Llama-3.2-11B-Vision-Instruct", 21.35, gated=True),
-)
+# Share of a machine's own memory that a model may take.
+_OF_MACHINE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +31,7 @@ class Machine:
     @property
     def room(self) -> float:
         """Gigabytes that a model may take."""
-        return self.gigabytes * (_OF_GPU if self.device == "cuda" else _OF_MACHINE)
+        return self.gigabytes * (OF_GPU if self.device == "cuda" else _OF_MACHINE)
 
     def __str__(self) -> str:
         where = {"cuda": "a GPU with", "mps": "an Apple GPU with", "cpu": "no GPU and"}[self.device]
@@ -82,9 +50,9 @@ class Offer:
     """
 
     machine: Machine
-    first: Checkpoint | None
+    first: KnownModel | None
     here: bool
-    larger: tuple[Checkpoint, ...]
+    larger: tuple[KnownModel, ...]
 
 
 def find_machine() -> Machine:
@@ -105,7 +73,7 @@ def make_offer(machine: Machine, here: frozenset[str] = frozenset()) -> Offer:
         machine: The machine.
         here: Names of the models whose weights are on this machine.
     """
-    fitting = [each for each in CHECKPOINTS if each.needs(machine.device) <= machine.room]
+    fitting = [each for each in KNOWN_MODELS.values() if each.needs(machine.device) <= machine.room]
     present = [each for each in fitting if each.name in here]
     free = [each for each in fitting if not each.gated]
     if machine.device != "cpu":

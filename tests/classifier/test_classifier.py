@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import make_scorer
@@ -18,13 +21,16 @@ import taxtune
 from taxtune.classifier import Classifier
 from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
-from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
+from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.scorers import hierarchical_f1_score
 from taxtune.models import AnswerStore
-from taxtune.policies import Vote
+from taxtune.policies import DIRECT, Vote
 from taxtune.policies.base import Places
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
+from tests.taxonomy.test_convert import trees as odd_trees
+from tests.trees import trees
 from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -179,7 +185,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     files = sorted(MANIFEST_FILE.parent.glob("images/*.png"))[:6]
     assert made.portable
     folder = made.save(tmp_path / "saved")
-    assert sorted(file.name for file in folder.iterdir()) == ["classifier.json", "taxonomy.csv"]
+    assert sorted(file.name for file in folder.iterdir()) == ["classifier.json", "taxonomy.json"]
     shutil.rmtree(tmp_path / "run")
     loaded = Classifier.load(folder)
     assert loaded.taxonomy.digest == made.taxonomy.digest
@@ -194,6 +200,9 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
+    elsewhere = taxtune.load_classifier(folder, settings={"vlm.model": str(MODEL_FOLDER), "vlm.dtype": "bfloat16"})
+    assert elsewhere.model.identity["dtype"] == "bfloat16"
+    assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
     assert Classifier.load(folder).policy == Vote(3, 0.6)
 
@@ -221,9 +230,11 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
         with pytest.raises(DataError, match=said):
             Classifier.load(folder, vlm=ToyVLM())
     (folder / "classifier.json").write_text(json.dumps(data))
-    (folder / "taxonomy.csv").write_text((folder / "taxonomy.csv").read_text().replace("navy", "marine"))
-    with pytest.raises(DataError, match="not the one that the classifier was saved with"):
-        Classifier.load(folder, vlm=ToyVLM())
+    tree = (folder / "taxonomy.json").read_text()
+    for change, said in ((tree.replace("navy", "marine"), "not the one that was saved"), ("[]", "cannot be read")):
+        (folder / "taxonomy.json").write_text(change)
+        with pytest.raises(DataError, match=said):
+            Classifier.load(folder, vlm=ToyVLM())
 
 
 def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(tmp_path):
@@ -250,3 +261,14 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
     other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
     with pytest.raises(DataError, match="The tree has changed"):
         result.classifier(vlm=ToyVLM(), taxonomy=other)
+
+
+@given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
+    made = Classifier((prompt,), tree, ToyVLM(), Mapper(tree, config=MapperConfig(k=3)), policy, name="trees")
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = Classifier.load(made.save(folder), vlm=ToyVLM())
+    assert loaded.taxonomy.digest == tree.digest
+    assert loaded.taxonomy.ids == tree.ids
+    assert (loaded.prompts, loaded.policy, loaded.mapper.config) == ((prompt,), policy, made.mapper.config)

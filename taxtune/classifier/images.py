@@ -1,0 +1,154 @@
+"""Images without labels: files, folders, patterns, tables with a column of images, and lists on standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+from taxtune.answers.records import Records, open_table
+from taxtune.data.folder import walk_images
+from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.errors import DataError
+
+__all__ = ["Images", "Item"]
+
+_COLUMN = "image"
+_TABLES = frozenset((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"))
+_LISTS = frozenset((".txt", ".lst"))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An image to be labelled.
+
+    Attributes:
+        image: The image as it was written.
+        file: Its file, which need not be there.
+        others: What else a table says of it, by column.
+    """
+
+    image: str
+    file: Path
+    others: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images that somebody names, in the order given, which can be gone through more than once.
+
+    An image that is named several times is there as often.
+
+    Attributes:
+        given: Image files; folders, which are searched with all that is below them; patterns with `*`, `?`, `[...]` and
+            `**`; tables (CSV, JSONL, Parquet, XLSX) with a column "image", whose paths are relative to the table; text
+            files (.txt) with a path a line; and "-", which is such a text on standard input.
+
+    Raises:
+        DataError: If there is nothing of that name, a pattern or folder has no image, or a table lacks the column.
+    """
+
+    given: Sequence[str]
+
+    @cached_property
+    def _sources(self) -> list[Records | list[Item]]:
+        """What each name stands for, tables opened and folders searched once."""
+        return [source for name in self.given for source in _sources(name)]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that tables have besides the images, in the order in which they are met."""
+        self.count  # noqa: B018 - found while counting
+        return tuple(self._columns)
+
+    @cached_property
+    def _columns(self) -> dict[str, None]:
+        return {}
+
+    @cached_property
+    def count(self) -> int:
+        """How many images there are; what is wrong with a table is told here, before anything long."""
+        total = 0
+        for item in self:
+            total += 1
+            self._columns.update(dict.fromkeys(item.others))
+        return total
+
+    def __iter__(self) -> Iterator[Item]:
+        for source in self._sources:
+            if isinstance(source, list):
+                yield from source
+            else:
+                yield from _rows(source)
+
+
+def _sources(name: str) -> list[Records | list[Item]]:
+    path = Path(name)
+    if name == "-":
+        return [open_table("-", format="text", what="list of images", harnesses=False)]
+    if path.is_dir():
+        found = [_item(path / label / file) for label, files, _ in walk_images(path) for file in files]
+        if not found:
+            raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
+        return [found]
+    if has_magic(name) and not path.exists():
+        matches = sorted(glob(name, recursive=True))
+        if not matches:
+            raise DataError("No file matches this.", value=name, remedy="Check the pattern; ** stands for any folders.")
+        return [source for match in matches for source in _sources(match)]
+    suffix = path.suffix.lower()
+    if suffix in _LISTS or suffix in _TABLES:
+        return [open_table(path, what="list of images", text=suffix in _LISTS, harnesses=False)]
+    if suffix in IMAGE_SUFFIXES:
+        if not path.exists():
+            raise DataError("The image does not exist.", file=path, remedy="Check the path.")
+        return [[_item(path)]]
+    raise DataError(
+        "This is neither an image, nor a folder, nor a list of images." if path.exists() else "There is no such file.",
+        file=path,
+        remedy=_ENDINGS + f" Lists end in {', '.join(sorted(_TABLES | _LISTS))}.",
+    )
+
+
+_ENDINGS = f"Images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
+
+
+def _item(path: Path) -> Item:
+    return Item(str(path), path, {})
+
+
+def _rows(records: Records) -> Iterator[Item]:
+    """Yields the images of a table, or of a text with a path a line, whose blank lines say nothing."""
+    beside = Path() if records.file == "<stdin>" else Path(records.file).parent
+    text = records.file == "<stdin>" or Path(records.file).suffix.lower() in _LISTS
+    for row, record in records.rows:
+        if not record:
+            continue
+        if text:
+            written: Any = str(record["answer"]).strip("\r\n")
+            if not written.strip():
+                continue
+            others: dict[str, Any] = {}
+        else:
+            if _COLUMN not in record:
+                raise DataError(
+                    f"There is no column {_COLUMN!r}.",
+                    file=records.file,
+                    row=row,
+                    remedy=f"There {'is' if len(record) == 1 else 'are'} {', '.join(map(repr, record))}.",
+                )
+            others = dict(record)
+            written = others.pop(_COLUMN)
+        if not isinstance(written, str) or not written.strip() or "\0" in written:
+            raise DataError(
+                "The row names no image.",
+                file=records.file,
+                row=row,
+                value=written,
+                remedy="Give a path, or remove it.",
+            )
+        yield Item(written, beside / os.path.expanduser(written), others)

@@ -1,0 +1,219 @@
+"""`taxtune classify`: a run's winner labels images."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from taxtune.progress import note
+
+if TYPE_CHECKING:
+    from taxtune.classifier.classifier import Classifier
+    from taxtune.classifier.labels import Labelled
+    from taxtune.policies import Policy
+
+__all__ = ["ModelSetOption", "PolicyOption", "classify", "named_classifier"]
+
+
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help="How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
+        "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
+    ),
+]
+ModelSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
+    ),
+]
+
+
+def classify(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run, or of a saved classifier.")
+    ],
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IMAGES...",
+            help="Image files; folders, searched with all below them; patterns such as 'photos/**/*.jpg'; CSV, JSONL, "
+            "Parquet or XLSX files with a column image; text files (.txt) with one path per line. - reads such a text "
+            "from stdin.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            show_default="CSV on stdout",
+            help="Write the labels to this file: .csv, .jsonl or .parquet.",
+        ),
+    ] = None,
+    policy: PolicyOption = "run",
+    review_below: Annotated[
+        float, typer.Option("--review-below", min=0, max=1, help="Confidence below which a label is unsure.")
+    ] = 0.8,
+    review: Annotated[
+        Path | None,
+        typer.Option(
+            "--review",
+            metavar="FILE",
+            show_default="NAME-review beside --out",
+            help="Write the images that somebody should look at to this file.",
+        ),
+    ] = None,
+    settings: ModelSetOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> None:
+    """Label images with a run's winner: its prompt, model, mapper and policy.
+
+    Each image has a row, in the order given: image, path (of its node), rank, confidence, answer,
+    off_tree, failure, and the other columns of the file that names it. Images that are off the tree, failed, got no
+    label or an unsure one are also written to the second file, the least sure first. Answers are kept as they come, so
+    the same command continues after an interruption.
+    """
+    from contextlib import nullcontext
+
+    from taxtune.classifier.images import Images
+    from taxtune.classifier.labels import Review, label_images
+    from taxtune.cli.interrupts import keep_replies
+    from taxtune.errors import DataError
+    from taxtune.models import AnswerStore, check_model
+
+    if review is None and out is not None:
+        review = out.with_name(f"{out.stem}-review{out.suffix}")
+    if as_json and out is not None:
+        raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
+    _check_files([file for file in (out, review) if file is not None], images, force=force)
+    classifier = named_classifier(run, policy, settings)
+    wanted = Images(images)
+    count, calls = wanted.count, classifier.policy.calls
+    for text in check_model(classifier.model):
+        note(text)
+    place = _answers(run, out)
+    note(
+        f"{count:,} image{'' if count == 1 else 's'}"
+        + (f" × {calls} answers = {count * calls:,} VLM calls" if calls > 1 else "")
+        + ("" if place is None else f"; answers are kept in {place}")
+    )
+    with nullcontext() if place is None else AnswerStore(place) as store:
+        if place is not None:
+            keep_replies()
+        done = label_images(
+            classifier,
+            wanted,
+            out=out,
+            stdout="jsonl" if as_json else "csv",
+            review=Review(review_below),
+            review_out=review,
+            store=store,
+        )
+    for text in _said(done, classifier, out, review, review_below):
+        print(f"taxtune: {text}", file=sys.stderr)
+    if done.reasons["failed"] == done.images:
+        raise typer.Exit(1)
+
+
+def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
+    """Returns the classifier that a folder, --policy and --set name.
+
+    Raises:
+        TaxtuneError: If there is none, or it cannot be so.
+    """
+    from taxtune.classifier import load_classifier
+    from taxtune.recipe_file import parse_override
+
+    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
+    return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
+
+
+def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
+    """Checks the files that are to be written.
+
+    Raises:
+        TaxtuneError: If one has no format, cannot be written to, is there already, or is one of the inputs.
+    """
+    from taxtune.atomic import check_folder
+    from taxtune.classifier.labels import format_of
+    from taxtune.errors import DataError
+
+    named = {Path(name).resolve() for name in images if name != "-"}
+    for file in files:
+        format_of(file)
+        if file.resolve() in named:
+            raise DataError("The labels would replace the list of images.", file=file, remedy="Choose another name.")
+        if file.exists() and not force:
+            raise DataError("The file already exists.", file=file, remedy="Choose another name, or add --force.")
+        check_folder(file.parent)
+
+
+def _policy(text: str) -> Policy | None:
+    """Returns the policy that --policy names; None for what the folder of the run says.
+
+    Raises:
+        DataError: If it names none.
+    """
+    from taxtune.errors import DataError
+    from taxtune.policies import DIRECT, Vote
+
+    if text in ("run", "calibrated"):
+        return None
+    if text == "direct":
+        return DIRECT
+    match text.split(":"):
+        case ["vote", samples, share] if samples.isdecimal() and _is_number(share):
+            return Vote(int(samples), float(share))
+    raise DataError(
+        "--policy has no such value.", value=text, remedy="Use run, calibrated, direct or, for example, vote:8:0.7."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
+
+
+def _answers(run: Path, out: Path | None) -> Path | None:
+    """Returns the file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
+    from taxtune.classifier.saved import FILE
+    from taxtune.tuning.reopen import answers_of
+
+    if not (run / FILE).exists():
+        own = answers_of(run)
+        if os.access(own if own.exists() else own.parent, os.W_OK):
+            return own
+    return None if out is None else out.with_name(f"{out.stem}-answers.db")
+
+
+def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path | None, below: float) -> list[str]:
+    """Returns the lines that sum up what came of the images."""
+    order = list(dict.fromkeys(classifier.taxonomy.ranks))
+    by_rank = sorted(done.ranks.items(), key=lambda item: (order.index(item[0]) if item[0] in order else -1, item[0]))
+    parts = [f"{n:,} at {rank}" for rank, n in by_rank]
+    names = {"no label": "at the root", "off the tree": "off the tree", "failed": "without an answer"}
+    parts += [f"{done.reasons[why]:,} {text}" for why, text in names.items() if done.reasons[why]]
+    lines = [f"{done.images:,} image{'' if done.images == 1 else 's'}: {', '.join(parts)}"]
+    if out is not None:
+        lines.append(f"the labels are in {out}")
+    looked = done.reasons.total()
+    if looked:
+        unsure = f" ({done.reasons['unsure']:,} with a confidence below {below:g})" if done.reasons["unsure"] else ""
+        where = "" if review is None else f"; they are in {review}, the least sure first"
+        lines.append(f"{looked:,} to be looked at{unsure}{where}")
+    if done.again:
+        lines.append(f"{done.again:,} may get an answer if you run the same command again (with --force)")
+    if done.unknown:
+        lines.append("no confidence is known: the run has no judged answers")
+    return lines

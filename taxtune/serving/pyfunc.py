@@ -1,0 +1,193 @@
+"""A saved classifier as a model of MLflow's: what a table of images goes in and what table comes out.
+
+MLflow loads the model by the name of this module, so that it holds no code and no pickle: the folder that
+`Classifier.save` wrote, and a description. taxtune has to be installed where it is served.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taxtune.classifier import Classification, Classifier
+from taxtune.errors import ImageError, ModelError
+from taxtune.models.local import LocalModel
+from taxtune.serving.images import read_image
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+    from pandas import DataFrame
+
+__all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
+
+#: What comes out of an image, by column.
+COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure", "nodes")
+_INPUT = "image"
+
+
+class ServedClassifier:
+    """A classifier that takes a table and returns one; safe to call from several threads, which it serves in turn.
+
+    Args:
+        classifier: The classifier.
+        content_only: Take images as content only, not as paths or addresses.
+    """
+
+    def __init__(self, classifier: Classifier, *, content_only: bool = False) -> None:
+        self._classifier, self._content_only = classifier, content_only
+        self._lock = threading.Lock()
+
+    def get_raw_model(self) -> Classifier:
+        """Returns the classifier; MLflow's name for it."""
+        return self._classifier
+
+    def load(self) -> None:
+        """Loads what the first image would otherwise have to wait for, by asking about a grey square.
+
+        A model behind an API is not asked, since that may cost money.
+
+        Raises:
+            ModelError: If the model cannot be asked.
+        """
+        from taxtune.models import check_model
+
+        check_model(self._classifier.model)
+        if isinstance(self._classifier.model, LocalModel):
+            self._classifier.classify([_grey()])
+
+    def predict(self, model_input: Any, params: Any = None) -> DataFrame:
+        """Returns where images belong, a row each in the order given, with the columns `COLUMNS`.
+
+        Args:
+            model_input: A data frame with a column `image`, or texts: see `taxtune.serving.images.read_image`.
+            params: Nothing; MLflow passes it.
+
+        Raises:
+            MlflowException: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
+        """
+        import pandas as pd
+        from mlflow.exceptions import MlflowException
+        from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
+
+        given = list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input)
+        failures: dict[int, str] = {}
+        images: dict[int, Path | bytes] = {}
+        for i, text in enumerate(given):
+            try:
+                images[i] = text if isinstance(text, bytes) else read_image(str(text), content_only=self._content_only)
+            except ImageError as error:
+                failures[i] = str(error)
+        try:
+            with self._lock:
+                found = dict(zip(images, self._classifier.classify(list(images.values())), strict=True))
+        except ModelError as error:
+            # What MLflow's server passes on; of other errors it says that something is wrong inside.
+            raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
+        names = {i: str(given[i])[:200] for i in failures}
+        rows = [
+            _row(found[i] if i in found else Classification(names[i], failure=failures[i])) for i in range(len(given))
+        ]
+        # As objects: pandas would turn what is missing into NaN, which JSON does not know.
+        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool})
+
+
+def _row(found: Classification) -> dict[str, Any]:
+    nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
+    return {
+        "image": found.image,
+        "path": found.node,
+        "rank": found.rank,
+        "confidence": found.confidence,
+        "answer": found.answer,
+        "off_tree": found.off_tree,
+        "failure": found.failure,
+        "nodes": nodes,
+    }
+
+
+def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:
+    """Loads the model; the name is MLflow's."""
+    served = ServedClassifier(Classifier.load(data_path), **(model_config or {}))
+    served.load()
+    return served
+
+
+def signature() -> ModelSignature:
+    """Returns what MLflow is told of the tables."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import Array, Object, Property
+
+    text, number = DataType.string, DataType.double
+    node = Object(
+        [
+            Property("label", text),
+            Property("rank", text, required=False),
+            Property("confidence", number, required=False),
+        ]
+    )
+    types = dict.fromkeys(COLUMNS, text) | {
+        "confidence": number,
+        "off_tree": DataType.boolean,
+        "nodes": Array(node),
+    }
+    always = ("image", "off_tree", "nodes")
+    return ModelSignature(
+        inputs=Schema([ColSpec(text, _INPUT)]),
+        outputs=Schema([ColSpec(kind, name, required=name in always) for name, kind in types.items()]),
+    )
+
+
+def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = None, **known: Any) -> None:
+    """Writes a saved classifier as a model of MLflow's, to a folder and nowhere else.
+
+    Args:
+        classifier: The folder that `Classifier.save` wrote.
+        folder: The model's folder, which must not exist.
+        example: An image as a request has it, to show how the model is asked; a grey square where left out.
+        **known: What else MLflow's `save_model` takes.
+    """
+    import mlflow.pyfunc
+    import pandas as pd
+
+    mlflow.pyfunc.save_model(
+        folder,
+        loader_module=__name__,
+        data_path=str(classifier),
+        signature=signature(),
+        input_example=pd.DataFrame({_INPUT: [example or _grey_address()]}),
+        pip_requirements=requirements(Classifier.load(classifier)),
+        model_config={"content_only": False},
+        **known,
+    )
+
+
+def requirements(classifier: Classifier) -> list[str]:
+    """Returns the packages that a classifier needs where it is served, in the versions that are installed here.
+
+    taxtune brings all of them along; named are those whose version can change an answer.
+    """
+    vlm = None if classifier.recipe is None else classifier.recipe.vlm
+    extras = [
+        extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
+    ]
+    names = ["mlflow"]
+    names += ["torch", "torchvision", "transformers"] if isinstance(classifier.model, LocalModel) else ["litellm"]
+    own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
+    return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
+
+
+def _grey() -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 64), (128, 128, 128)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _grey_address() -> str:
+    return "data:image/png;base64," + base64.b64encode(_grey()).decode("ascii")

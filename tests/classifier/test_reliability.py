@@ -1,0 +1,68 @@
+"""How sure a single answer is: counted on judged answers, checked on others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.landscapes.landscape import FIELDGUIDE
+from taxtune.classifier import Reliability
+from taxtune.taxonomy import Taxonomy
+from tests.trees import trees
+
+
+def test_a_case_worked_out_by_hand() -> None:
+    tree = Taxonomy.from_paths(["life/bird/finch", "life/bird/duck", "life/fish/cod"])
+    life, bird, finch, duck, fish, cod = (tree.resolve(n) for n in ("life", "bird", "finch", "duck", "fish", "cod"))
+    found = Reliability.of(
+        tree, [finch, finch, finch, cod, bird, fish, life], [finch, finch, duck, finch, duck, cod, cod]
+    )
+    assert found.counts == ((1,), (2, 2), (4, 3, 2))
+    assert found.answers == 7
+    assert found.confidences(0).tolist() == [1]
+    # At depth 1 five of six answers are right, at depth 2 two of four.
+    assert found.confidences(1).tolist() == pytest.approx([1, (2 + 5 * 6 / 8) / 7])
+    assert found.confidences(2).tolist() == pytest.approx([1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9])
+
+
+@given(trees(), st.data())
+def test_confidences_are_shares_that_never_rise(tree: Taxonomy, data: st.DataObject) -> None:
+    nodes = st.integers(0, len(tree) - 1)
+    pairs = data.draw(st.lists(st.tuples(nodes, nodes), min_size=1, max_size=30))
+    found = Reliability.of(tree, *zip(*pairs, strict=True))
+    assert found.answers == len(pairs)
+    for depth in range(tree.height + 1):
+        sure = found.confidences(depth)
+        assert sure.shape == (depth + 1,)
+        assert sure[0] == 1
+        assert ((sure > 0) & (sure <= 1)).all()
+        assert (np.diff(sure) <= 0).all()
+
+
+def test_what_is_counted_on_some_images_holds_on_others() -> None:
+    """329 recorded prompts: counted on 200 images, as many as a run holds out, and checked on the other 1,080."""
+    recorded = np.load(FIELDGUIDE)
+    tree = Taxonomy(recorded["labels"].tolist(), recorded["parents"].astype(np.int64))
+    target = recorded["targets"].astype(np.int64)
+    rng = np.random.default_rng(0)
+    sure: list[np.ndarray] = []
+    right: list[np.ndarray] = []
+    for nodes, off in zip(recorded["nodes"].astype(np.int64), recorded["off_tree"], strict=True):
+        images = rng.permutation(len(target))
+        counted, checked = (part[~off[part]] for part in (images[:200], images[200:]))
+        found = Reliability.of(tree, nodes[counted], target[counted])
+        for depth in range(1, tree.height + 1):
+            rows = checked[tree.depth[nodes[checked]] == depth]
+            hits = tree.lineage[nodes[rows], 1 : depth + 1] == tree.lineage[target[rows], 1 : depth + 1]
+            right.append(hits.ravel())
+            sure.append(np.broadcast_to(found.confidences(depth)[1:], hits.shape).ravel())
+    said, was = np.concatenate(sure), np.concatenate(right)
+    assert said.mean() == pytest.approx(was.mean(), abs=0.005)
+    edges = np.quantile(said, [0, 0.1, 0.25, 0.5, 0.75, 1])
+    for low, high in pairwise(edges):
+        inside = (said >= low) & (said <= high)
+        assert said[inside].mean() == pytest.approx(was[inside].mean(), abs=0.03), (low, high)

@@ -1,0 +1,218 @@
+"""`taxtune classify` on a run of the embedded field guide."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+import taxtune
+from taxtune.classifier.labels import COLUMNS
+from taxtune.fieldguide import MANIFEST_FILE
+from tests.cli.commands import Done, run_captured
+
+SMALL = ("data.count=60", "data.tuning=6", "data.block=6", "data.heldout=40", "iterations=1", "tracking.mlflow=false")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder)
+    assert done.code == 0, done.err
+    return folder / "run"
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path) -> Path:
+    """A folder with run/, and photos/ of which one is broken and one lies deeper."""
+    shutil.copytree(made, tmp_path / "run")
+    (tmp_path / "photos" / "more").mkdir(parents=True)
+    for i in range(5):
+        shutil.copy(MANIFEST_FILE.parent / "images" / f"0000{i}.png", tmp_path / "photos" / f"{i}.png")
+    shutil.copy(tmp_path / "photos" / "0.png", tmp_path / "photos" / "more" / "copy.png")
+    (tmp_path / "photos" / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
+    (tmp_path / "photos" / "readme.md").write_text("Not an image.")
+    return tmp_path
+
+
+def classify(folder: Path, *arguments: object, stdin: bytes = b"") -> Done:
+    return run_captured("classify", "run", *arguments, folder=folder, stdin=stdin)
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    if file.suffix == ".csv":
+        return [*table(file.read_text())]
+    if file.suffix == ".jsonl":
+        return [json.loads(line) for line in file.read_text().splitlines()]
+    return list(parquet.read_table(file).to_pylist())
+
+
+def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    assert done.out == ""
+    rows = read(here / "labels.csv")
+    assert tuple(rows[0]) == COLUMNS
+    names = ["0.png", "1.png", "2.png", "3.png", "4.png", "broken.jpg", "more/copy.png"]
+    assert [row["image"] for row in rows] == [f"photos/{name}" for name in names]
+    by_name = {Path(row["image"]).name: row for row in rows}
+    found = taxtune.load_classifier(here / "run").classify([here / "photos" / "0.png"])[0]
+    for name in ("0.png", "copy.png"):
+        row = by_name[name]
+        assert (row["path"], row["rank"], row["answer"]) == (found.node, found.rank, found.answer)
+        assert float(row["confidence"]) == pytest.approx(found.confidence, abs=1e-4)
+    broken = by_name["broken.jpg"]
+    assert (broken["path"], broken["confidence"], broken["answer"]) == ("", "", "")
+    assert "This is not an image" in broken["failure"]
+    review = read(here / "labels-review.csv")
+    assert [(review[0]["why"], review[0]["image"])] == [("failed", "photos/broken.jpg")]
+    assert "7 images: " in done.err
+    assert "1 without an answer" in done.err
+    assert "labels-review.csv, the least sure first" in done.err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_every_format_says_the_same(here: Path, suffix: str) -> None:
+    assert classify(here, "photos", "--out", f"labels{suffix}", "--review-below", 1).code == 0
+    printed = [json.loads(line) for line in classify(here, "photos", "--json").out.splitlines()]
+    rows = read(here / f"labels{suffix}")
+    if suffix == ".csv":
+        wanted = [{key: one[key] for key in COLUMNS} for one in printed]
+        rows = [{**row, "off_tree": row["off_tree"] == "true"} for row in rows]
+        rows = [{key: value or None if key != "off_tree" else value for key, value in row.items()} for row in rows]
+        rows = [{**row, "confidence": row["confidence"] and float(row["confidence"])} for row in rows]
+        assert rows == wanted
+    else:
+        assert rows == printed
+        steps = next(row for row in rows if row["path"])["nodes"]
+        assert steps[0]["confidence"] == 1
+    review = read(here / f"labels-review{suffix}")
+    assert review[0]["why"] == "failed"
+    sure = [float(row["confidence"]) for row in review if row["why"] == "unsure"]
+    assert sure
+    assert sure == sorted(sure)
+    others = {row["image"] for row in printed} - {row["image"] for row in review}
+    assert all(row["confidence"] == 1 for row in printed if row["image"] in others)
+
+
+def test_answers_are_kept_so_that_a_second_time_asks_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "photos" / "broken.jpg").unlink()  # what failed is tried again
+    first = classify(here, "photos", "--out", "labels.csv")
+    assert "answers are kept in run/answers.db" in first.err
+    again = classify(here, "photos", "--out", "labels.csv")
+    assert again.code == 2
+    assert "labels.csv: The file already exists." in again.err
+    before = (here / "labels.csv").read_bytes()
+
+    def answer(_: object, requests: list[object]) -> Iterator[None]:
+        assert not requests
+        yield from ()
+
+    monkeypatch.setattr("taxtune.models.local.LocalModel.stream", answer)
+    forced = classify(here, "photos", "--out", "labels.csv", "--force")
+    assert forced.code == 0, forced.err
+    assert (here / "labels.csv").read_bytes() == before
+
+
+def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
+    (here / "lists").mkdir()
+    (here / "lists" / "some.csv").write_text("Image;Camera No\n../photos/1.png;7\n../photos/none.png;\n")
+    (here / "lists" / "some.jsonl").write_text('{"image": "../photos/2.png", "seen": {"by": "me"}}\n')
+    (here / "lists" / "some.txt").write_text("../photos/3.png\n\n")
+    lists = [f"lists/some{suffix}" for suffix in (".csv", ".jsonl", ".txt")]
+    done = classify(here, *lists, "photos/[01].png", "-", stdin=b"photos/4.png\n")
+    assert done.code == 0, done.err
+    rows = table(done.out)
+    assert tuple(rows[0]) == (*COLUMNS, "camera_no", "seen")
+    images = ["../photos/1.png", "../photos/none.png", "../photos/2.png", "../photos/3.png"]
+    assert [row["image"] for row in rows] == [*images, "photos/0.png", "photos/1.png", "photos/4.png"]
+    assert [row["camera_no"] for row in rows[:2]] == ["7", ""]
+    assert "does not exist" in rows[1]["failure"]
+    assert rows[2]["seen"] == '{"by": "me"}'
+    assert all(row["path"] for row in rows if not row["failure"])
+    assert rows[0]["path"] == rows[5]["path"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["photos/none.png"], "photos/none.png: The image does not exist."),
+        (["photos/readme.md"], "neither an image, nor a folder, nor a list of images"),
+        (["nowhere"], "There is no such file"),
+        (["photos/*.gif"], "No file matches this"),
+        (["empty"], "There is no image in the folder"),
+        (["bad.csv"], "bad.csv:2: There is no column 'image'. There are 'file', 'path'."),
+        (["taken.csv"], "has a column 'path' already"),
+        (["blank.csv"], "blank.csv:3: The row names no image"),
+        (["photos", "--out", "labels.txt"], "does not tell its format"),
+        (["photos", "--out", "labels.csv", "--json"], "--json prints to stdout"),
+        (["named.csv", "--out", "named.csv"], "would replace the list of images"),
+        (["photos", "--policy", "vote:8"], "--policy has no such value"),
+        (["photos", "--policy", "vote:1:0.5"], "A vote takes 2 to 100 answers"),
+        (["photos", "--policy", "calibrated"], "The run is not calibrated"),
+        (["photos", "--set", "vlm.devise=cpu"], "did you mean 'device'"),
+        (["photos", "--set", "vlm.device=cuda:7"], "cuda:7"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: list[str], said: str) -> None:
+    (here / "empty").mkdir()
+    (here / "bad.csv").write_text("file,path\na.png,b\n")
+    (here / "taken.csv").write_text("image,path\na.png,b\n")
+    (here / "blank.csv").write_text("image,x\nphotos/1.png,\n,b\n")
+    (here / "named.csv").write_text("image\nphotos/1.png\n")
+    before = sorted(here.iterdir())
+    done = classify(here, *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert done.out == ""
+    assert sorted(here.iterdir()) == before
+
+
+def test_nothing_but_failures_is_no_success(here: Path) -> None:
+    done = classify(here, "photos/broken.jpg", "--out", "labels.csv")
+    assert done.code == 1
+    assert len(read(here / "labels.csv")) == 1
+
+
+def test_policies(here: Path) -> None:
+    voted = classify(here, "photos/0.png", "--policy", "vote:3:0.6", "--json")
+    assert "1 image × 3 answers = 3 VLM calls" in voted.err
+    assert " of 3)" in json.loads(voted.out)["answer"]
+    assert run_captured("calibrate", here / "run", "--risk=0.3", "--samples=2").code == 0
+    calibrated = classify(here, "photos/0.png", "--policy", "calibrated", "--json")
+    assert calibrated.code == 0, calibrated.err
+    assert "1 image × 2 answers" in calibrated.err
+
+
+def test_a_saved_classifier_labels_as_its_run_does(here: Path) -> None:
+    taxtune.load_classifier(here / "run").save(here / "saved")
+    from_run = classify(here, "photos")
+    shutil.rmtree(here / "run")
+    done = run_captured("classify", "saved", "photos", "--out", "labels.csv", folder=here)
+    assert done.code == 0, done.err
+    assert (here / "labels.csv").read_text() == from_run.out
+    assert "answers are kept in labels-answers.db" in done.err
+    assert sorted(file.name for file in (here / "saved").iterdir()) == ["classifier.json", "taxonomy.json"]
+
+
+def test_more_images_than_a_batch_are_labelled_in_order(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taxtune.classifier.labels._BATCH", 2)
+    for i in range(3):
+        Image.new("RGB", (32, 32), (i * 80, 30, 90)).save(here / "photos" / f"x{i}.png")
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    batched = (here / "labels.csv").read_text()
+    monkeypatch.undo()
+    assert classify(here, "photos").out == batched

@@ -1,0 +1,300 @@
+"""The recipes that come with taxtune: each runs on files as its data set has them, and its tree has every class."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from PIL import Image
+
+from taxtune.data.folder import label_references
+from taxtune.drafting.offer import Machine
+from taxtune.errors import TaxtuneError
+from taxtune.mapping import Mapper
+from taxtune.models.known import KNOWN_MODELS
+from taxtune.recipe import LocalVLMSettings, load_recipe
+from taxtune.recipe_needs import find_needs
+from taxtune.resources import builtin_trees, recipes_dir
+from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.plan import make_plan
+from tests.cli.commands import run_captured
+
+MACHINE = Machine("cpu", 16.0)
+NAMES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
+OF_DOMAINS = [name for name in NAMES if name != "fieldguide"]
+TREES = [name for name in builtin_trees() if name != "fieldguide"]
+
+#: The models of a recipe: the line that counts, and those behind a "#".
+VLM = re.compile(r"^(?:# )?vlm: (\{.*?\})(?: # (.*))?$", re.MULTILINE)
+
+
+def classes(tree: str) -> list[str]:
+    """The classes of the data set for which a tree was made, as its files write them."""
+    return (Path(__file__).parent / "classes" / f"{tree}.txt").read_text().splitlines()
+
+
+class Painter:
+    """Paints images of one colour, no two of one size, so that no two files are the same."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, file: Path) -> None:
+        self.count += 1
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8 + self.count, 8), (90, 120, self.count % 256)).save(file)
+
+
+# -- the layouts: each writes a data set as its archives unpack, with an image a class, and returns what to export -----
+
+
+def food101(root: Path, paint: Painter) -> dict[str, Path]:
+    names = [f"{label}/{1_000_000 + i}" for i, label in enumerate(classes("dishes"))]
+    for name in names:
+        paint(root / "images" / f"{name}.jpg")
+    paint(root / "images" / "waffles" / "1.jpg")  # of the training split
+    (root / "meta").mkdir()
+    (root / "meta" / "test.txt").write_text("\n".join(names) + "\n")
+    return {"FOOD101": root}
+
+
+def pets(root: Path, paint: Painter) -> dict[str, Path]:
+    names = [f"{label}_{201 + i}" for i, label in enumerate(classes("pets"))]
+    for name in names:
+        paint(root / "images" / f"{name}.jpg")
+    (root / "images" / "Abyssinian_100.mat").write_bytes(b"")
+    (root / "annotations").mkdir()
+    (root / "annotations" / "test.txt").write_text("".join(f"{name} {i + 1} 1 1\n" for i, name in enumerate(names)))
+    return {"PETS": root}
+
+
+def cars(root: Path, paint: Painter) -> dict[str, Path]:
+    for i, label in enumerate(classes("cars")):
+        paint(root / label.replace("/", "-") / f"{i:05}.jpg")
+    return {"CARS": root}
+
+
+def aircraft(root: Path, paint: Painter) -> dict[str, Path]:
+    rows = [(f"{62765 + i:07}", label) for i, label in enumerate(classes("aircraft"))]
+    for name, _ in rows:
+        paint(root / "images" / f"{name}.jpg")
+    (root / "images_variant_test.txt").write_text("".join(f"{name} {label}\n" for name, label in rows))
+    return {"AIRCRAFT": root}
+
+
+def office_home(root: Path, paint: Painter) -> dict[str, Path]:
+    for label in classes("objects"):
+        for part in ("Art", "Real World"):
+            paint(root / part / label / "00001.jpg")
+    (root / "ImageInfo.csv").write_text("")
+    return {"OFFICEHOME": root}
+
+
+SPECIES = [
+    "Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula",
+    "Animalia/Chordata/Aves/Anseriformes/Anatidae/Anas/Anas acuta",
+    "Animalia/Arthropoda/Insecta/Coleoptera/Coccinellidae/Coccinella/Coccinella septempunctata",
+    "Animalia/Arthropoda/Insecta/Lepidoptera/Nymphalidae/Vanessa/Vanessa cardui",
+    "Plantae/Tracheophyta/Magnoliopsida/Asterales/Asteraceae/Bellis/Bellis perennis",
+    "Plantae/Bryophyta/Bryopsida/Hypnales/Hylocomiaceae/Pleurozium/Pleurozium schreberi",
+    "Fungi/Basidiomycota/Agaricomycetes/Agaricales/Amanitaceae/Amanita/Amanita muscaria",
+    "Fungi/Ascomycota/Pezizomycetes/Pezizales/Sarcoscyphaceae/Sarcoscypha/Sarcoscypha coccinea",
+]
+
+
+def inat21(root: Path, paint: Painter) -> dict[str, Path]:
+    ranks = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
+    categories: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
+    for i, path in enumerate(SPECIES):
+        folder = f"{i:05}_{path.replace('/', '_').replace(' ', '_')}"
+        epithet = path.split(" ")[-1]
+        categories.append(
+            {"id": i, "common_name": "", "specific_epithet": epithet, "image_dir_name": folder}
+            | dict(zip(ranks, path.split("/"), strict=True))
+        )
+        for k in range(10):
+            images.append({"id": 10 * i + k, "file_name": f"val/{folder}/{k}.jpg", "license": 0})
+            paint(root / images[-1]["file_name"])
+    annotations = [{"id": n, "image_id": n, "category_id": n // 10} for n in range(len(images))]
+    data = {"info": {}, "images": images, "categories": categories, "annotations": annotations, "licenses": []}
+    (root / "val.json").write_text(json.dumps(data))
+    return {"INAT21": root}
+
+
+LAYOUTS: dict[str, tuple[Callable[[Path, Painter], dict[str, Path]], int]] = {
+    "aircraft-fgvc": (aircraft, 100),
+    "birds-inat21": (inat21, 20),
+    "cars-stanford": (cars, 196),
+    "dishes-food101": (food101, 101),
+    "fungi-inat21": (inat21, 20),
+    "insects-inat21": (inat21, 20),
+    "objects-officehome": (office_home, 65),
+    "pets-oxford": (pets, 37),
+    "plants-inat21": (inat21, 20),
+}
+#: What a machine without a hub can do in place of the paper's models.
+OFFLINE = {"birds-inat21": ["mapper.similarity=lexical", "proposer.kind=fragments"]}
+SMALL = ["data.tuning=5", "data.heldout=12"]
+
+
+@pytest.fixture(params=OF_DOMAINS)
+def laid_out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a recipe, whose images are there."""
+    layout, _ = LAYOUTS[request.param]
+    for name, folder in layout(tmp_path / "data", Painter()).items():
+        monkeypatch.setenv(name, str(folder))
+    name: str = request.param
+    return name
+
+
+def test_a_recipe_runs_on_files_as_its_data_set_has_them(laid_out: str, tmp_path: Path) -> None:
+    settings = [*SMALL, "vlm={kind: local, model: builtin:fieldguide}", *OFFLINE.get(laid_out, [])]
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = run_captured("tune", laid_out, "--dry-run", "--json", *options, folder=tmp_path)
+    assert done.code == 0, done.out + done.err
+    plan = json.loads(done.out)
+    assert (plan["problems"], plan["images"]) == ([], LAYOUTS[laid_out][1])
+    assert plan["outlook"] is not None
+
+
+def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
+    (problem,) = make_plan(Parts(recipe, tmp_path / "run")).problems
+    assert recipe.vlm.model in problem
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
+    assert (find_needs(recipe, MACHINE).missing, find_needs(recipe, MACHINE).here) == ((), False)
+
+
+# -- the trees ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=TREES)
+def tree(request: pytest.FixtureRequest) -> tuple[str, Taxonomy]:
+    return request.param, read_taxonomy(f"builtin:{request.param}")
+
+
+def test_a_tree_has_every_class_of_its_data_set_as_a_leaf_and_no_other(tree: tuple[str, Taxonomy]) -> None:
+    name, taxonomy = tree
+    found = {}
+    for label in classes(name):
+        (node, *_) = [taxonomy.resolve(text) for text in label_references(label) if taxonomy.find(text)] or [None]
+        assert node is not None, label
+        assert node not in found, (label, found[node])
+        found[node] = label
+    assert sorted(found) == taxonomy.leaves.tolist()
+
+
+def test_a_tree_has_no_defect_and_no_step_without_a_choice(tree: tuple[str, Taxonomy]) -> None:
+    name, taxonomy = tree
+    # The makes of cars, and models with several bodies, are names of several nodes on purpose.
+    found = {defect.kind for defect in check_taxonomy(f"builtin:{name}").defects}
+    assert found == ({"shared label", "shared alias"} if name == "cars" else set())
+    assert all(taxonomy.ranks)
+    if name != "cars":  # a body may have one model of a make
+        assert not [taxonomy.labels[i] for i in range(len(taxonomy)) if len(taxonomy.children(i)) == 1]
+
+
+def test_every_tree_is_the_tree_of_one_recipe() -> None:
+    paths = [load_recipe(name).taxonomy.path for name in NAMES]
+    assert sorted(path for path in paths if path.startswith("builtin:")) == sorted(
+        f"builtin:{n}" for n in builtin_trees()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "node"),
+    [
+        ("aircraft", "A large commercial airliner.", "airliner"),
+        ("aircraft", "a Boeing 737", "Boeing 737"),
+        ("aircraft", "Boeing 747-400", "747-400"),
+        ("aircraft", "F/A-18 Hornet", "F/A-18"),
+        ("aircraft", "a small single-engine airplane", "light aircraft"),
+        ("aircraft", "Cessna", "aircraft"),  # light aircraft and business jets
+        ("cars", "a black SUV", "SUV"),
+        ("cars", "A BMW sedan", "sedan/BMW"),
+        ("cars", "BMW", "car"),
+        ("cars", "Ferrari 458 Italia", "car"),  # a coupe and a convertible
+        ("cars", "2012 Ford Mustang convertible", "convertible/Ford/Ford Mustang Convertible 2007"),
+        ("cars", "a Ford pickup truck", "pickup/Ford"),
+        ("dishes", "a dessert", "dessert"),
+        ("dishes", "A bowl of noodle soup", "noodle soup"),
+        ("dishes", "mac and cheese", "macaroni and cheese"),
+        ("dishes", "crème brûlée", "creme brulee"),
+        ("objects", "a piece of furniture", "furniture"),
+        ("objects", "sofa", "couch"),
+        ("objects", "The image shows sticky notes.", "Post-it notes"),
+        ("objects", "a kitchen utensil", "kitchenware"),
+        ("pets", "A tabby cat", "cat"),
+        ("pets", "St. Bernard", "Saint Bernard"),
+        ("pets", "German Shorthaired Pointer", "German Shorthaired"),
+        ("pets", "a terrier", "terrier"),
+        ("pets", "golden retriever", "gun dog"),  # not among the breeds
+    ],
+)
+def test_what_models_say_is_placed_where_it_belongs(name: str, answer: str, node: str) -> None:
+    placed = Mapper(read_taxonomy(f"builtin:{name}")).place_one(answer)
+    assert "/".join(placed.path) == node or "/".join(placed.path).endswith(f"/{node}"), placed
+
+
+@pytest.mark.parametrize("name", [name for name in OF_DOMAINS if name.endswith("-inat21")])
+def test_the_domain_is_a_node_of_the_real_tree_with_as_many_species_as_is_said(name: str, inat21: Taxonomy) -> None:
+    recipe = load_recipe(name)
+    assert recipe.taxonomy.domain is not None
+    assert recipe.data.size is not None
+    below = inat21.is_ancestor(inat21.resolve(recipe.taxonomy.domain), inat21.leaves)
+    assert recipe.data.size.startswith(f"{int(below.sum()):,} species")
+
+
+# -- the model in one line ---------------------------------------------------------------------------------------------
+
+
+def models(name: str) -> list[tuple[str, str]]:
+    """The settings of each model that a recipe offers, and what it says of it."""
+    return VLM.findall((recipes_dir() / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", OF_DOMAINS)
+def test_all_recipes_offer_the_same_models_one_of_them_in_force(name: str) -> None:
+    assert models(name) == models(OF_DOMAINS[0])
+    in_force = [line for line in (recipes_dir() / f"{name}.yaml").read_text().splitlines() if line.startswith("vlm:")]
+    assert len(in_force) == 1
+
+
+@pytest.mark.parametrize(("settings", "said"), models(OF_DOMAINS[0]))
+def test_a_line_is_a_model_that_needs_what_is_said(
+    settings: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PETS", str(tmp_path))
+    recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
+    needs, model = find_needs(recipe, MACHINE), Parts(recipe, tmp_path).model
+    assert needs.model == yaml.safe_load(settings)["model"] in repr(model)
+    if isinstance(recipe.vlm, LocalVLMSettings):
+        known = KNOWN_MODELS[needs.model]
+        gigabytes = [int(number) for number in re.findall(r"(\d+) GB", said)]
+        assert gigabytes == [round(known.download_gb), known.gpu_gb]
+        assert known.gated == ("licence" in said)
+    elif recipe.vlm.api_base is not None:
+        assert needs.keys == ()
+        assert model.check() == []
+    else:
+        (key,) = needs.keys
+        assert key in said
+        monkeypatch.delenv(key, raising=False)
+        with pytest.raises(TaxtuneError, match=key):
+            model.check()
+        monkeypatch.setenv(key, "secret")
+        assert model.check() == [], "litellm knows it as a model that takes images"
+
+
+def test_the_models_of_the_recipes_are_known() -> None:
+    offered = {yaml.safe_load(settings)["model"] for settings, _ in models(OF_DOMAINS[0]) if "kind: local" in settings}
+    assert offered <= set(KNOWN_MODELS)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taxtune.metrics.diagnosis import classify
+from taxtune.metrics.hierarchical import precision_recall
+from taxtune.report.changes import DIRECTIONS, Change, Changes, compare, error_type, state_of
+from taxtune.taxonomy.tree import Taxonomy
+from taxtune.tuning.records import ExampleRow
+from tests.report import samples
+
+TREE = Taxonomy(
+    ("bird", "owls", "tawny owl", "snowy owl", "crows", "hooded crow", "jay", "blue jay"),
+    (-1, 0, 1, 1, 0, 4, 4, 6),
+)
+
+
+def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False) -> ExampleRow:
+    """What a run records of an answer that was put on a node."""
+    hp, hr = precision_recall(TREE, [placed], [target], off_tree=[off_tree])
+    return ExampleRow(
+        example="a",
+        image="a.png",
+        target=target,
+        truth="/".join(TREE.path(target)),
+        answer="?",
+        node=placed,
+        placed="/".join(TREE.path(placed)),
+        stage="verbatim",
+        hp=float(hp[0]),
+        hr=float(hr[0]),
+        off_tree=off_tree,
+        abstained=abstained,
+    )
+
+
+FAILED = ExampleRow(example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out")
+
+
+def test_a_records_type_is_the_one_that_the_tree_gives() -> None:
+    pairs = list(itertools.product(range(len(TREE)), range(1, len(TREE))))
+    kinds = classify(TREE, [a for a, _ in pairs], [b for _, b in pairs])
+    assert [error_type(row(a, b)) for a, b in pairs] == kinds
+    assert len(set(kinds)) == 5
+    masks = np.array([True])
+    assert [error_type(row(0, off_tree=True))] == classify(TREE, [0], [2], off_tree=masks)
+    assert [error_type(row(0, abstained=True))] == classify(TREE, [0], [2], abstained=masks)
+    assert error_type(FAILED) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction", "words"),
+    [
+        (row(2), row(2), "unchanged", "exact, unchanged"),
+        (row(2), row(1), "worse", "exact → general"),
+        (row(2), row(3), "worse", "exact → wrong"),
+        (row(1), row(2), "better", "general → exact"),
+        (row(1), row(0), "worse", "general → more general"),
+        (row(0), row(1), "better", "general → more specific"),
+        (row(1), row(0, abstained=True), "worse", "general → nothing said"),
+        (row(3), row(0, abstained=True), "better", "wrong → nothing said"),
+        (row(0, abstained=True), row(3), "worse", "nothing said → wrong"),
+        (row(3), row(1), "better", "wrong → general"),
+        (row(3), row(0, off_tree=True), "different", "wrong → off the tree"),
+        (row(0, off_tree=True), row(0, off_tree=True), "unchanged", "off the tree, unchanged"),
+        (row(4), row(5), "worse", "wrong → more wrong"),
+        (row(5), row(3), "better", "wrong → less wrong"),
+        (row(5), row(6), "different", "wrong → otherwise wrong"),
+        (row(5), row(5), "unchanged", "wrong, unchanged"),
+        # More than the label says counts as wrong: it is not known to be true.
+        (row(7, 6), row(6, 6), "better", "wrong → exact"),
+        (FAILED, row(2), "no answer", "no answer"),
+        (row(2), FAILED, "no answer", "no answer"),
+    ],
+)
+def test_what_becomes_of_an_answer(before: ExampleRow, after: ExampleRow, direction: str, words: str) -> None:
+    change = Change(before, after)
+    assert (change.direction, change.words) == (direction, words)
+
+
+def test_off_the_tree_is_no_right_answer_even_where_it_is_scored_as_the_root() -> None:
+    scored_as_root = row(0)
+    assert state_of(scored_as_root) == "general"
+    assert Change(row(2), replace(scored_as_root, off_tree=True)).words == "exact → off the tree"
+
+
+def test_counts_sum_to_the_images() -> None:
+    result = samples.comparison(2)
+    baseline, *others = result.heldout
+    for held in others:
+        changes = compare(baseline, held)
+        assert sum(changes.directions.values()) == sum(changes.table.values()) == len(held.rows) == 200
+        assert changes.answered == 199  # one image has no answer
+        for direction in DIRECTIONS:
+            assert sum(changes.worded(direction).values()) == changes.directions[direction]
+    assert set(compare(baseline, baseline).directions) == {"unchanged", "no answer"}
+
+
+def test_only_images_of_both_templates_are_compared() -> None:
+    result = samples.tune(n=1)
+    before, after = result.heldout
+    assert len(compare(before, replace(after, rows=after.rows[:50])).each) == 50
+    assert Changes(()).answered == 0

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.report import gallery
+from taxtune.report.gallery import draw_path
+from taxtune.report.html import render_report
+from taxtune.report.pictures import small_copies, thumbnail
+from taxtune.tuning.records import ExampleRow, Provenance, TuneResult
+from tests.report import samples
+from tests.report.test_html import check, text
+
+
+def shown(result: TuneResult, **options: Any) -> dict[str, Any]:
+    found = gallery.section(result, **options)
+    assert found is not None
+    return found
+
+
+def pictures(folder: Path, result: TuneResult) -> dict[str, str]:
+    """A noisy picture for each held-out image."""
+    files = {}
+    for row in result.heldout[0].rows:
+        file = folder / row.image
+        Image.effect_noise((300, 200), 80).convert("RGB").save(file)
+        files[row.example] = str(file)
+    return files
+
+
+def row(truth: str, placed: str | None, **facts: Any) -> ExampleRow:
+    return ExampleRow("a", "a.png", 1, truth, placed, 2, placed, **facts)
+
+
+@pytest.mark.parametrize(
+    ("found", "parts"),
+    [
+        (row("bird/owls/tawny owl", "bird/owls/tawny owl"), (("bird", "owls", "tawny owl"), (), ())),
+        (row("bird/owls/tawny owl", "bird/owls"), (("bird", "owls"), (), ("tawny owl",))),
+        (row("bird/owls/tawny owl", "bird/crows/jay"), (("bird",), ("crows", "jay"), ("owls", "tawny owl"))),
+        (row("bird/owls", "bird/owls/tawny owl"), (("bird", "owls"), ("tawny owl",), ())),
+        (
+            row("bird/owls", "bird", off_tree=True),
+            (("bird",), ("something that the tree lacks",), ("owls",)),
+        ),
+    ],
+)
+def test_an_answers_path_beside_the_truths(found: ExampleRow, parts: tuple[tuple[str, ...], ...]) -> None:
+    drawn = draw_path(found)
+    assert (drawn.shared, drawn.wrong, drawn.missing) == parts
+
+
+def test_every_held_out_image_is_there_with_every_answer() -> None:
+    result = samples.comparison(2)
+    page = render_report(result)
+    check(page)
+    assert page.count("<li data-path=") == 200
+    said = text(page)
+    assert all(row.image in said for row in result.heldout[0].rows)
+    cards = gallery.section(result)["cards"]  # type: ignore[index]
+    assert {len(card["answers"]) for card in cards} == {3}
+    # What got worse comes first, what did not change last; of the one without an answer the reason is told.
+    directions = [[answer["direction"] for answer in card["answers"][1:]] for card in cards]
+    assert "worse" in directions[0]
+    assert set(directions[-1]) == {"unchanged"}
+    assert "timed out after 60 s" in said
+
+
+def test_what_the_filters_know_of_an_image() -> None:
+    found = shown(samples.tune(n=1))
+    facts = [json.loads(card["facts"]) for card in found["cards"]]
+    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"], "stage": ["verbatim"]}]
+    values = {each["name"]: [value for _, group in each["groups"] for value, _ in group] for each in found["filters"]}
+    for name in ("change", "error"):
+        assert {value for (each,) in facts for value in each[name]} == set(values[name])
+    # Nothing is to be chosen among answers that were all placed in the same way.
+    assert "stage" not in values
+    assert values["clade"] == ["/".join(samples.PATH[:level]) for level in range(2, 6)]
+    assert [name for name, _ in found["filters"][-1]["groups"]] == [f"level {level}" for level in range(1, 5)]
+
+
+def test_levels_have_the_names_of_ranks_where_every_path_has_one_of_each() -> None:
+    result = samples.tune(n=1)
+    held = tuple(
+        replace(each, rows=tuple(replace(row, truth="bird/owls/owl") for row in each.rows)) for each in result.heldout
+    )
+    (clades,) = [each for each in shown(replace(result, heldout=held))["filters"] if each["name"] == "clade"]
+    assert [name for name, _ in clades["groups"]] == ["order", "<b>species"]
+
+
+def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None:
+    result = samples.tune(n=1)
+    files = pictures(tmp_path, result)
+    del files["bird-005"]
+    (tmp_path / "bird_006.png").unlink()
+    page = render_report(replace(result, provenance=Provenance(images=files)))
+    images = [found for tag, found in check(page).elements if tag == "img"]
+    assert len(images) == 198
+    assert all((found["src"] or "").startswith("data:image/jpeg;base64,") for found in images)
+    assert all((found["alt"] or "").startswith("common blackbird. baseline: ") for found in images)
+    assert not any(".png" in (found["alt"] or "") for found in images)
+    assert "2 images have no picture, since the file is not where it was." in text(page)
+    assert page.count(">no picture<") == 2
+    assert len(page) < 4_000_000
+
+
+def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(tmp_path: Path) -> None:
+    result = samples.tune(n=1)
+    result = replace(result, provenance=Provenance(images=pictures(tmp_path, result)))
+    found = shown(result, picture_bytes=200_000)
+    there = [card["picture"] is not None for card in found["cards"]]
+    assert 0 < sum(there) < 200
+    assert there == sorted(there, reverse=True)  # those whose answers changed have theirs first
+    assert found["left_out"] == 200 - sum(there)
+    assert sum(len(card["picture"] or "") for card in found["cards"]) <= 200_000
+    said = text(render_report(result, picture_bytes=200_000))
+    assert f"{found['left_out']} pictures of images whose answers changed least are left out" in said
+    assert shown(result, picture_bytes=None)["left_out"] == 0
+    assert result.report(tmp_path / "all.html", picture_bytes=None).stat().st_size > 1_000_000
+
+
+def test_of_many_images_pictures_are_smaller_and_no_more_are_read_than_fit(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    Image.effect_noise((300, 200), 80).convert("RGB").save(file)
+    few = small_copies(["0"], {"0": str(file)})
+    many = small_copies([str(i) for i in range(600)], {str(i): str(file) for i in range(200)}, 300_000)
+    assert len(many.shown["0"]) < len(few.shown["0"])
+    # Of what is left out nothing is known, not even whether there is a file.
+    assert not many.gone
+    assert len(many.shown) + len(many.left_out) == 600
+    assert thumbnail(tmp_path / "gone.png") is None
+
+
+def test_long_paths_and_long_answers_are_folded() -> None:
+    deep = "/".join(f"level {i}" for i in range(12))
+    result = samples.tune(n=1)
+    found = replace(
+        result.heldout[1].rows[0], truth=deep, placed=f"{deep}/beyond", answer="very " * 200 + "long", hr=1.0
+    )
+    held = tuple(replace(each, rows=(found,)) for each in result.heldout)
+    page = render_report(replace(result, heldout=held))
+    assert "9 more" in text(page)
+    assert page.count("very " * 200 + "long") == 2
+    assert "<details><summary><q>very " in page
+
+
+def test_nothing_to_show_is_no_section() -> None:
+    assert gallery.section(replace(samples.tune(n=1), heldout=(), differences=())) is None

@@ -1,0 +1,185 @@
+"""The report in a browser: what its script does, that nothing breaks the policy, and that it fits a phone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from taxtune.report.html import render_report
+from taxtune.tuning.records import Provenance
+from tests.report import samples
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+if BROWSER is None:
+    pytest.skip("there is no Chromium", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    result = samples.comparison(3)
+    hostile = '</script><script>document.title="x"</script>"><img src="https://example.org/x.png" onerror="alert(1)">'
+    first, *others = result.heldout
+    rows = (replace(first.rows[0], answer=hostile, image=hostile, stage="similarity"), *first.rows[1:])
+    held = [replace(each, rows=(replace(each.rows[0], answer=hostile), *each.rows[1:])) for each in others]
+    Image.new("RGB", (64, 48), (90, 120, 60)).save(folder / "a.png")
+    images = {row.example: str(folder / "a.png") for row in first.rows}
+    result = replace(
+        result, name=hostile, heldout=(replace(first, rows=rows), *held), provenance=Provenance(images=images)
+    )
+    (folder / "report.html").write_text(render_report(result), "utf-8")
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as found:
+        running = found.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def open_page(browser: Any, complaints: list[str]) -> Iterator[Any]:
+    """Opens pages in a new context and checks at the end that none complained or asked the network."""
+    contexts = []
+
+    def opened(address: str, **options: Any) -> Any:
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: asked.url.startswith(("data:", "file:")) or complaints.append(asked.url))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def cards(page: Any) -> int:
+    return int(page.locator("ul.gallery > li:visible").count())
+
+
+def count(page: Any) -> str:
+    return str(page.locator(".count").inner_text())
+
+
+def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report: str) -> None:
+    page = open_page(report)
+    assert (cards(page), count(page)) == (200, "200 of 200 images.")
+    change = page.locator("select[name=change]")
+    option = change.locator("option[value='exact → general']").inner_text()
+    change.select_option("exact → general")
+    assert option == f"exact → general ({cards(page)})"
+    assert count(page) == f"{cards(page)} of 200 images (template: hP-tuned; change: exact → general)."
+    first = cards(page)
+    page.locator("select[name=template]").select_option("1")
+    assert count(page) == f"{cards(page)} of 200 images (template: accuracy-tuned; change: exact → general)."
+    assert cards(page) != first
+    again = open_page(page.url)
+    assert (cards(again), count(again)) == (cards(page), count(page))
+    again.get_by_role("button", name="Show all").click()
+    assert (cards(again), again.evaluate("location.hash")) == (200, "#gallery?template=1")
+
+
+def test_filters_hold_together(open_page: Any, report: str) -> None:
+    page = open_page(report)
+    page.locator("select[name=error]").select_option("correct")
+    exact = cards(page)
+    # Nothing that got worse is exact, and the filter says so.
+    worse = page.locator("select[name=change] option[value=worse]")
+    assert (worse.is_disabled(), worse.inner_text()) == (True, "all worse (0)")
+    page.locator("select[name=change]").select_option("better")
+    better = cards(page)
+    assert 0 < better < exact
+    page.locator("input[name=text]").fill("BIRD_0 blackbird.")
+    assert 0 < cards(page) < better
+    page.locator("input[name=text]").fill("no such words")
+    assert cards(page) == 0
+    page.locator("input[name=text]").fill("")
+    page.locator("select[name=clade]").select_option("bird/Passeriformes")
+    assert cards(page) == better
+
+
+def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report: str) -> None:
+    page = open_page(report)
+    for template in range(2):
+        table = page.locator(".outcome").nth(template)
+        total = 0
+        for link in table.locator("a[data-change]").all():
+            link.click()
+            assert int("".join(filter(str.isdigit, link.inner_text().split("\n")[0].split()[1]))) == cards(page)
+            total += cards(page)
+        assert total == 199
+    assert page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") == pytest.approx(0, abs=2)
+
+
+def test_all_can_be_done_from_the_keyboard(open_page: Any, report: str) -> None:
+    page = open_page(report)
+    page.locator("select[name=change]").focus()
+    page.keyboard.type("all worse")
+    page.keyboard.press("Tab")
+    assert page.locator("select[name=change]").input_value() == "worse"
+    assert page.evaluate("document.activeElement.name") == "error"
+    for _ in range(page.locator(".filters select").count() - 2):  # all but those two that come first
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "text"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert (cards(page), page.locator("[role=status]").get_attribute("aria-live")) == (200, "polite")
+
+
+def test_without_scripts_everything_is_there(open_page: Any, report: str) -> None:
+    page = open_page(report, java_script_enabled=False)
+    assert (cards(page), count(page)) == (200, "200 images.")
+    assert not page.locator(".filters").is_visible()
+
+
+def test_an_address_that_says_what_the_report_lacks_shows_all(open_page: Any, report: str) -> None:
+    page = open_page(f"{report}#gallery?change=nonsense&template=7&clade=%22%3E&text=")
+    assert cards(page) == 200
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_the_page_itself_never_scrolls_sideways(open_page: Any, report: str, width: int, scheme: str) -> None:
+    page = open_page(report, viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_what_was_chosen_is_what_is_printed(open_page: Any, report: str, tmp_path: Path) -> None:
+    page = open_page(report)
+    whole = page.pdf()
+    page.locator("input[name=text]").fill("bird_00")
+    page.emulate_media(media="print")
+    assert 0 < cards(page) <= 11
+    assert not page.locator(".filters").is_visible()
+    assert "search: “bird_00”" in count(page)
+    assert len(page.pdf()) < len(whole)
+
+
+def test_a_hostile_answer_stays_text(open_page: Any, report: str) -> None:
+    page = open_page(report)
+    assert "</script><script>" in page.title()
+    assert page.locator("script").count() == 1
+    assert page.locator("img:not([src^='data:'])").count() == 0
+    page.locator("input[name=text]").fill("</script>")
+    assert cards(page) == 1

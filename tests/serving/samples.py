@@ -1,0 +1,48 @@
+"""Classifiers to serve: a toy in this process, and the field guide's own, saved to a folder."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from taxtune.classifier import Classifier
+from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.recipe import load_recipe
+from taxtune.serving.pyfunc import ServedClassifier, signature
+from taxtune.tuning.experiment import template_variables
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.template import render
+from tests.tuning.toy import ToyVLM, make_parts
+
+#: A bird of the field guide.
+BIRD = MANIFEST_FILE.parent / "images" / "00000.png"
+
+
+def toy(folder: Path, vlm: Any = None, **changes: Any) -> Classifier:
+    """Returns a classifier of coloured squares; the squares are in `folder`."""
+    parts = make_parts(folder, folder / "run", vlm or ToyVLM())
+    mapper = changes.pop("mapper", parts.mapper)
+    return Classifier(("What is this?",), parts.taxonomy, parts.model, mapper, name="toy & co", **changes)
+
+
+def served(classifier: Classifier, **settings: Any) -> Any:
+    """Returns a classifier as MLflow's `load_model` would, without a folder."""
+    from mlflow.models import Model
+    from mlflow.pyfunc import PyFuncModel
+
+    return PyFuncModel(Model(signature=signature()), ServedClassifier(classifier, **settings))
+
+
+def save_field_guide(folder: Path) -> Path:
+    """Saves a classifier of the field guide and returns its folder."""
+    parts = Parts(load_recipe("fieldguide"), folder / "run")
+    prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
+    return Classifier((prompt,), parts.taxonomy, parts.model, parts.mapper, recipe=parts.recipe, name="birds").save(
+        folder / "classifier"
+    )
+
+
+def in_base64(file: Path) -> str:
+    """Returns a file's content as a request has it."""
+    return base64.b64encode(file.read_bytes()).decode("ascii")

@@ -1,0 +1,131 @@
+"""A classifier as MLflow loads and calls it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taxtune.classifier import Classifier, Reliability
+from taxtune.models import Answer, Request
+from taxtune.policies import Vote
+from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, requirements, save_mlflow_model
+from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
+from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
+
+
+def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
+    import pandas as pd
+
+    squares = tmp_path / "in"
+    classifier = toy(squares, reliability=Reliability(((4,), (4, 3), (4, 3, 2))))
+    given = [str(squares / "scarlet0.png"), in_base64(squares / "navy0.png"), str(tmp_path / "gone.png"), "data:x"]
+    table = served(classifier).predict(pd.DataFrame({"image": given}))
+    assert tuple(table.columns) == COLUMNS
+    assert table.path.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
+    assert table.image[0] == given[0]
+    assert len(table.image[1]) == 64  # what is in no file is known by the hash of its content
+    assert table.failure.map(bool).tolist() == [False, False, True, True]
+    assert "does not exist" in table.failure[2]
+    assert "no content" in table.failure[3]
+    nodes = table.nodes[0]
+    assert [node["label"] for node in nodes] == ["colour", "reddish", "scarlet"]
+    sure = [node["confidence"] for node in nodes]
+    assert sure == sorted(sure, reverse=True)
+    assert table.confidence[0] == sure[-1] == classifier.classify([given[0]])[0].confidence
+    assert table.nodes[2] == []
+    # JSON has no NaN, so what is missing must be None.
+    assert "NaN" not in json.dumps(table.to_dict("records"))
+
+
+def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
+    squares = tmp_path / "in"
+    classifier = toy(squares, Cyclist())
+    classifier = toy(squares, Cyclist(), mapper=BicycleMapper(classifier.taxonomy))
+    (murky,) = served(classifier).predict([{"image": str(squares / "navy4.png")}]).to_dict("records")
+    assert (murky["off_tree"], murky["path"], murky["nodes"], murky["failure"]) == (True, "colour", [], None)
+    assert murky["answer"].startswith("A bicycle")
+
+
+def test_texts_without_a_table(tmp_path: Path) -> None:
+    model = ServedClassifier(toy(tmp_path / "in"))
+    assert model.predict([(tmp_path / "in" / "azure0.png").read_bytes()]).path.tolist() == ["colour/bluish/azure"]
+
+
+def test_only_content_is_read_where_that_is_wanted(tmp_path: Path) -> None:
+    model = ServedClassifier(toy(tmp_path / "in"), content_only=True)
+    file = tmp_path / "in" / "azure0.png"
+    table = model.predict([str(file), in_base64(file)])
+    assert table.path.tolist() == [None, "colour/bluish/azure"]
+    assert "not an image file in base64" in table.failure[0]
+
+
+def test_one_request_at_a_time_reaches_the_model(tmp_path: Path) -> None:
+    class Jealous(ToyVLM):
+        """Fails where it is asked again before it has answered."""
+
+        alone = threading.Lock()
+
+        def answer(self, questions: list[Request]) -> list[Answer]:
+            assert self.alone.acquire(blocking=False)
+            try:
+                self.seconds = 0.01
+                return super().answer(questions)
+            finally:
+                self.alone.release()
+
+    model = ServedClassifier(toy(tmp_path / "in", Jealous()))
+    file = str(tmp_path / "in" / "azure0.png")
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: model.predict([file]).path[0], range(8)))
+    assert set(found) == {"colour/bluish/azure"}
+
+
+def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path: Path) -> None:
+    from mlflow.exceptions import MlflowException
+
+    from taxtune.errors import ModelError
+
+    class Down(ToyVLM):
+        def answer(self, questions: Any) -> Any:
+            raise ModelError("The server is down.")
+
+    with pytest.raises(MlflowException, match="server is down") as error:
+        ServedClassifier(toy(tmp_path / "in", Down())).predict([str(tmp_path / "in" / "azure0.png")])
+    assert error.value.get_http_status_code() == 503
+
+
+def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
+    import mlflow.pyfunc
+    import pandas as pd
+
+    save_mlflow_model(save_field_guide(tmp_path), tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    assert not {name for name in names if name.endswith((".pkl", ".py", ".pt", ".bin"))}
+    assert {"classifier.json", "taxonomy.csv", "MLmodel", "requirements.txt", "input_example.json"} <= names
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    assert model.metadata.get_input_schema().input_names() == ["image"]
+    assert model.metadata.get_output_schema().input_names() == list(COLUMNS)
+    # What is loaded is loaded once, before the first image is asked about.
+    network = model.get_raw_model().model._network
+    table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))
+    assert table.path[0] == table.path[1] == Classifier.load(tmp_path / "classifier").predict([BIRD])[0]
+    assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
+    assert model.get_raw_model().model._network is network
+    assert model.predict(model.input_example).failure.tolist() == [None]
+
+
+def test_the_packages_that_can_change_an_answer(tmp_path: Path) -> None:
+    classifier = Classifier.load(save_field_guide(tmp_path))
+    named = [text.partition("==")[0] for text in requirements(classifier)]
+    assert named == ["taxtune", "mlflow", "torch", "torchvision", "transformers"]
+    recipe = classifier.recipe
+    assert recipe is not None
+    classifier.recipe = recipe.changed({"vlm.device_map": "auto"})
+    assert requirements(classifier)[0].startswith("taxtune[sharded]==")
+    asked = toy(tmp_path / "in", policy=Vote(2, 0.5))
+    assert [text.partition("==")[0] for text in requirements(asked)] == ["taxtune", "mlflow", "litellm"]

@@ -1,0 +1,141 @@
+"""A run's classifier in MLflow's registry, on disk; and served by `mlflow models serve` as any model is."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taxtune.classifier import Classifier
+from taxtune.tracking.model import CHAMPION, log_classifier
+from taxtune.tracking.store import Store, open_store
+from tests.serving.samples import BIRD, in_base64, save_field_guide
+
+SCORES = {"hp": 0.9, "hr": 0.7, "hf": 0.7875}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store for the module, which is the process's own while it runs."""
+    folder = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        uri = f"sqlite:///{folder}/mlflow.db"
+        patch.setenv("MLFLOW_TRACKING_URI", uri)
+        yield open_store("models", folder, uri)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_field_guide(tmp_path_factory.mktemp("saved"))
+
+
+def a_run(store: Store) -> str:
+    return str(store.client.create_run(store.experiment).info.run_id)
+
+
+def champion(store: Store, name: str) -> Any:
+    return store.client.get_model_version_by_alias(name, CHAMPION)
+
+
+def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier: Path) -> None:
+    run = a_run(store)
+    address = log_classifier(store, run, classifier, name="birds: hP", metrics=SCORES, tags={"objective": "hp"})
+    assert address == "models:/birds-hP/1"
+    version = store.client.get_model_version("birds-hP", "1")
+    assert (version.run_id, version.tags["objective"], version.tags["heldout.hf"]) == (run, "hp", "0.7875")
+    model = store.client.get_logged_model(version.source.removeprefix("models:/"))
+    assert (model.source_run_id, str(model.status), model.model_type) == (run, "READY", "classifier")
+    assert {metric.key: metric.value for metric in model.metrics} == {f"heldout/{k}": v for k, v in SCORES.items()}
+    (output,) = store.client.get_run(run).outputs.model_outputs
+    assert output.model_id == model.model_id
+    # A run that is resumed after its end adds nothing.
+    assert log_classifier(store, run, classifier, name="birds: hP", metrics=SCORES) == address
+
+
+def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store, classifier: Path) -> None:
+    def logged(hf: float, judged_on: str) -> str:
+        log_classifier(store, a_run(store), classifier, name="duel", metrics={"hf": hf}, judged_on=judged_on)
+        return str(champion(store, "duel").version)
+
+    assert logged(0.8, "these") == "1"
+    assert logged(0.7, "these") == "1"
+    assert logged(0.8, "these") == "3"  # as good and newer
+    assert logged(0.1, "others") == "4"  # nobody knows which is better
+    assert logged(0.1, "") == "5"
+
+
+def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> None:
+    import mlflow.pyfunc
+    import pandas as pd
+
+    log_classifier(store, a_run(store), classifier, name="loaded", metrics=SCORES, example=str(BIRD))
+    model = mlflow.pyfunc.load_model(f"models:/loaded@{CHAMPION}")
+    (row,) = model.predict(pd.DataFrame({"image": [str(BIRD)]})).to_dict("records")
+    (own,) = Classifier.load(classifier).classify([BIRD])
+    assert (row["path"], row["answer"]) == (own.node, own.answer)
+    assert model.input_example.image.tolist() == [str(BIRD)]
+
+
+def test_a_model_that_cannot_be_written_is_marked(store: Store, tmp_path: Path) -> None:
+    from taxtune.errors import TaxtuneError
+
+    run = a_run(store)
+    (tmp_path / "classifier.json").write_text("{}")
+    with pytest.raises(TaxtuneError, match="not a classifier"):
+        log_classifier(store, run, tmp_path, name="broken")
+    (model,) = store.client.search_logged_models([store.experiment], filter_string=f"source_run_id = '{run}'")
+    assert str(model.status) == "FAILED"
+
+
+@pytest.mark.heavy
+def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Path) -> None:
+    log_classifier(store, a_run(store), classifier, name="served", metrics=SCORES)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/served@{CHAMPION}"]
+    # The model is found by taxtune's name, so taxtune must be importable, as where it is installed.
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--env-manager", "local", "--port", str(port)],
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(f"{address}/ping", timeout=5):
+                    break
+            except (urllib.error.URLError, OSError):
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.4)
+        images = [in_base64(BIRD), f"data:image/png;base64,{in_base64(BIRD)}", str(BIRD), str(tmp_path / "gone.png")]
+        body = json.dumps({"dataframe_records": [{"image": image} for image in images]}).encode()
+        request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            rows = json.load(reply)["predictions"]
+    finally:
+        os.killpg(server.pid, 15)
+        server.wait(30)
+    (own,) = Classifier.load(classifier).classify([BIRD])
+    assert [row["path"] for row in rows] == [own.node] * 3 + [None]
+    assert [node["label"] for node in rows[0]["nodes"]] == [step.label for step in own.path]
+    assert "does not exist" in rows[3]["failure"]
