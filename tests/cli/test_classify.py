@@ -216,3 +216,16 @@ def test_more_images_than_a_batch_are_labelled_in_order(here: Path, monkeypatch:
     batched = (here / "labels.csv").read_text()
     monkeypatch.undo()
     assert classify(here, "photos").out == batched
+
+
+def test_ctrl_c_says_how_to_go_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("taxtune.models.local.LocalModel.stream", stop)
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 130
+    assert "stopped; replies so far are saved; run the same command again to continue." in done.err
+    assert not list(here.glob("labels*"))
+    monkeypatch.undo()
+    assert classify(here, "photos", "--out", "labels.csv").code == 0
