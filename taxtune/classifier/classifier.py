@@ -163,7 +163,10 @@ class Classifier:
         for position, (i, answers) in enumerate(said.items()):
             if position not in settled:
                 again = any(isinstance(reply, Failure) and reply.retryable for reply in answers)
-                found[i] = Classification(names[i], failure=why_unanswered(answers), again=again)
+                reason = why_unanswered(answers)
+                if is_image_data(images[i]):
+                    reason = reason.removeprefix(f"{files[i]}: ")  # a file of ours, and gone
+                found[i] = Classification(names[i], failure=reason, again=again)
                 continue
             place = settled[position]
             found[i] = Classification(
