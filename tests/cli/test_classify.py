@@ -194,6 +194,9 @@ def test_policies(here: Path) -> None:
     calibrated = classify(here, "photos/0.png", "--policy", "calibrated", "--json")
     assert calibrated.code == 0, calibrated.err
     assert "1 image × 2 answers" in calibrated.err
+    assert "the mean of 1 - hP is at most 0.3 in expectation" in calibrated.err
+    assert "--policy calibrated" not in calibrated.err
+    assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 
 def test_a_saved_classifier_labels_as_its_run_does(here: Path) -> None:
