@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.drafting.checkpoints import CHECKPOINTS, Machine, find_machine, make_offer
+from taxtune.drafting.offer import Machine, find_machine, make_offer
 from taxtune.hardware import device_memory, memory_of_this_machine
+from taxtune.models.known import KNOWN_MODELS
 
-SMALLEST, LARGEST = CHECKPOINTS[0], CHECKPOINTS[-1]
+SMALLEST, *_, LARGEST = KNOWN_MODELS.values()
 
 
 @pytest.mark.parametrize(
