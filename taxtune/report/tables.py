@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
+from taxtune.report.outcome import outcome_sentences
 from taxtune.report.outlook import certainty_in_words, optimism_in_words
 from taxtune.report.wording import (
     INFORMATION,
@@ -158,6 +159,10 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
                 console.print(visible(policy), markup=False, highlight=False)
             console.print()
     console.print(headline(result), highlight=False)
+    changed = outcome_sentences(result)
+    for held, sentence in changed.items():
+        name = "answers" if len(changed) == 1 else f"answers, {template_name(held)}"
+        console.print(f"[bold]{_escaped(name)}[/bold]: {sentence}", highlight=False)
     for run in runs:
         of = "" if len(runs) == 1 else f", {template_name(run.objective)}"
         notes = [(f"certainty{of}", text) for text in certainty_in_words(run)]

@@ -73,8 +73,8 @@ def most_alike(text: str, others: Sequence[str]) -> tuple[int, float]:
 def _spaced(text: str) -> list[tuple[str, str]]:
     """Returns the words of a text, each with the white space behind it."""
     found = list(_WORD.finditer(text))
-    ends = [each.start() for each in found[1:]] + [len(text)]
-    return [(each.group(), text[each.end() : end]) for each, end in zip(found, ends, strict=True)]
+    ends = [*(each.start() for each in found[1:]), len(text)]
+    return [(each.group(), text[each.end() : ends[place]]) for place, each in enumerate(found)]
 
 
 def _joined(spaced: Sequence[tuple[str, str]]) -> str:
