@@ -90,7 +90,8 @@ def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[s
     pictures = small_copies([image.row.example for image in images], result.provenance.images, picture_bytes)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     return {
-        "title": "All held-out images",
+        "title": f"All {result.heldout[0].split} images",
+        "split": result.heldout[0].split,
         "cards": [_card(image, subjects, pictures) for image in images],
         "subjects": [wording.template_name(name) for name in subjects],
         "filters": _filters(result, images, subjects),
