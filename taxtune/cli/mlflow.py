@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,7 @@ import typer
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["mlflow", "server_command"]
+__all__ = ["mlflow"]
 
 _HOST = "127.0.0.1"
 
@@ -38,12 +40,14 @@ def mlflow(
     sys.stdout.write(f"http://{_HOST}:{port}\n")
     sys.stdout.flush()
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
-    command = server_command(database, port)
-    if os.name == "nt":
-        import subprocess
+    start(server_command(database, port))
 
+
+def start(command: Sequence[str]) -> None:
+    """Becomes another program; on Windows, which cannot, it waits for it."""
+    if os.name == "nt":
         raise typer.Exit(subprocess.run(command, check=False).returncode)
-    os.execv(command[0], command)
+    os.execv(command[0], list(command))
 
 
 def server_command(database: Path, port: int) -> list[str]:

@@ -124,13 +124,14 @@ def _counted(changes: Changes, direction: str) -> str:
     """Returns the ways in which answers got better, or worse, with their counts that sum to all, in brackets."""
     before, after = _ALWAYS[direction]
     found = changes.worded(direction)
+    if not found:
+        return ""
     always = [f"{before} → {state}" for state in after if any(change.states[0] == before for change in changes.each)]
     named = [words for i, words in enumerate(found) if i < _NAMED or words in always]
     counts = {words: found[words] for words in named} | {words: 0 for words in always if words not in found}
     if len(named) < len(found):
         counts["otherwise"] = sum(found.values()) - sum(counts.values())
-    listed = ", ".join(f"{words} {count:,}" for words, count in counts.items())
-    return f" ({listed})" if listed else ""
+    return f" ({', '.join(f'{words} {count:,}' for words, count in counts.items())})"
 
 
 def _scores(result: Result, held: HeldoutResult, baseline: HeldoutResult, run: TuneResult | None) -> str:

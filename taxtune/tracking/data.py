@@ -13,10 +13,13 @@ def run_input(split: Split) -> Any:
     """Returns a split as an input of a run, an `mlflow.entities.DatasetInput`."""
     import pandas as pd
     from mlflow.data.pandas_dataset import from_pandas
+    from mlflow.data.sources import LocalArtifactDatasetSource
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     frame = pd.DataFrame({"image": list(split.labels), "label": list(split.labels.values())})
-    made = from_pandas(frame, source=split.source, targets="label", name=split.name, digest=split.digest)
+    # MLflow finds two readings of a path, both the same, and warns of it.
+    source = split.source if "://" in split.source else LocalArtifactDatasetSource(split.source)
+    made = from_pandas(frame, source=source, targets="label", name=split.name, digest=split.digest)
     return DatasetInput(Dataset(**made.to_dict()), [InputTag("mlflow.data.context", split.context)])
 
 

@@ -40,7 +40,7 @@ _KIND, _GROUP = "taxtune.kind", "taxtune.group"
 _ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"
 _PARAMETERS_A_CALL, _METRICS_A_CALL = 100, 1000
 #: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
-_PICTURES, _HELDOUT_PICTURES = 24, 200
+_PICTURES, _HELDOUT_PICTURES = 24, 100
 _SAMPLED_EVERY = 5  # seconds between two looks at what the machine is doing
 T = TypeVar("T")
 

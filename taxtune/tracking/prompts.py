@@ -55,8 +55,7 @@ def versions_of(result: TuneResult) -> Iterator[Version]:
         before = best
         if record.template is None or not (record.iteration == 0 or became_best or wins):
             continue
-        scores = {f"tuning.{key}": f"{value:.4f}" for key, value in headline_metrics(record.scores).items()}
-        scores |= {
+        scores = {
             f"heldout.{key}": f"{value:.4f}" for key, value in headline_metrics(held.get(record.template)).items()
         }
         aliases: tuple[str, ...] = (BASELINE,) if record.iteration == 0 else ()
@@ -101,7 +100,7 @@ def register(
             made = client.register_prompt(name, each.template, commit_message=each.message, tags={_RUN: root})
             known[each.template] = int(made.version)
         number = known[each.template]
-        for key, value in each.tags.items():
+        for key, value in each.tags.items():  # not with the version: MLflow would give them to the prompt, too
             client.set_prompt_version_tag(name, number, key, cut(value, TAG_LIMIT))
         for alias in each.aliases:
             client.set_prompt_alias(name, alias, number)

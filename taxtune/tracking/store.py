@@ -124,6 +124,7 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
         try:
             with hushed():
                 client = _client(uri)
+                _forget_artifacts()
                 found = client.get_experiment_by_name(experiment)
                 if found is None:
                     number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
@@ -293,6 +294,13 @@ def bring_along(database: Path) -> None:
                             f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
                             inside,
                         )
+
+
+def _forget_artifacts() -> None:
+    """Has MLflow look up anew where runs' artifacts lie: it keeps that for good, and a folder may have been moved."""
+    from mlflow.tracking._tracking_service import utils
+
+    getattr(utils, "_artifact_repos_cache", {}).clear()
 
 
 def _file(uri: str) -> Path:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,12 @@ def sample(rows: Sequence[ExampleRow], number: int) -> list[ExampleRow]:
     return [row for row in rows if row.example in chosen]
 
 
+@lru_cache(64)
+def _picture(file: Path) -> str | None:
+    """Returns an image's small copy: every template's traces show the same images."""
+    return thumbnail(file)
+
+
 def _link(client: Any, traces: Sequence[str], prompt_version: str) -> None:
     from mlflow.entities.model_registry import PromptVersion
 
@@ -122,7 +129,7 @@ class _Traces:
         }
         outputs = None if row.answer is None else {"answer": row.answer, **placed}
         failed = row.failure
-        picture = None if file is None else thumbnail(file)
+        picture = None if file is None else _picture(file)
         content = [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
         content += [{"type": "text", "text": prompt}]
         said = None if row.answer is None else {"choices": [{"message": {"role": "assistant", "content": row.answer}}]}

@@ -7,19 +7,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 import pytest
+import yaml
+from PIL import Image
 
 from taxtune.errors import TaxtuneError
-from taxtune.tracking import MLflowTracker, NullTracker, Tracker
+from taxtune.tracking import Group, MLflowTracker, NullTracker, Split, Tracker
+from taxtune.tracking.values import HEADLINE
+from taxtune.tuning.records import TuneResult
+from taxtune.tuning.repeats import RepeatsResult
 from tests.report import samples
 
 
@@ -33,6 +37,7 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_REGISTRY_URI"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")  # a thread, for the tests that do not end a run
     # Nothing may be made in the current folder.
     empty = tmp_path / "current"
     empty.mkdir()
@@ -63,6 +68,34 @@ def content(uri: str, run: str, path: str) -> str:
     # Not by `download_artifacts`, which in older versions looks into the default store.
     folder = url2pathname(urlparse(client(uri).get_run(run).info.artifact_uri).path)
     return (Path(folder) / path).read_text(encoding="utf-8")
+
+
+def steps(uri: str, run: str, metric: str) -> dict[int, float]:
+    return {point.step: point.value for point in client(uri).get_metric_history(run, metric)}
+
+
+def table(uri: str, run: str, name: str) -> list[dict[str, Any]]:
+    found = json.loads(content(uri, run, name))
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["data"]]
+
+
+def wait_for_links() -> None:
+    """MLflow tells a prompt's experiment in a thread."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("link_prompt"):
+            thread.join()
+
+
+def make_splits(folder: Path, examples: int = 3) -> tuple[Split, Split]:
+    folder.mkdir(exist_ok=True)
+    splits = []
+    for context in ("tuning", "heldout"):
+        images = {f"{context}-{i}.jpg": folder / f"{context}-{i}.jpg" for i in range(examples)}
+        for i, file in enumerate(images.values()):
+            Image.new("RGB", (600, 300), (40 * i, 90, 0)).save(file)
+        labels = dict.fromkeys(images, "Aves/Anseriformes")
+        splits.append(Split(context, f"birds-{context}", str(folder), images, labels, f"1234{context[:4]}"))
+    return splits[0], splits[1]
 
 
 def test_trackers_follow_the_protocol(tmp_path: Path) -> None:
@@ -96,33 +129,28 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert len(run.data.params["long"]) == 500
     assert run.data.params["vlm.api_base"] == "http://***@server/v1"
     vlm["api_base"] = "http://***@server/v1"
-    assert (
-        json.loads(
-            content(
-                uri,
-                parent,
-                "parameters.json",
-            )
-        )
-        == parameters
-    )
-    assert run.data.metrics["heldout.baseline.hp"] == 0.871
-    assert run.data.metrics["heldout.winner.hp"] == 0.962
-    assert run.data.metrics["heldout.winner.hp.low"] == pytest.approx(0.944)
-    assert run.data.metrics["heldout.difference.hp"] == pytest.approx(0.091)
-    assert run.data.metrics["heldout.difference.hp.p"] == 0.0004
-    assert "raised hierarchical precision" in run.data.tags["mlflow.note.content"]
-    curve = {point.step: point.value for point in client(uri).get_metric_history(parent, "hp")}
-    assert curve == {r.iteration: r.scores.hp for r in result.iterations if r.scores is not None}
-    assert len(client(uri).get_metric_history(parent, "best.hp")) == 9
-    table = json.loads(
-        content(
-            uri,
-            parent,
-            "heldout_winner.json",
-        )
-    )
-    assert len(table["data"]) == 200
+    assert yaml.safe_load(content(uri, parent, "recipe.yaml")) == parameters
+    # A handful of metrics: all else is in tables.
+    held = {f"heldout/{key}" for key in HEADLINE}
+    assert set(run.data.metrics) == {"objective", "best.objective", *HEADLINE, *held, "seconds", "cost_usd"}
+    assert steps(uri, parent, "heldout/hp") == {0: 0.871, result.winner: 0.962}, "the baseline's, then the winner's"
+    assert steps(uri, parent, "hp") == {r.iteration: r.scores.hp for r in result.iterations if r.scores is not None}
+    assert len(steps(uri, parent, "best.objective")) == 9
+    about = run.data.tags["mlflow.note.content"]
+    assert "raised hierarchical precision" in about
+    assert "| winner | 0.962 (0.944 to 0.978)" in about
+    assert all(f"### {title}" in about for title in ("The template", "What was asked", "What it cost", "How to go on"))
+    assert "taxtune classify runs/sample" in about
+    hp = next(row for row in table(uri, parent, "heldout.json") if (row["template"], row["score"]) == ("winner", "hP"))
+    assert (hp["value"], hp["low"]) == (0.962, pytest.approx(0.944))
+    change = next(row for row in table(uri, parent, "differences.json") if row["score"] == "hP")
+    assert (change["templates"], change["p"]) == ("winner - baseline", 0.0004)
+    assert change["difference"] == pytest.approx(0.091)
+    assert {row["template"] for row in table(uri, parent, "ranks.json")} == {"baseline", "winner"}
+    images = table(uri, parent, "heldout_images.json")
+    assert len(images) == 200
+    columns = ("image", "truth", "baseline: answer", "baseline: hP", "winner: answer", "winner: hP")
+    assert set(columns) < set(images[0])
 
     runs = children(uri, parent)
     assert [run.data.tags["taxtune.iteration"] for run in runs] == [str(k) for k in range(9)]
@@ -131,39 +159,97 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert baseline.info.run_name == "baseline"
     record = result.iterations[1]
     assert record.scores is not None
+    assert set(first.data.metrics) == {"objective", *HEADLINE, "images", "missing", "seconds", "cost_usd"}
     assert first.data.metrics["hp"] == record.scores.hp
     assert first.data.metrics["missing"] == 1
-    assert first.data.metrics["from_store"] == 5
     assert first.data.metrics["cost_usd"] == pytest.approx(0.0031)
-    assert "vlm_cost_usd" not in first.data.metrics  # an unknown price is not zero
+    scores = json.loads(content(uri, first.info.run_id, "scores.json"))
+    assert scores["from_store"] == 5
+    assert scores["ihp"] == record.scores.ihp
+    assert "vlm_cost_usd" not in scores  # an unknown price is not zero
     assert first.data.params["care"] == "if unsure, back off"
     assert content(uri, first.info.run_id, "template.j2") == record.template
     assert "hp" not in failed.data.metrics
     assert failed.data.tags["taxtune.reason"].startswith("three replies")
     trace = json.loads(content(uri, failed.info.run_id, "trace.json"))["trace"]
     assert (trace[0]["tool"], trace[0]["prompt_tokens"]) == ("submit", 900)
-    rejected = json.loads(
-        content(
-            uri,
-            failed.info.run_id,
-            "rejected.json",
-        )
-    )["rejected"]
+    rejected = json.loads(content(uri, failed.info.run_id, "rejected.json"))["rejected"]
     assert rejected[0] == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
 
-    table = json.loads(
-        content(
-            uri,
-            first.info.run_id,
-            "examples.json",
-        )
-    )
-    assert table["columns"][:7] == ["image", "answer", "placed node", "truth", "stage", "hP", "hR"]
-    assert len(table["data"]) == 20
-    assert table["data"][0][1] == samples.HOSTILE
-    assert table["data"][1][1:7] == [None, None, record.rows[1].truth, None, None, None]
+    rows = table(uri, first.info.run_id, "examples.json")
+    assert list(rows[0])[:8] == ["picture", "image", "answer", "placed node", "truth", "stage", "hP", "hR"]
+    assert len(rows) == 20
+    assert rows[0]["answer"] is None, "what failed comes first, and then what is worst"
+    worth = [row["hP"] + row["hR"] for row in rows[1:]]
+    assert worth == sorted(worth)
+    assert samples.HOSTILE in [row["answer"] for row in rows]
     # The tag by which MLflow's pages find tables.
     assert json.loads(first.data.tags["mlflow.loggedArtifacts"]) == [{"path": "examples.json", "type": "table"}]
+
+
+def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) -> None:
+    splits = make_splits(tmp_path / "images", 40)
+    names = list(splits[0].images)
+    record = samples.iteration(1, images=40)
+    record = replace(record, rows=tuple(replace(r, example=e) for r, e in zip(record.rows, names, strict=True)))
+    splits[0].images[names[0]].write_bytes(b"no image any more")
+    tracker = MLflowTracker("pictures", tmp_path, uri)
+    parent = tracker.start("birds", {}, {}, splits=splits)
+    tracker.iteration(record)
+    (run,) = children(uri, parent)
+    cells = [row["picture"] for row in table(uri, run.info.run_id, "examples.json")]
+    assert {cell["type"] for cell in cells} == {"image"}, "MLflow shows a column as pictures only if all cells are some"
+    assert len({cell["filepath"] for cell in cells}) == 24 + 1
+    folder = Path(url2pathname(urlparse(run.info.artifact_uri).path))
+    for cell in cells:
+        file = folder / cell["compressed_filepath"]
+        with Image.open(file) as picture:
+            assert max(picture.size) <= 128
+        assert file.stat().st_size < 10_000
+
+
+def test_splits_are_inputs_of_the_runs_and_evaluation_data_sets(uri: str, tmp_path: Path) -> None:
+    splits = make_splits(tmp_path / "images")
+    group = Group("comparison", "birds", "data-1")
+    for _ in range(2):  # as when a run is resumed
+        tracker = MLflowTracker("data", tmp_path, uri)
+        run = tracker.start("birds", {}, {}, group=group, splits=splits)
+        tracker.data()
+    above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]
+    for each in (run, above):
+        inputs = client(uri).get_run(each).inputs.dataset_inputs
+        found = {tag.value: put.dataset for put in inputs for tag in put.tags}
+        assert found["heldout"].name == "birds-heldout"
+        assert found["heldout"].digest == "1234held"
+        assert json.loads(found["tuning"].source) == {"uri": str(tmp_path / "images")}
+        assert json.loads(found["tuning"].profile)["num_rows"] == 3
+    experiment = client(uri).get_run(run).info.experiment_id
+    sets = client(uri).search_datasets(experiment_ids=[experiment])
+    assert sorted(each.name for each in sets) == ["birds-heldout-1234held", "birds-tuning-1234tuni"]
+    assert {json.loads(each.profile)["num_records"] for each in sets} == {3}, "nothing is there twice"
+    assert tracker.whole
+
+
+def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(uri: str, tmp_path: Path) -> None:
+    result = samples.tune(n=2)
+    tracker = MLflowTracker("race", tmp_path, uri)
+    parent = tracker.start("birds", {}, {})
+    for record in result.iterations:
+        tracker.iteration(record)
+    before = {run.info.run_id for run in children(uri, parent)}
+    grown = samples.iteration(1, 0.5, images=60)
+    raced = replace(result, iterations=(result.iterations[0], grown, result.iterations[2]))
+    for number in range(2):
+        # Another process knows of it from the store.
+        tracker = tracker if number == 0 else MLflowTracker("race", tmp_path, uri)
+        tracker.start("birds", {}, {}, parent)
+        tracker.finish(raced)
+    runs = children(uri, parent)
+    assert {run.info.run_id for run in runs} == before
+    assert list(steps(uri, runs[1].info.run_id, "hp")) == [20, 60]
+    assert runs[1].data.metrics["hp"] == 0.5
+    assert len(table(uri, runs[1].info.run_id, "examples.json")) == 60
+    assert len(client(uri).get_metric_history(parent, "hp")) == 3, "the curve is that of the search"
 
 
 def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_replaced(uri: str, tmp_path: Path) -> None:
@@ -190,18 +276,7 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_replaced(
     assert {run.info.run_id for run in runs[:3]} == before
     assert half.info.run_id not in {run.info.run_id for run in runs}
     assert len(client(uri).get_metric_history(parent, "hp")) == 6
-    assert (
-        len(
-            json.loads(
-                content(
-                    uri,
-                    parent,
-                    "heldout_winner.json",
-                )
-            )["data"]
-        )
-        == 200
-    )
+    assert len(table(uri, parent, "heldout_images.json")) == 200
 
 
 def test_finish_records_what_the_loop_did_not_hand_over(uri: str, tmp_path: Path) -> None:
@@ -231,7 +306,7 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
 
     with monkeypatch.context() as outage:
         # The nested run is made before the failure: it must not be there twice afterwards.
-        outage.setattr("mlflow.MlflowClient.log_table", full)
+        outage.setattr("mlflow.MlflowClient.log_artifacts", full)
         for record in result.iterations[1:4]:
             tracker.iteration(record)
         assert tracker.unrecorded == (1, 2, 3)
@@ -252,83 +327,163 @@ def test_what_stays_unrecorded_is_said_at_the_end(
     def gone(*args: object, **kwargs: object) -> None:
         raise ConnectionError("http://me:secret@server went away")
 
-    for name in ("create_run", "log_batch", "log_artifact", "register_prompt", "set_terminated", "get_run"):
+    for name in ("create_run", "log_batch", "log_artifacts", "register_prompt", "set_terminated", "get_run"):
         monkeypatch.setattr(f"mlflow.MlflowClient.{name}", gone)
     tracker.finish(samples.tune(n=1))
-    tracker.figure(tmp_path / "figure6.png")
-    assert tracker.register("birds", "x", {}) is None
     tracker.close("KILLED")
+    assert not tracker.whole
     assert any("no record of iterations 0, 1" in note for note in notes)
-    assert any("figure6.png" in note for note in notes)
+    assert any("the result" in note for note in notes)
+    assert any("the templates as prompts" in note for note in notes)
     assert "secret" not in " ".join(notes)
 
 
-def test_the_winner_is_registered_exactly_and_once(uri: str, tmp_path: Path) -> None:
+def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
     source = "{{ question }}\n{% for r in ranks %}- {{ r }}\n{% endfor %}Größe: 'as sure as you are'. \n"
-    tracker = MLflowTracker("registry", tmp_path, uri)
-    parent = tracker.start("birds", {}, {})
-    address = tracker.register("birds: inat21 / hP", source, {"heldout.hp": "0.962"}, "hp")
-    assert address == "prompts:/birds-inat21-hP/1"
-    assert tracker.register("birds: inat21 / hP", source, {}, "hp") == address
-    for thread in threading.enumerate():
-        if thread.name.startswith("link_prompt"):
-            thread.join()
-    prompt = client(uri).load_prompt(address)
-    assert prompt.template == source
-    assert prompt.tags["heldout.hp"] == "0.962"
-    assert prompt.tags["taxtune.run"] == parent
-    assert client(uri).get_prompt_version_by_alias("birds-inat21-hP", "hp").version == 1
+    result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)
+    before, after = result.heldout
+    records = [replace(each, value=value) for each, value in zip(result.iterations, (0.8, 0.9, 0.85), strict=True)]
+    records[2] = replace(records[2], template=source)
+    result = replace(result, iterations=tuple(records), heldout=(before, replace(after, template=source)))
+
+    def recorded(run: str | None = None) -> str:
+        tracker = MLflowTracker("registry", tmp_path, uri)
+        parent = tracker.start("birds", {}, {}, run)
+        tracker.finish(result)
+        wait_for_links()
+        assert tracker.whole
+        return parent
+
+    parent = recorded()
+    recorded(parent)
+    name = "birds-inat21-x"
+    versions = {int(each.version): each for each in client(uri).search_prompt_versions(name)}
+    assert [versions[k].template for k in (1, 2, 3)] == [each.template for each in result.iterations]
+    assert len(versions) == 3, "a run that is resumed registers nothing anew"
+    assert client(uri).get_prompt_version_by_alias(name, "baseline").version == 1
+    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 3
+    assert versions[1].commit_message == "The baseline: hP 0.800 on 20 tuning images."
+    assert versions[2].commit_message.endswith("Care: if unsure, back off; format: short.")
+    winner = client(uri).load_prompt(f"prompts:/{name}@hp")
+    assert (winner.template, winner.tags["heldout.hp"], winner.tags["taxtune.iteration"]) == (source, "0.9620", "2")
+    assert "heldout.hp" not in versions[2].tags
+    tags = client(uri).get_run(parent).data.tags
+    assert tags["taxtune.prompt"] == f"prompts:/{name}/3"
+    assert [each["version"] for each in json.loads(tags["mlflow.linkedPrompts"])] == ["1", "2", "3"]
+    linked = [json.loads(run.data.tags["mlflow.linkedPrompts"]) for run in children(uri, parent)]
+    assert linked == [[{"name": name, "version": str(k)}] for k in (1, 2, 3)]
     experiment = client(uri).get_run(parent).info.experiment_id
-    if tuple(map(int, version("mlflow").split(".")[:2])) >= (
-        3,
-        17,
-    ):
-        # By this the experiment's page finds it; the oldest versions have no such page.
-        assert f",{experiment}," in client(uri).get_prompt("birds-inat21-hP").tags["_mlflow_experiment_ids"]
+    # By this the experiment's page finds it.
+    assert f",{experiment}," in client(uri).get_prompt(name).tags["_mlflow_experiment_ids"]
     assert "MLFLOW_EXPERIMENT_ID" not in os.environ
     assert "MLFLOW_TRACKING_URI" not in os.environ
 
-    again = MLflowTracker("registry", tmp_path, uri)
-    again.start("birds", {}, {})
-    assert again.register("birds: inat21 / hP", source, {}) == "prompts:/birds-inat21-hP/2"
+    recorded()
+    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 6, "another run has versions of its own"
 
 
-def test_a_comparison_is_a_run_of_its_own_and_replaces_its_earlier_record(uri: str, tmp_path: Path) -> None:
-    figure = tmp_path / "figure6.svg"
-    figure.write_text("<svg/>")
-    result = samples.comparison(2)
-    for _ in range(2):
-        tracker = MLflowTracker("compare", tmp_path, uri)
-        run = tracker.comparison(result, [figure], "c7")
-        assert run is not None
-    found = client(uri).search_runs([client(uri).get_run(run).info.experiment_id], "tags.`taxtune.comparison` = 'c7'")
-    assert [r.info.run_id for r in found] == [run]
-    assert found[0].info.run_name == "compare: birds"
-    assert found[0].data.metrics["heldout.hp.hp"] == 0.962
-    assert found[0].data.metrics["heldout.difference.accuracy-hp.hp.low"] == pytest.approx(-0.136)
-    assert content(uri, run, "figures/figure6.svg") == "<svg/>"
-    assert (
-        len(
-            json.loads(
-                content(
-                    uri,
-                    run,
-                    "heldout.json",
-                )
-            )["data"]
-        )
-        == 3 * 12
-    )
+def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) -> tuple[Group, list[str]]:
+    group, ids = Group("comparison", "birds", identity), []
+    for each in runs:
+        tracker = MLflowTracker("compare", folder, uri)
+        settings = {"name": "birds", "vlm": {"model": "local"}, "objective": {"kind": each.objective}}
+        ids.append(tracker.start(f"birds ({each.objective})", settings, {}, group=group))
+        tracker.finish(each)
+        tracker.close()
+    wait_for_links()
+    return group, ids
+
+
+def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> None:
+    result = replace(samples.comparison(2), folder=str(tmp_path))
+    (tmp_path / "figure6.svg").write_text("<svg/>")
+    for _ in range(2):  # and again, as when it is resumed
+        group, ids = compared(uri, tmp_path, "c7", result.runs)
+        above = MLflowTracker("compare", tmp_path, uri).group(result, group)
+        assert above is not None
+    found = client(uri).search_runs([client(uri).get_run(above).info.experiment_id], "tags.`taxtune.group` = 'c7'")
+    assert [run.info.run_id for run in found] == [above]
+    assert {client(uri).get_run(each).data.tags["mlflow.parentRunId"] for each in ids} == {above}
+    run = found[0]
+    assert (run.info.run_name, run.info.status) == ("compare: birds", "FINISHED")
+    assert run.data.params == {"name": "birds", "vlm.model": "local"}, "the recipe, without what differs below"
+    assert yaml.safe_load(content(uri, above, "recipe.yaml")) == {"name": "birds", "vlm": {"model": "local"}}
+    names = ("baseline", "hp", "accuracy")
+    assert set(run.data.metrics) == {f"heldout/{key}/{name}" for key in HEADLINE for name in names}
+    assert run.data.metrics["heldout/hp/hp"] == 0.962
+    assert content(uri, above, "figures/figure6.svg") == "<svg/>"
+    assert len(table(uri, above, "heldout.json")) == 3 * 12
+    changes = {(row["templates"], row["score"]): row for row in table(uri, above, "differences.json")}
+    assert changes["accuracy - hp", "hP"]["low"] == pytest.approx(-0.136)
+    assert {"hp: answer", "accuracy: answer"} < set(table(uri, above, "heldout_images.json")[0])
+    assert "raised hierarchical precision" in run.data.tags["mlflow.note.content"]
+    # Its runs share versions of the prompt, and each has an alias of its own.
+    first = client(uri).get_prompt_version_by_alias("birds", "hp")
+    second = client(uri).get_prompt_version_by_alias("birds", "accuracy")
+    assert first.tags["taxtune.run"] == second.tags["taxtune.run"] == above
+    texts = [v.template for v in client(uri).search_prompt_versions("birds") if v.tags["taxtune.run"] == above]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
+    group = Group("comparison", "birds", "c8")
+    tracker = MLflowTracker("compare", tmp_path, uri)
+    run = tracker.start("birds", {}, {}, group=group)
+    above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]
+    assert client(uri).get_run(above).info.status == "RUNNING"
+    tracker.close("KILLED")
+    assert client(uri).get_run(above).info.status == "KILLED"
+    assert MLflowTracker("compare", tmp_path, uri).start("birds", {}, {}, run, group=group) == run
+    assert client(uri).get_run(above).info.status == "RUNNING"
+
+
+def test_repeats_are_below_one_run(uri: str, tmp_path: Path) -> None:
+    runs = tuple(samples.tune(n=1, seed=k) for k in (1, 2))
+    result = RepeatsResult("birds", "hp", runs, ({"proposer": 1}, {"proposer": 2}), str(tmp_path))
+    group = Group("repeats", "birds", "r1")
+    above = MLflowTracker("repeats", tmp_path, uri).group(result, group)
+    assert above is not None
+    run = client(uri).get_run(above)
+    assert run.info.run_name == "repeat: birds"
+    assert run.data.metrics["heldout/hp"] == pytest.approx(result.winners["hp"].mean)
+    assert [row["repeat"] for row in table(uri, above, "repeats.json")] == [1, 2]
+    assert "What it cost" in run.data.tags["mlflow.note.content"]
+
+
+def test_what_the_machine_does_is_recorded(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psutil", reason="psutil is not installed")
+    monkeypatch.delenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING")
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    tracker = MLflowTracker("machine", tmp_path, uri)
+    run = tracker.start("birds", {}, {})
+    while "system/cpu_utilization_percentage" not in client(uri).get_run(run).data.metrics:
+        threading.Event().wait(0.05)
+    tracker.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "SystemMetricsMonitor"]
+
+
+def test_without_psutil_nothing_is_said(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    monkeypatch.delenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING")
+    for name in [name for name in sys.modules if name.startswith("mlflow.system_metrics")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    tracker = MLflowTracker("machine", tmp_path, uri)
+    tracker.start("birds", {}, {})
+    tracker.close()
+    assert tracker.whole
+    assert notes == []
 
 
 def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "a run" / "here"
     tracker = MLflowTracker("default", folder)
-    assert tracker.where().endswith(f" mlflow ui --backend-store-uri 'sqlite:///{folder}/mlflow.db'")
+    assert tracker.where() == f"taxtune mlflow '{folder}'"
     tracker.start("birds", {"seed": 1}, {})
     tracker.close()
     assert (folder / "mlflow.db").is_file()
-    assert list((folder / "mlartifacts").rglob("parameters.json"))
+    assert list((folder / "mlartifacts").rglob("recipe.yaml"))
     import mlflow
 
     # The process-wide store is untouched.
@@ -423,6 +578,6 @@ def test_a_first_start_says_nothing_on_the_terminal(tmp_path: Path) -> None:
     done = run_python(
         "import sys; from taxtune.tracking import MLflowTracker;"
         f"t = MLflowTracker('x', {str(tmp_path / 'run')!r}); t.start('a', {{}}, {{}});"
-        "t.register('p', '{{ question }}', {}); t.close()"
+        "from tests.report import samples; t.finish(samples.tune(n=1)); t.close()"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,3 +94,25 @@ def test_processes_that_start_at_once_share_a_new_store(tmp_path: Path) -> None:
     assert [maker.returncode for maker in makers] == [0, 0, 0], said
     store = open_store("taxtune", tmp_path)
     assert len(store.client.search_runs([store.experiment])) == 3
+
+
+@pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
+def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path: Path, how: Callable[..., object]) -> None:
+    store = open_store("taxtune", tmp_path / "old")
+    run = store.client.create_run(store.experiment).info.run_id
+    store.client.log_text(run, "kept", "text.txt")
+    own = store.client.create_experiment("own", artifact_location=(tmp_path / "mlartifacts").as_uri())
+    (tmp_path / "mlartifacts").mkdir()
+    how(tmp_path / "old", tmp_path / "new")
+    moved = open_store("taxtune", tmp_path / "new")
+    assert moved.experiment == store.experiment
+    place = (tmp_path / "new/mlartifacts").as_uri()
+    assert moved.client.get_run(run).info.artifact_uri.startswith(f"{place}/")
+    moved.client.log_text(run, "more", "more.txt")
+    assert sorted(file.path for file in moved.client.list_artifacts(run)) == ["more.txt", "text.txt"]
+    again = moved.client.create_run(moved.experiment)
+    assert again.info.artifact_uri.startswith(f"{place}/")
+    assert moved.client.get_experiment(own).artifact_location == (tmp_path / "mlartifacts").as_uri(), "elsewhere"
+    if how is shutil.copytree:
+        original = open_store("taxtune", tmp_path / "old").client
+        assert [file.path for file in original.list_artifacts(run)] == ["text.txt"]

@@ -21,7 +21,7 @@ class Slow(NullTracker):
     def __init__(self, fault: Exception | None = None) -> None:
         self.may, self.fault, self.told = threading.Event(), fault, []
 
-    def start(self, *what: object) -> str:
+    def start(self, *what: object, **more: object) -> str:
         if self.fault is not None:
             raise self.fault
         self.told.append("start")

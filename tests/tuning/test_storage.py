@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
@@ -30,6 +26,7 @@ from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.history import History
 from taxtune.tuning.proposers import Proposal, Proposer
 from tests.databases import postgresql
+from tests.mlflow_servers import mlflow_server
 from tests.tuning.test_crashes import ADVICE, RUNS, Dying, asked, ended, kept, start
 from tests.tuning.toy import ToyVLM, make_files, make_parts, tuned
 
@@ -58,31 +55,6 @@ def test_machines_share_a_run_on_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_settings(two)["recipe.seed"] == 3, "what a run was made from is known without the server"
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix not in {".db", ".png"}]
     assert not any("unused" in file.read_text(encoding="utf-8") for file in written), "no password in any file"
-
-
-@contextlib.contextmanager
-def mlflow_server(folder: Path) -> Iterator[str]:
-    """Starts a tracking server that keeps artifacts, too, and yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts"]
-    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *store]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    folder.mkdir()
-    with (folder / "log").open("w") as log:
-        # A session of its own: the server starts others, which end with it.
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        try:
-            for _ in range(600):
-                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
-                    break
-                assert server.poll() is None, (folder / "log").read_text()
-                time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait(60)
 
 
 @pytest.mark.heavy

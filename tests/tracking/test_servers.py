@@ -1,0 +1,149 @@
+"""A comparison in MLflow's own server, over HTTP; and in a folder that is moved, which the printed command serves."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from taxtune.recipe import load_recipe
+from taxtune.tracking import MLflowTracker
+from taxtune.tuning.callbacks import TrackingCallback
+from taxtune.tuning.from_recipe import Parts
+from tests.databases import postgresql
+from tests.mlflow_servers import mlflow_server, serving
+from tests.tuning.toy import compared, make_files, make_parts
+
+pytestmark = pytest.mark.heavy
+
+OBJECTIVES = ("hp", "accuracy")
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with ExitStack() as running:
+        backend = running.enter_context(postgresql()).url if request.param == "postgresql" else None
+        yield running.enter_context(mlflow_server(tmp_path / "server", backend))
+
+
+def client(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def tree(uri: str) -> tuple[Any, list[Any], dict[str, list[Any]]]:
+    """The comparison's run, its tuning runs, and the iterations of each."""
+    mlflow = client(uri)
+    experiment = mlflow.get_experiment_by_name("birds")
+    runs = list(mlflow.search_runs([experiment.experiment_id], max_results=1000))
+    below: dict[str | None, list[Any]] = {}
+    for run in runs:
+        below.setdefault(run.data.tags.get("mlflow.parentRunId"), []).append(run)
+    (top,) = below.pop(None)
+    tuning = below.pop(top.info.run_id)
+    return top, tuning, {run.info.run_id: below.pop(run.info.run_id) for run in tuning}
+
+
+def artifact(address: str, run: str, path: str) -> bytes:
+    """What MLflow's pages get."""
+    with urlopen(f"{address}/get-artifact?{urlencode({'path': path, 'run_uuid': run})}", timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def picture(address: str, run: str, table: str) -> bytes:
+    found = json.loads(artifact(address, run, table))
+    return artifact(address, run, found["data"][0][found["columns"].index("picture")]["filepath"])
+
+
+def record(folder: Path, uri: str | None, iterations: int, *, resume: bool = False, model: bool = False) -> None:
+    make = partial(MLflowTracker, "birds", folder / "out", uri, traces=2, model=model)
+    parts = make_parts(folder / "in", folder / "out", overrides=(f"iterations={iterations}",))
+    compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)], resume=resume)
+
+
+def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
+    record(tmp_path, server, 2)
+    record(tmp_path, server, 3, resume=True)
+    mlflow = client(server)
+    top, tuning, iterations = tree(server)
+    assert top.info.run_name == "compare: toy"
+    assert sorted(run.data.tags["taxtune.objective"] for run in tuning) == ["accuracy", "hp"]
+    for nested in iterations.values():
+        assert sorted(int(run.data.tags["taxtune.iteration"]) for run in nested) == [0, 1, 2, 3], "each once"
+    assert {run.info.status for run in (top, *tuning)} == {"FINISHED"}
+    for run in (top, *tuning):
+        contexts = [tag.value for put in run.inputs.dataset_inputs for tag in put.tags]
+        assert sorted(contexts) == ["heldout", "tuning"]
+        assert picture(server, run.info.run_id, "heldout_images.json").startswith(b"RIFF")
+    first = next(iter(iterations.values()))[0].info.run_id
+    assert picture(server, first, "examples.json")[8:12] == b"WEBP"
+    experiment = top.info.experiment_id
+    sets = mlflow.search_datasets(experiment_ids=[experiment])
+    assert {json.loads(each.profile)["num_records"] for each in sets} == {8, 12}
+    traces = mlflow.search_traces(locations=[experiment], max_results=500)
+    assert {len(trace.data.spans) for trace in traces} == {4}, "classify, ask, place and score"
+    assert len(traces) == 2 * (2 * 4 + 2 * 2), "two images of each of four iterations and two held-out results"
+    versions = list(mlflow.search_prompt_versions("toy"))
+    assert len({each.template for each in versions}) == len(versions)
+    assert mlflow.get_prompt_version_by_alias("toy", "baseline").template == "What is this?"
+    for name in OBJECTIVES:
+        assert "heldout.hp" in mlflow.get_prompt_version_by_alias("toy", name).tags
+
+
+def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
+    sets = ("data.count=24", "data.tuning=8", "data.block=8", "data.heldout=8", "iterations=1")
+    parts = Parts(load_recipe("fieldguide", sets), tmp_path / "out")
+    make = partial(MLflowTracker, "birds", tmp_path / "out", server, model=True)
+    compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)])
+    _, tuning, _ = tree(server)
+    for run in tuning:
+        name = f"fieldguide-{run.data.tags['taxtune.objective']}-classifier"
+        champion = client(server).get_model_version_by_alias(name, "champion")
+        assert champion.run_id == run.info.run_id
+        assert float(champion.tags["heldout.hp"]) == pytest.approx(run.data.metrics["heldout/hp"], abs=1e-4)
+        model = client(server).get_logged_model(champion.source.removeprefix("models:/"))
+        assert model.source_run_id == run.info.run_id
+        assert "MLmodel" in [file.path for file in client(server).list_logged_model_artifacts(model.model_id)]
+
+
+def test_a_model_given_in_python_is_not_logged(tmp_path: Path) -> None:
+    record(tmp_path, None, 1, model=True)
+    uri = f"sqlite:///{tmp_path}/out/mlflow.db"
+    _, tuning, _ = tree(uri)
+    assert client(uri).search_logged_models([tuning[0].info.experiment_id]) == []
+
+
+def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "else where" / "renamed"
+    record(old, None, 2)
+    new.parent.mkdir()
+    shutil.move(old, new)
+    printed = shlex.split(MLflowTracker("birds", new / "out").where())
+    assert printed == ["taxtune", "mlflow", str(new / "out")]
+    with serving([sys.executable, "-m", *printed], tmp_path / "log") as address:
+        top, tuning, iterations = tree(address)
+        for run in (top, *tuning):
+            assert picture(address, run.info.run_id, "heldout_images.json").startswith(b"RIFF")
+        before = {run.info.run_id for run in (top, *tuning)}
+    record(new, None, 3, resume=True)
+    assert not old.exists(), "nothing is written where the folder was"
+    uri = f"sqlite:///{new}/out/mlflow.db"
+    top, tuning, iterations = tree(uri)
+    assert {run.info.run_id for run in (top, *tuning)} == before
+    assert [len(nested) for nested in iterations.values()] == [4, 4]
