@@ -77,15 +77,24 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
 
 
 @contextmanager
-def preloading(parts: Parts, *, resume: bool) -> Iterator[None]:
-    """Imports MLflow and what the model needs while the block reads images; a finished run needs neither."""
+def preloading(parts: Parts, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
+    """Imports what the model needs, and MLflow, while the block reads images; a finished run needs neither.
+
+    Args:
+        parts: The recipe and the folder of the run.
+        resume: Whether the run may be one that is finished.
+        tracked: Whether it is recorded in MLflow if the recipe says so.
+    """
     from taxtune.tracking import store
 
     if resume and is_finished(parts.folder):
         yield
         return
     parts.check_reachable()  # before seconds of imports
-    wanted = [getattr(parts.model, "preload", None), store.preload if parts.recipe.tracking.mlflow else None]
+    wanted = [
+        getattr(parts.model, "preload", None),
+        store.preload if tracked and parts.recipe.tracking.mlflow else None,
+    ]
 
     def load() -> None:
         for preload in filter(None, wanted):

@@ -169,6 +169,7 @@ def evaluate(
         announce,
         callbacks_of,
         open_recipe,
+        preloading,
         read_template,
         run_guarded,
         show_evaluation,
@@ -183,7 +184,8 @@ def evaluate(
         from taxtune.tuning.compare import evaluate_templates
 
         with announce(parts, quiet=as_json) as progress:
-            experiment = parts.experiment()
+            with preloading(parts, tracked=False):
+                experiment = parts.experiment()
             try:
                 experiment.check(source)
             except TemplateError as error:

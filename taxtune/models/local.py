@@ -323,7 +323,10 @@ class LocalModel(ABC):
         try:
             look_ahead(1)
             # The first is waited for, so that what all of them share is loaded once.
-            problem = under_way[0][1].exception()
+            with (
+                nullcontext() if "_processor" in self.__dict__ else loading(f"the processor of {self.checkpoint.name}")
+            ):
+                problem = under_way[0][1].exception()
             if problem is not None and not isinstance(problem, Unanswerable):
                 raise problem
             look_ahead(self.batch_size)

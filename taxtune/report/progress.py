@@ -21,7 +21,7 @@ __all__ = ["Run", "Terminal", "TuningProgress"]
 
 # Seconds between two lines in a log that say how far the work is.
 _EVERY = 30.0
-_LABEL, _BAR = 10, 24  # cells
+_LABEL, _NAME, _BAR = 10, 20, 24  # cells
 
 
 class Run(Protocol):
@@ -223,7 +223,7 @@ class Terminal(Display):
             room -= kept + 1 if kept else 0
             widths.append(kept)
         bar = min(_BAR, room // 2)
-        name = max(0, min(max(_LABEL - 1, *(len(task.what) for task, _ in tasks)), room - bar - 1))
+        name = max(0, min(max(_NAME, *(len(task.what) for task, _ in tasks)), room - bar - 1))
         columns = [name, bar, widths[1], widths[2], widths[0]]
         table = Table.grid(*(Column(width=each, no_wrap=True) for each in columns if each), padding=(0, 1, 0, 0))
         for (task, _), count, remark, spent in zip(tasks, counts, remarks, times, strict=True):
@@ -404,7 +404,10 @@ class TuningProgress:
         return best_in_words(best, self._experiment.objective, self._aim, baseline) + race
 
     def _stage(self) -> str:
-        return self._asking or f"iteration {len(self._records)} of {self._experiment.stages[0].templates - 1}"
+        last = self._experiment.stages[0].templates - 1
+        if self._asking or len(self._records) > last:
+            return self._asking or "choosing the templates that go on"
+        return f"iteration {len(self._records)} of {last}"
 
     def _spent(self) -> list[str]:
         """Returns calls, tokens, dollars and minutes so far, each with what the budget has of it."""
