@@ -73,18 +73,20 @@ __all__ = [
 # -- the taxonomy -----------------------------------------------------------------------------------------------------
 
 
+_TAXONOMY = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
+
+
 def taxonomy_option(more: str = "") -> Any:
     """Returns the option that names a taxonomy.
 
     Args:
         more: What the command has to add to its help.
     """
-    text = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
-    return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{text} {more}".rstrip())
+    return typer.Option("--taxonomy", "-t", metavar="TREE", help=f"{_TAXONOMY} {more}".rstrip())
 
 
 TaxonomyOption = Annotated[str, taxonomy_option()]
-TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help="The taxonomy file, or builtin:NAME for that of a built-in recipe.")]
+TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)]
 FormatOption = Annotated[
     str,
     typer.Option(

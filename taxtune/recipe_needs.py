@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from taxtune.drafting.offer import Machine
 from taxtune.errors import RecipeError
 from taxtune.models.checkpoint import weights_here
 from taxtune.models.known import KNOWN_MODELS
@@ -23,7 +24,7 @@ from taxtune.recipe import (
 )
 from taxtune.shell import program
 
-__all__ = ["Needs", "find_needs", "gpu_gb"]
+__all__ = ["Needs", "find_needs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Needs:
         here: Whether the model needs no download: its weights are on this machine, or it is asked through an API.
         download_gb: Size of the model's weights in GB; None where it is not known.
         gpu_gb: Memory of a GPU that suffices for the model, in GB; None where none is needed or it is not known.
+        fits: Whether the machine has room for the model, by a rule of thumb; None where its size is not known.
         gated: Whether the weights are given only to those who have accepted their licence.
         similarity: What the mapper compares answers with names by; all but "lexical" is a model that is downloaded too.
         keys: Environment variables that hold keys for APIs.
@@ -58,6 +60,7 @@ class Needs:
     here: bool
     download_gb: float | None
     gpu_gb: int | None
+    fits: bool | None
     gated: bool
     similarity: str
     keys: tuple[str, ...]
@@ -68,8 +71,8 @@ class Needs:
         return asdict(self) | {"ready": not self.missing}
 
 
-def find_needs(recipe: Recipe) -> Needs:
-    """Returns what a recipe needs, and what of it is missing on this machine."""
+def find_needs(recipe: Recipe, machine: Machine) -> Needs:
+    """Returns what a recipe needs, and what of it is missing on a machine, which is this one but for its memory."""
     from huggingface_hub import get_token
 
     vlm = recipe.vlm
@@ -93,6 +96,7 @@ def find_needs(recipe: Recipe) -> Needs:
         here=here,
         download_gb=None if known is None else known.download_gb,
         gpu_gb=None if known is None else known.gpu_gb,
+        fits=None if known is None else known.needs(machine.device) <= machine.room,
         gated=known is not None and known.gated,
         similarity=recipe.mapper.similarity,
         keys=keys,
@@ -125,11 +129,3 @@ def _absent(recipe: Recipe) -> Iterator[str]:
 def _is_here(recipe: Recipe, vlm: LocalVLMSettings) -> bool:
     folder = None if vlm.model.startswith("builtin:") else recipe.path(vlm.model)
     return (folder is not None and folder.is_dir()) or weights_here(vlm.model, vlm.revision)
-
-
-def gpu_gb() -> float | None:
-    """Returns the memory of the largest CUDA GPU here in GB; None without one."""
-    import torch
-
-    sizes = (torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count()))
-    return max((size / 1e9 for size in sizes), default=None)

@@ -1,13 +1,17 @@
-"""The Python of the README and of the documentation, run as its reader would run it."""
+"""The Python of the README and of the documentation, and the commands of a tutorial, run as their reader would."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+
+from tests.cli.commands import run_captured
 
 ROOT = Path(__file__).parents[1]
 SHADES = {"cake": (120, 60, 20), "ice cream": (250, 220, 230), "pho": (150, 160, 70), "ramen": (220, 160, 40)}
@@ -48,9 +52,9 @@ def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
         pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
     names: dict[str, Any] = {"my_model": see, "my_language_model": lambda prompt: "Only if you are sure, be specific."}
     exec("import taxtune", names)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
-    assert blocks
-    for block in blocks:
+    found = blocks(page, "python")
+    assert found
+    for block in found:
         exec(compile(block, page, "exec"), names)
     result = names["result"]
     assert result.best.template
@@ -59,3 +63,37 @@ def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     assert sorted(names["taxtune"].load_run(result.folder).answers("winner")["hp"].dropna().between(0, 1).unique()) == [
         True
     ]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.heavy
+def test_five_commands_lead_from_photos_to_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the page has them, but for one template on few images."""
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks("docs/tutorial/your-photos.md", "bash") for line in block.splitlines()]
+    (export, *commands, audit) = [shlex.split(line, comments=True) for line in lines]
+    assert export[:2] == ["python", "-c"]
+    exec(export[2], {})
+    assert [command[1] for command in commands] == ["taxonomy", "init", "tune", "tune", "classify"]
+    assert audit[1:] == ["audit", "runs/birds"]  # asks a person
+    small = ("iterations=1", "data.tuning=12", "data.block=6", "data.heldout=30", "tracking.mlflow=false")
+    for command in commands:
+        more = [f"--set={each}" for each in small] if command[1] == "tune" else []
+        done = run_captured(*command[1:], *more)
+        assert done.code == 0, f"{' '.join(command)}\n{done.err}"
+    assert "100 images: " in done.err
+    labels, review = ((tmp_path / name).read_text().splitlines() for name in ("labels.csv", "labels-review.csv"))
+    shown = "".join(blocks("docs/tutorial/your-photos.md", "csv")).splitlines()
+    assert labels[0] in shown
+    assert review[0] == f"why,{labels[0]}"
+    assert len(labels) == 101
+    for name, photo in (("a.jpg", "00300.png"), ("b.jpg", "00301.png")):
+        shutil.copy(tmp_path / "new-photos" / photo, tmp_path / name)
+    names: dict[str, Any] = {}
+    exec("import taxtune", names)
+    for block in blocks("docs/how-to/classify.md", "python"):
+        exec(compile(block, "docs/how-to/classify.md", "exec"), names)
+    assert names["classifier"].predict(["a.jpg"]).tolist() == [labels[1].split(",")[1]]

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.models.known import KNOWN
+from taxtune.drafting.offer import Machine
+from taxtune.models.known import KNOWN_MODELS
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.recipe_needs import find_needs
+
+MACHINE = Machine("cpu", 16.0)
 
 RECIPE = """\
 name: mine
@@ -37,7 +40,7 @@ def recipe(folder: Path, *overrides: str) -> Recipe:
 
 
 def test_a_recipe_whose_all_is_here_is_ready(folder: Path) -> None:
-    needs = find_needs(recipe(folder))
+    needs = find_needs(recipe(folder), MACHINE)
     assert (needs.missing, needs.here, needs.local) == ((), True, True)
     assert (needs.variables, needs.page, needs.size) == (("TREES", "PHOTOS"), "https://example.org", "60 photos")
     assert needs.as_dict()["ready"] is True
@@ -46,35 +49,50 @@ def test_a_recipe_whose_all_is_here_is_ready(folder: Path) -> None:
 def test_variables_that_are_not_set_and_files_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TREES")
     (folder / "list.csv").unlink()
-    needs = find_needs(recipe(folder))
+    needs = find_needs(recipe(folder), MACHINE)
     assert needs.missing == ("TREES is not set", f"{folder / 'list.csv'} does not exist")
     assert needs.as_dict()["ready"] is False
 
 
 def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
-    name = next(name for name, known in KNOWN.items() if not known.gated)
-    absent = find_needs(recipe(folder, f"vlm.model={name}"))
-    assert (absent.here, absent.missing, absent.download_gb) == (False, (), KNOWN[name].download_gb)
+    name = next(name for name, known in KNOWN_MODELS.items() if not known.gated)
+    absent = find_needs(recipe(folder, f"vlm.model={name}"), MACHINE)
+    assert (absent.here, absent.missing, absent.download_gb) == (False, (), KNOWN_MODELS[name].download_gb)
     snapshot = folder / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").write_bytes(b"weights")
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
-    assert find_needs(recipe(folder, f"vlm.model={name}")).here
-    assert not find_needs(recipe(folder, f"vlm.model={name}", "vlm.revision=v2")).here
+    assert find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).here
+    assert not find_needs(recipe(folder, f"vlm.model={name}", "vlm.revision=v2"), MACHINE).here
     (folder / "checkpoint").mkdir()
-    assert find_needs(recipe(folder, "vlm.model=checkpoint")).here, "a folder, relative to the recipe"
-    other = find_needs(recipe(folder, "vlm.model=org/other"))
+    assert find_needs(recipe(folder, "vlm.model=checkpoint"), MACHINE).here, "a folder, relative to the recipe"
+    other = find_needs(recipe(folder, "vlm.model=org/other"), MACHINE)
     assert (other.here, other.download_gb, other.gpu_gb, other.gated) == (False, None, None, False)
 
 
+@pytest.mark.parametrize(
+    ("machine", "model", "fits"),
+    [
+        (Machine("cpu", 16.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", False),
+        (Machine("cpu", 32.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", True),
+        (Machine("cuda", 8.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", True),
+        (Machine("cuda", 8.0), "Qwen/Qwen2.5-VL-7B-Instruct", False),
+        (Machine("cuda", 24.0), "Qwen/Qwen2.5-VL-7B-Instruct", True),
+        (Machine("cuda", 24.0), "org/other", None),
+    ],
+)
+def test_a_model_fits_or_not(folder: Path, machine: Machine, model: str, fits: bool | None) -> None:
+    assert find_needs(recipe(folder, f"vlm.model={model}"), machine).fits is fits
+
+
 def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = next(name for name, known in KNOWN.items() if known.gated)
-    (problem,) = find_needs(recipe(folder, f"vlm.model={name}")).missing
+    name = next(name for name, known in KNOWN_MODELS.items() if known.gated)
+    (problem,) = find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).missing
     assert "licence" in problem
     assert problem.endswith("hf auth login")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert find_needs(recipe(folder, f"vlm.model={name}")).missing == ()
+    assert find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).missing == ()
 
 
 @pytest.mark.parametrize(
@@ -94,9 +112,9 @@ def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_keys(folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], keys: list[str]) -> None:
     for key in keys:
         monkeypatch.delenv(key, raising=False)
-    needs = find_needs(recipe(folder, *overrides))
+    needs = find_needs(recipe(folder, *overrides), MACHINE)
     assert needs.keys == tuple(keys)
     assert needs.missing == tuple(f"{key} is not set" for key in keys)
     for key in keys:
         monkeypatch.setenv(key, "secret")
-    assert find_needs(recipe(folder, *overrides)).missing == ()
+    assert find_needs(recipe(folder, *overrides), MACHINE).missing == ()

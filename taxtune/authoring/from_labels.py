@@ -96,7 +96,7 @@ def tree_by_wordnet(
     if wordnet is None:
         raise DataError(
             "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
-            remedy=f"{how_to_install()} Or let a chat model group them (`taxtune taxonomy from-labels` with --llm), or "
+            remedy=f"{how_to_install()} Or let a chat model group them with --llm (`taxtune taxonomy from-labels`), or "
             "write the tree yourself: a CSV file with the column path and rows such as food/dessert/cake.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,8 @@ class Classifier:
     recipe: Recipe | None = None
     name: str = "classifier"
 
+    _estimator_type: ClassVar[str] = "classifier"  # what scikit-learn before 1.6 asks for in place of tags
+
     @cached_property
     def _evaluator(self) -> Evaluator:
         return Evaluator(
@@ -163,7 +165,10 @@ class Classifier:
         for position, (i, answers) in enumerate(said.items()):
             if position not in settled:
                 again = any(isinstance(reply, Failure) and reply.retryable for reply in answers)
-                found[i] = Classification(names[i], failure=why_unanswered(answers), again=again)
+                reason = why_unanswered(answers)
+                if is_image_data(images[i]):
+                    reason = reason.removeprefix(f"{files[i]}: ")  # a file of ours, and gone
+                found[i] = Classification(names[i], failure=reason, again=again)
                 continue
             place = settled[position]
             found[i] = Classification(

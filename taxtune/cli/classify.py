@@ -12,11 +12,28 @@ import typer
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.classifier.classifier import Classifier
+    from taxtune.classifier.classifier import Classifier, Promise
     from taxtune.classifier.labels import Labelled
     from taxtune.policies import Policy
 
-__all__ = ["classify"]
+__all__ = ["ModelSetOption", "PolicyOption", "classify", "named_classifier"]
+
+
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help="How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
+        "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
+    ),
+]
+ModelSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
+    ),
+]
 
 
 def classify(
@@ -41,15 +58,7 @@ def classify(
             help="Write the labels to this file: .csv, .jsonl or .parquet.",
         ),
     ] = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            metavar="POLICY",
-            help="How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
-            "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
-        ),
-    ] = "run",
+    policy: PolicyOption = "run",
     review_below: Annotated[
         float, typer.Option("--review-below", min=0, max=1, help="Confidence below which a label is unsure.")
     ] = 0.8,
@@ -62,12 +71,7 @@ def classify(
             help="Write the images that somebody should look at to this file.",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
-        ),
-    ] = None,
+    settings: ModelSetOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -80,21 +84,21 @@ def classify(
     """
     from contextlib import nullcontext
 
-    from taxtune.classifier import load_classifier
     from taxtune.classifier.images import Images
     from taxtune.classifier.labels import Review, label_images
     from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.models import AnswerStore, check_model
-    from taxtune.recipe_file import parse_override
+    from taxtune.tuning.calibrate import CALIBRATION
 
     if review is None and out is not None:
         review = out.with_name(f"{out.stem}-review{out.suffix}")
     if as_json and out is not None:
         raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
-    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
-    classifier = load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
+    classifier = named_classifier(run, policy, settings)
+    if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
+        note("the run is calibrated; --policy calibrated labels with the promise")
     wanted = Images(images)
     count, calls = wanted.count, classifier.policy.calls
     for text in check_model(classifier.model):
@@ -121,6 +125,19 @@ def classify(
         print(f"taxtune: {text}", file=sys.stderr)
     if done.reasons["failed"] == done.images:
         raise typer.Exit(1)
+
+
+def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
+    """Returns the classifier that a folder, --policy and --set name.
+
+    Raises:
+        TaxtuneError: If there is none, or it cannot be so.
+    """
+    from taxtune.classifier import load_classifier
+    from taxtune.recipe_file import parse_override
+
+    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
+    return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -198,8 +215,15 @@ def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path
         unsure = f" ({done.reasons['unsure']:,} with a confidence below {below:g})" if done.reasons["unsure"] else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
         lines.append(f"{looked:,} to be looked at{unsure}{where}")
+    if classifier.promise is not None:
+        lines.append(f"on images like those of the calibration {_promised(classifier.promise)}")
     if done.again:
         lines.append(f"{done.again:,} may get an answer if you run the same command again (with --force)")
     if done.unknown:
         lines.append("no confidence is known: the run has no judged answers")
     return lines
+
+
+def _promised(promise: Promise) -> str:
+    how = "in expectation" if promise.confidence is None else f"with a confidence of {promise.confidence:g}"
+    return f"the mean of 1 - hP is at most {promise.risk:g} {how}"

@@ -47,7 +47,7 @@ def start(command: Sequence[str]) -> None:
     """Becomes another program; on Windows, which cannot, it waits for it."""
     if os.name == "nt":
         raise typer.Exit(subprocess.run(command, check=False).returncode)
-    os.execv(command[0], command)
+    os.execv(command[0], list(command))
 
 
 def server_command(database: Path, port: int) -> list[str]:

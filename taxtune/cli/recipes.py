@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,31 +27,34 @@ def recipes(
 
     Nothing is downloaded. `taxtune recipes NAME > mine.yaml` is a recipe to change; it runs from any folder.
     """
+    from taxtune.drafting.offer import find_machine
     from taxtune.recipe import load_recipe, recipe_path
-    from taxtune.recipe_needs import find_needs, gpu_gb
+    from taxtune.recipe_needs import find_needs
     from taxtune.resources import recipes_dir
+    from taxtune.shell import command
 
     if name is not None and not as_json:
         typer.echo(recipe_path(name).read_text(encoding="utf-8"), nl=False)
         return
     names = sorted(file.stem for file in recipes_dir().glob("*.yaml")) if name is None else [name]
-    found, memory = [find_needs(load_recipe(each)) for each in names], gpu_gb()
+    machine = find_machine()
+    found = [find_needs(load_recipe(each), machine) for each in names]
     if as_json:
-        values = {"gpu_gb": memory, "recipes": [needs.as_dict() for needs in found]}
+        values = {"machine": asdict(machine), "recipes": [needs.as_dict() for needs in found]}
         typer.echo(json.dumps(values, ensure_ascii=False, indent=1))
         return
-    gpu = "no CUDA GPU: local models run on the CPU, slowly" if memory is None else f"a GPU with {memory:.0f} GB"
-    typer.echo("\n\n".join([f"This machine has {gpu}.", *map(_shown, found)]))
-    typer.echo("\nTo start one of your own: taxtune recipes NAME > mine.yaml")
+    typer.echo("\n\n".join([f"This machine has {machine}.", *map(_shown, found)]))
+    typer.echo(f"\nTo start one of your own: {command('recipes', 'NAME')} > mine.yaml")
 
 
 def _shown(needs: Needs) -> str:
     model = [needs.model]
     if needs.local:
-        size = "a" if needs.download_gb is None else f"{needs.download_gb:g} GB to"
+        size = "a" if needs.download_gb is None else f"{needs.download_gb:.3g} GB to"
         model.append("on this machine already" if needs.here else f"{size} download")
     if needs.gpu_gb is not None:
-        model.append(f"for a GPU with {needs.gpu_gb} GB")
+        room = "" if needs.fits else ", more than there is room for here"
+        model.append(f"for a GPU with {needs.gpu_gb} GB{room}")
     rows = [
         ("images", needs.size),
         ("", needs.page),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from taxtune.cli.classify import ModelSetOption, PolicyOption, named_classifier
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import note
 
@@ -33,9 +35,8 @@ def serve(
         str,
         typer.Option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines in."),
     ] = "127.0.0.1",
-    calibrated: Annotated[
-        bool, typer.Option("--calibrated", help="Use what `taxtune calibrate` chose, with its promise.")
-    ] = False,
+    policy: PolicyOption = "run",
+    settings: ModelSetOption = None,
 ) -> None:
     """Serve a run's winner on a page in the browser, and over HTTP as MLflow serves models, until Ctrl-C.
 
@@ -51,18 +52,18 @@ def serve(
     with _listening(host, port) as here:
         address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
         with tempfile.TemporaryDirectory(prefix="taxtune-serve-") as folder:
-            model = _model(classifier, calibrated, Path(folder))
-        settings = uvicorn.Config(
+            model = _model(classifier, policy, settings, Path(folder))
+        configured = uvicorn.Config(
             make_app(model, address), log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE
         )
         note(f"{model.get_raw_model().name}: {address} (Ctrl-C ends it)")
         try:
-            uvicorn.Server(settings).run(sockets=[here])
+            uvicorn.Server(configured).run(sockets=[here])
         except KeyboardInterrupt:  # how a server is meant to end
             interrupts.heard()
 
 
-def _model(classifier: str, calibrated: bool, folder: Path) -> Any:
+def _model(classifier: str, policy: str, settings: list[str] | None, folder: Path) -> Any:
     """Returns the classifier as MLflow serves it, its weights loaded."""
     from taxtune.tracking.store import hushed, preload, short_reason
 
@@ -70,16 +71,19 @@ def _model(classifier: str, calibrated: bool, folder: Path) -> Any:
     import mlflow.pyfunc
     from mlflow.exceptions import MlflowException
 
-    from taxtune.classifier import load_classifier
     from taxtune.serving.pyfunc import save_mlflow_model
 
     address = classifier
     if not classifier.startswith("models:/"):
-        found = load_classifier(classifier, calibrated=calibrated)
+        found = named_classifier(Path(classifier), policy, settings)
         save_mlflow_model(found.save(folder / "classifier"), folder / "model")
         address = str(folder / "model")
-    elif calibrated:
-        raise DataError("A model in MLflow has its own policy.", value=classifier, remedy="Leave out --calibrated.")
+    elif settings or policy != "run":
+        raise DataError(
+            "A model in MLflow has its own policy and settings.",
+            value=classifier,
+            remedy="Leave out --policy and --set.",
+        )
     note("Loading the model")
     try:
         with hushed():
@@ -100,10 +104,14 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         here = socket.socket(family)
         here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         here.bind(where)
+        here.listen()
     except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
         raise TaxtuneError(
             f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
-            remedy="Another program may use the port; --port 0 takes a free one.",
+            remedy="Another program uses the port; --port 0 takes a free one."
+            if taken
+            else "Give --host an address of this machine, and --port a number above 1023.",
         ) from error
     with here:
         yield here

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ class Draft:
         subject_word = word or subject.word or "object"
         said = "what the images show; templates use the word"
         if word is None and subject.word is not None:
-            said += f". It is after the tree's node {self.tree.labels[subject.node]!r}"
+            said += f". It is named after the tree's node {self.tree.labels[subject.node]!r}"
         return _RECIPE.format(
             file=" ".join(shlex.quote(str(file)).split()),
             name=_written(re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"),
@@ -176,7 +177,7 @@ class Draft:
         needed = images_needed(aims.hp_target, aims.confidence)
         if self.tuning >= needed:
             return f"{aims.confidence} # how certain that must be; that takes at least {needed} tuning images"
-        return f"0.5 # how certain that must be: 0.5 takes the mean as it is; {aims.confidence} needs at least {needed} tuning images"
+        return f"0.5 # how certain that must be: 0.5 takes the mean as it is; {aims.confidence} needs {needed} images"
 
 
 def make_draft(source: Source, tree: Taxonomy) -> Draft:
@@ -191,9 +192,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
             there are too few different images.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    rows: dict[str, int] = {}
-    for record in source.records():
-        rows[record.label] = rows.get(record.label, 0) + 1
+    rows = source.labels
     try:
         examples = load_examples(
             source.path,
@@ -207,19 +206,26 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
         raise _unmatched(error, rows, tree) from error
     found, least = len(examples), 2 * _fewest(lambda n: _smallest_difference(n) is not None)
     if found < least:
-        listed = f" ({sum(rows.values())} with copies)" if sum(rows.values()) > found else ""
+        listed = f" ({rows.total()} with copies)" if rows.total() > found else ""
         raise DataError(
             f"There {'is 1 image' if found == 1 else f'are {found} different images'}{listed}, too few for a run.",
             file=source.path,
-            remedy=f"It takes at least {least}: half of them to compare templates, half for the final comparison. "
-            "Even so only large differences show; from about a hundred on, middling ones do.",
+            remedy=f"It takes at least {least}: half of them to compare templates, half for the final comparison. Even "
+            f"those show only differences above {_smallest_difference(least // 2):.2f} in hP; 100 images show those "
+            f"above {_smallest_difference(50):.2f}.",
+        )
+    if len(set(examples.target.tolist())) == 1:
+        raise DataError(
+            f"All {found:,} images have the label {examples[0].label!r}, so that there is nothing to tell apart.",
+            file=source.path,
+            remedy="Add images with other labels.",
         )
     # Half of the images at most for the final comparison, which is the one to quote.
     heldout = min(_MOST, found // 2)
     return Draft(
         source=source,
         examples=examples,
-        listed=sum(rows.values()),
+        listed=rows.total(),
         tree=tree,
         subject=find_subject(tree, examples.target.tolist()),
         tuning=min(_MOST, found - heldout),
@@ -227,7 +233,7 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
     )
 
 
-def _unmatched(error: UnknownLabelsError, rows: dict[str, int], tree: Taxonomy) -> DataError:
+def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) -> DataError:
     images = sum(rows[label] for label in error.labels)
     total, lost = len(rows), len(error.labels)
     where = tree.source or "the tree"
@@ -235,15 +241,16 @@ def _unmatched(error: UnknownLabelsError, rows: dict[str, int], tree: Taxonomy) 
         doubt = f"None of the {total} labels is on the tree. Is {where} the tree of these images?"
     else:
         doubt = (
-            f"{total - lost} of {total} labels are on the tree; {lost} ({images:,} of {sum(rows.values()):,} images) "
+            f"{total - lost} of {total} labels are on the tree; {lost} ({images:,} of {rows.total():,} images) "
             f"{'is' if lost == 1 else 'are'} not."
         )
     names = command("taxonomy", "enrich", where, "--out", "names.csv")
     return DataError(
         f"{doubt}\n"
         + "\n".join(error.lines)
-        + f"\nNothing was written. Correct the labels that are misspelt, or add them to {where}: what it lacks in a row "
-        "of its own,\nanother name for a node in the column aliases of its row. To have other names proposed: " + names,
+        + f"\nNothing was written. Correct the labels that are misspelt, or add them to {where}: what it lacks in a "
+        "row of its own,\nanother name for a node in the column aliases of its row. To have other names proposed: "
+        + names,
         file=error.file,
     )
 

@@ -68,7 +68,7 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
             file=file,
             remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
         )
-    written = list(dict.fromkeys(record.label for record in source.records()))
+    written = list(source.labels)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         return MadeTree(_by_paths(written), file, "as the labels' folders lie in one another")

@@ -7,16 +7,17 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from taxtune.data.folder import read_folder
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.rows import read_rows
-from taxtune.data.sources import Record
 from taxtune.errors import DataError
+from taxtune.progress import Display, showing
 from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
 from taxtune.taxonomy import Taxonomy
 
@@ -37,7 +38,7 @@ _NUMBERED = re.compile(r"(?P<label>.*[^\W\d_].*?)(?P<separator>[_\- ])\d+")
 _LOOKED_AT = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """Labelled images on the disk, as a recipe describes them.
 
@@ -57,15 +58,25 @@ class Source:
     images: Path | None = None
     notes: tuple[str, ...] = ()
 
-    def records(self) -> Iterator[Record]:
-        """Yields the images with their labels; no image is read.
+    @cached_property
+    def labels(self) -> Counter[str]:
+        """How many images have each label, in their order; no image is read.
 
         Raises:
             DataError: If rows lack a value, or images lie in no sub-folder.
         """
-        if self.kind == "folder":
-            return read_folder(self.path)
-        return read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
+        records = (
+            read_folder(self.path)
+            if self.kind == "folder"
+            else read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
+        )
+        with showing(_Silent()):  # who reads the images for good says what there is to say
+            return Counter(record.label for record in records)
+
+
+class _Silent(Display):
+    def note(self, text: str) -> None:
+        """Says nothing."""
 
 
 def find_source(

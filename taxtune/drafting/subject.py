@@ -11,9 +11,15 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Subject", "find_subject"]
 
-# What roots are called that say nothing of what the images show.
-_EMPTY = frozenset({"all", "entity", "everything", "life", "object", "objects", "root", "thing", "things"})
+# What roots are called that say nothing of what the images show; among them the top of WordNet.
+_EMPTY = frozenset(
+    {"abstraction", "all", "artifact", "being", "entity", "everything", "life", "living thing", "matter", "object"}
+    | {"objects", "organism", "physical entity", "physical object", "root", "substance", "thing", "things", "unit"}
+    | {"whole"}
+)
 _MOST_RANKS = 32
+# Ranks of biology: nodes that have one are labelled in Latin.
+_OF_LIFE = frozenset({"genus", "kingdom", "order", "phylum", "species"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +68,26 @@ def _reference(tree: Taxonomy, node: int) -> str | None:
 
 
 def _word(tree: Taxonomy, node: int) -> str | None:
-    """Returns the singular of the common name of a node, or of the next one above that has one."""
+    """Returns the singular of the name of a node, or of the next one above that has an English one."""
     from lemminflect import getLemma
 
     for above in tree.ancestors(node)[::-1].tolist():
-        name = tree.common_name(above)
+        name = _name(tree, above)
         if name.casefold() in _EMPTY:
             return None
-        if tree.ranks[above] is None or name != tree.labels[above]:
+        if name != tree.labels[above] or not _is_latin(tree):
             *first, last = name.lower().split()
             return " ".join([*first, next(iter(getLemma(last, upos="NOUN")), last)])
     return None
+
+
+def _is_latin(tree: Taxonomy) -> bool:
+    return not _OF_LIFE.isdisjoint(tree.ranks)
+
+
+def _name(tree: Taxonomy, node: int) -> str:
+    """Returns what people call a node."""
+    return tree.common_name(node) if _is_latin(tree) else tree.labels[node]
 
 
 def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
@@ -95,5 +110,5 @@ def _examples(tree: Taxonomy, node: int, word: str | None, targets: Sequence[int
     way = [above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]]
     if len(way) > 3:
         way = [way[0], way[(len(way) - 1) // 2], way[-1]]
-    said = dict.fromkeys(filter(None, (word, *(tree.common_name(each) for each in way))))
+    said = dict.fromkeys(filter(None, (word, *(_name(tree, each) for each in way))))
     return tuple(said) if len(said) > 1 else ()

@@ -5,10 +5,12 @@ All of it is data; the code that drew the birds and trained the model is the fol
 
 from __future__ import annotations
 
+import csv
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["IMAGES", "MANIFEST_FILE", "MODEL_FOLDER", "TAXONOMY_FILE", "Drawn"]
+__all__ = ["IMAGES", "MANIFEST_FILE", "MODEL_FOLDER", "TAXONOMY_FILE", "Drawn", "export"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -32,3 +34,21 @@ class Drawn(NamedTuple):
 
 #: How the images of the package were drawn.
 IMAGES = Drawn(n=400, degraded=0.5, seed=2021)
+
+
+def export(folder: str | Path, labelled: int = 300) -> None:
+    """Writes the images as somebody might have them, to try what is done with one's own.
+
+    Args:
+        folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and `new-photos/` with the
+            images that have no label.
+        labelled: How many images have one.
+    """
+    folder = Path(folder)
+    with MANIFEST_FILE.open(encoding="utf-8", newline="") as stream:
+        rows = [*csv.DictReader(stream)]
+    for i, row in enumerate(rows):
+        into = folder / "photos" / row["label"] if i < labelled else folder / "new-photos"
+        into.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(MANIFEST_FILE.parent / row["image"], into / Path(row["image"]).name)
+    shutil.copyfile(TAXONOMY_FILE, folder / "tree.csv")

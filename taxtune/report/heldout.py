@@ -16,7 +16,7 @@ def section(result: Result) -> dict[str, Any] | None:
     if not result.heldout:
         return None
     return {
-        "title": "Held-out images",
+        "title": "Held-out scores",
         "heldout": _heldout(result),
         "score_parts": _score_parts(result),
         "ranks": _ranks(result),

@@ -113,8 +113,8 @@ def _box(members: Sequence[Clade], *, partial: bool, top: float, scale: float) -
     numbers = (images, right, wrong, said)
     unseen = tuple(child for child in below if not child.images)
     box = Box(labels, tuple(members), partial, level, level, top, images * scale, *numbers, tuple(children), unseen)
-    only = children[0] if len(children) == 1 and not unseen else None
-    if only is None or (only.images, only.right, only.wrong, only.said) != numbers or bool(labels) != bool(only.labels):
+    only = children[0] if len(children) == 1 and not unseen and len(children[0].members) == len(members) else None
+    if only is None or (only.images, only.right, only.wrong, only.said) != numbers:
         return box
     return replace(only, labels=labels + only.labels, level=level, partial=partial)
 

@@ -57,13 +57,15 @@ def outcomes(result: Result) -> list[dict[str, Any]]:
     return shown
 
 
-def outcome_sentences(result: Result) -> list[str]:
-    """Returns what became of the answers with each template that has a baseline, a sentence each."""
-    found = []
+def outcome_sentences(result: Result) -> dict[str, str]:
+    """Returns what became of the answers with each template that has a baseline, in a sentence, by its name."""
+    found = {}
     for held in _contenders(result):
         baseline = result.baseline_of(held.name)
         assert baseline is not None
-        found.append(_answers(held, baseline, compare(baseline, held), dict(result.named_runs).get(held.name)))
+        changes = compare(baseline, held)
+        if changes.answered:
+            found[held.name] = _answers(held, baseline, changes, dict(result.named_runs).get(held.name))
     return found
 
 
@@ -122,13 +124,14 @@ def _counted(changes: Changes, direction: str) -> str:
     """Returns the ways in which answers got better, or worse, with their counts that sum to all, in brackets."""
     before, after = _ALWAYS[direction]
     found = changes.worded(direction)
+    if not found:
+        return ""
     always = [f"{before} → {state}" for state in after if any(change.states[0] == before for change in changes.each)]
     named = [words for i, words in enumerate(found) if i < _NAMED or words in always]
     counts = {words: found[words] for words in named} | {words: 0 for words in always if words not in found}
     if len(named) < len(found):
         counts["otherwise"] = sum(found.values()) - sum(counts.values())
-    listed = ", ".join(f"{words} {count:,}" for words, count in counts.items())
-    return f" ({listed})" if listed else ""
+    return f" ({', '.join(f'{words} {count:,}' for words, count in counts.items())})"
 
 
 def _scores(result: Result, held: HeldoutResult, baseline: HeldoutResult, run: TuneResult | None) -> str:
@@ -167,8 +170,9 @@ def _limits(changes: Changes, run: TuneResult | None) -> str:
     for name, values in (("hP", [row.hp or 0 for row in rows]), ("hR", [row.hr or 0 for row in rows])):
         if below := sum(value < 1 for value in values):
             most = sum(1 - value for value in values) / len(values)
+            which = "" if some else "the "
             where = "" if some else f" of {len(values):,} image{_s(len(values))} where it is below 1"
-            some.append(f"{signed(most)} in {name} (on {below:,}{where})")
+            some.append(f"{signed(most)} in {name} (on {which}{below:,}{where})")
         else:
             none.append(name)
     said = f"At most {' and '.join(some)} could be gained" if some else "Nothing could be gained"

@@ -46,10 +46,16 @@ class Terminal(Display):
         quiet: Whether to say nothing but notes (for scripts).
         stream: Where to write; standard error by default, since standard output belongs to results.
         clock: Seconds from some time on.
+        look_every: Seconds between two looks of a thread at whether `log` has something to say; 0 for no thread.
     """
 
     def __init__(
-        self, *, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        look_every: float = 1.0,
     ) -> None:
         self.clock = clock
         self._quiet = quiet
@@ -62,6 +68,7 @@ class Terminal(Display):
         self._said = clock()
         self._console: Console | None = None
         self._live: Live | None = None
+        self._look_every = look_every
         self._log: threading.Event | None = None
 
     @property
@@ -151,7 +158,7 @@ class Terminal(Display):
         """Begins or ends the live display, in which all is drawn four times a second; in a log, the thread for it."""
         any_shown = bool(self._tasks or self._run)
         if not self._is_screen():
-            if any_shown and self._log is None:
+            if any_shown and self._log is None and self._look_every:
                 self._keep_a_log()
         elif any_shown and self._live is None:
             from rich.live import Live
@@ -171,7 +178,7 @@ class Terminal(Display):
         self._log = ended = threading.Event()
 
         def work() -> None:
-            while not ended.wait(1.0):
+            while not ended.wait(self._look_every):
                 self.log()
 
         threading.Thread(target=work, name="taxtune-log", daemon=True).start()
@@ -258,7 +265,8 @@ class TuningProgress:
         self._heldout = {name: (done, done) for name, (done, _) in self._heldout.items() if name in again}
         self._records: dict[int, IterationRecord] = {}
         self._best: IterationRecord | None = None
-        self._winner, self._template, self._asking, self._raced = "", "", "", 0
+        self._known = tuner.history.known
+        self._winner, self._template, self._asking = "", "", ""
         self._best_rows: list[tuple[str, list[str]]] = []
         self._usage = Usage()
         for name, text in () if self._outlook is None else outlook_lines(self._outlook):
@@ -297,7 +305,6 @@ class TuningProgress:
 
     def on_race(self, record: IterationRecord) -> None:
         """Shows what a template that may win has on more images."""
-        self._raced += len(record.rows) - len(self._records[record.iteration].rows)
         self._keep(record, self._best)
         self._write(record, "race")
 
@@ -305,9 +312,9 @@ class TuningProgress:
         """Says which template wins, and why."""
         from taxtune.report.outlook import winner_in_words
 
-        experiment, baseline = self._experiment, self._records[0].scores
-        self._winner = winner_in_words(selection, experiment.objective, self._aim, baseline)
-        record = self._records[selection.winner]
+        records = {record.iteration: record for record in self._known()}
+        self._winner = winner_in_words(selection, self._experiment.objective, self._aim, records[0].scores)
+        record = records[selection.winner]
         self._keep(record, record)
         self._terminal.line(f"iteration {record.iteration} wins: {self._winner}", "bold")
 
@@ -357,7 +364,8 @@ class TuningProgress:
     def _keep(self, record: IterationRecord, best: IterationRecord | None) -> None:
         from taxtune.tuning.records import sum_usage
 
-        self._records[record.iteration] = record
+        # With those of the run's other workers, which nobody tells of.
+        self._records |= {each.iteration: each for each in self._known()} | {record.iteration: record}
         self._answered = (0, 0)  # they are in the record
         self._usage = sum_usage([each.usage for each in self._records.values()])
         self._best = best
@@ -414,7 +422,7 @@ class TuningProgress:
         said += [f"{tokens:,} tokens"]
         said += [_of(f"{llm:,} LLM tokens", budget.llm_tokens, "{:,}")] if llm or budget.llm_tokens else []
         if costs or calls or budget.usd:
-            said += [_of(f"${sum(costs):,.2f}" if costs else "price unknown", budget.usd, "${:,.2f}")]
+            said += [_of(_dollars(sum(costs)) if costs else "price unknown", budget.usd, "${:,.2f}")]
         said += [_of(duration(usage.seconds), budget.minutes, "{:g} min")] if budget.minutes else []
         return said
 
@@ -424,12 +432,13 @@ class TuningProgress:
         from taxtune.tuning.selection import most_questions
 
         experiment, stages = self._experiment, self._experiment.stages
-        searching = not (self._winner or self._raced)
+        block = stages[0].images
+        raced = sum(max(0, len(record.rows) - block) for record in list(self._records.values()))
+        searching = not (self._winner or raced)
         iterations = max(0, stages[0].templates - len(self._records)) if searching else 0
-        images = iterations * stages[0].images
+        images = iterations * block
         if not self._winner:
-            search = stages[0].images * stages[0].templates
-            images += max(0, most_questions(experiment.objective, stages) - search - self._raced)
+            images += max(0, most_questions(experiment.objective, stages) - block * stages[0].templates - raced)
         images += len(experiment.splits.heldout) * 2 - sum(done for done, _ in self._heldout.values())
         # Of the race the images of the block are in the store.
         images -= self._answered[0] if searching else self._answered[0] - self._answered[1]
@@ -452,6 +461,10 @@ def _labelled(rows: Sequence[tuple[str, str]], width: int) -> RenderableType:
 
 def _of(used: str, most: float | None, form: str) -> str:
     return used if most is None else f"{used} of {form.format(most)}"
+
+
+def _dollars(value: float) -> str:
+    return "under $0.01" if 0 < value < 0.01 else f"${value:,.2f}"
 
 
 def _in_words(task: Task) -> str:

@@ -56,7 +56,7 @@ def _tree(result: Result, heldout: Sequence[HeldoutResult]) -> dict[str, Any] | 
                 "alt": _alt(name, images, i, levels),
                 "aside": _aside(images, i),
                 "boxes": [_drawn(box, icicle, i, base) for box in icicle.root.walk()],
-                "rows": _rows(icicle, i, base),
+                "rows": _rows(icicle.root, i, base),
             }
             for i, (name, base) in enumerate(zip(names, bases, strict=True))
         ],
@@ -122,27 +122,27 @@ def _short(box: Box) -> str:
     return _label(box)
 
 
-def _rows(icicle: Icicle, i: int, base: int | None) -> list[dict[str, Any]]:
-    """Returns the table: a row a box, and one for the nodes below it that are said of it and never true."""
-    rows = []
-    for box in icicle.root.walk():
-        rows.append(
-            {
-                "depth": icicle.column(box.level),
-                "label": _label(box),
-                "images": box.images,
-                "right": box.right[i],
-                "share": f"{100 * box.right[i] / box.images:.0f} %",
-                "broader": box.images - box.right[i] - box.wrong[i],
-                "wrong": box.wrong[i],
-                "said": box.said[i],
-                "before": None if base is None else (box.right[base], box.wrong[base]),
-            }
-        )
-        unseen = [each for each in box.unseen if each.said[i]]
-        if unseen:
-            said = sum(each.said[i] for each in unseen)
-            rows.append({"depth": icicle.column(box.level) + 1, "label": _unseen(unseen, i), "images": 0, "said": said})
+def _rows(box: Box, i: int, base: int | None, depth: int = 0) -> list[dict[str, Any]]:
+    """Returns the table: a row a box, and after what is below it one for nodes that are said there and never true."""
+    rows: list[dict[str, Any]] = [
+        {
+            "depth": depth,
+            "label": _label(box),
+            "images": box.images,
+            "right": box.right[i],
+            "share": f"{100 * box.right[i] / box.images:.0f} %",
+            "broader": box.images - box.right[i] - box.wrong[i],
+            "wrong": box.wrong[i],
+            "said": box.said[i],
+            "before": None if base is None else (box.right[base], box.wrong[base]),
+        }
+    ]
+    for child in box.children:
+        rows += _rows(child, i, base, depth + 1)
+    unseen = [each for each in box.unseen if each.said[i]]
+    if unseen:
+        said = sum(each.said[i] for each in unseen)
+        rows.append({"depth": depth + 1, "label": _unseen(unseen, i), "images": 0, "said": said})
     return rows
 
 

@@ -599,7 +599,7 @@ def test_a_disk_that_fills_up_in_a_race(taxtune: Run, inputs: Path, tmp_path: Pa
         lines = [json.loads(line) for line in (out / "history.jsonl").open()]
         records = list({record["iteration"]: record for record in lines}.values())  # of several lines the last counts
         for record in records:
-            del record["usage"]
+            del record["usage"], record["race"]
             for row in record["rows"]:
                 del row["from_store"]
         return records

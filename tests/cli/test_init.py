@@ -1,87 +1,517 @@
+"""`taxtune init` as a new user runs it: whatever recipe it writes passes the dry run, and what cannot work it says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
 import pytest
-from typer.testing import CliRunner
+from PIL import Image
 
-from taxtune.cli.app import app
-from taxtune.errors import RecipeError
-from taxtune.recipe import load_recipe
-from taxtune.tuning.from_recipe import Parts
-from taxtune.tuning.plan import make_plan
-from tests.tuning.toy import ToyVLM, make_files
+from taxtune import loading
+from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.recipe import Recipe, load_recipe
+from taxtune.wordnet import ENVIRONMENT
+from tests.authoring.food_wordnet import food_wordnet
+from tests.cli.commands import Done, run_captured
 
-runner = CliRunner()
+SHADES = ("scarlet", "crimson", "navy", "azure")
+TREE = """\
+path,rank,aliases
+colour,,
+colour/reddish,family,
+colour/reddish/scarlet,shade,vermilion
+colour/reddish/crimson,shade,
+colour/bluish,family,
+colour/bluish/navy,shade,
+colour/bluish/azure,shade,
+"""
+MODEL = ("--model", "builtin:fieldguide")
 
 
-def arguments(folder, file="birds of mine.yaml", data="manifest.csv"):
-    return ["init", str(folder / file), "--data", str(folder / data), "--taxonomy", str(folder / "tree.csv")]
+def picture(file: Path, number: int) -> Path:
+    """Draws an image like no other number's."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (12, 12), (number % 256, number // 256, 77)).save(file)
+    return file
 
 
-def test_a_new_recipe_is_valid_and_can_be_planned(tmp_path):
-    make_files(tmp_path)
-    result = runner.invoke(app, [*arguments(tmp_path), "--domain", "colour", "--model", "builtin:fieldguide"])
-    assert result.exit_code == 0, result.output
-    recipe = load_recipe(tmp_path / "birds of mine.yaml", ["data.tuning=4", "data.heldout=8"])
-    assert (recipe.name, recipe.data.kind, recipe.prompt.question) == (
-        "birds-of-mine",
-        "manifest",
-        "What colour is this?",
-    )
-    assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
-    session = Parts(recipe, tmp_path / "out")
-    session.vlm = ToyVLM()
-    assert make_plan(session).problems == ()
+def in_folders(folder: Path, counts: Mapping[str, int]) -> Path:
+    """Draws so many images in each sub-folder."""
+    number = 0
+    for label, count in counts.items():
+        for _ in range(count):
+            picture(folder / label / f"{number}.png", number)
+            number += 1
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a tree of colours in it and no way to the hub."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(loading._Hub, "until", 0.0)
+    (tmp_path / "tree.csv").write_text(TREE)
+    return tmp_path
+
+
+def init(*arguments: object, taxonomy: str | None = "tree.csv", recipe: str = "mine.yaml") -> Done:
+    tree = () if taxonomy is None else ("--taxonomy", taxonomy)
+    return run_captured("init", recipe, *tree, *arguments)
+
+
+def written(done: Done, recipe: str = "mine.yaml") -> Recipe:
+    """The recipe that was written, once its dry run has passed."""
+    assert done.code == 0, done.err
+    assert f"Next: taxtune tune {shlex.quote(recipe)} --dry-run" in done.out
+    dry = run_captured("tune", recipe, "--dry-run")
+    assert dry.code == 0, dry.out + dry.err
+    assert "All checks passed" in dry.out
+    return load_recipe(recipe)
+
+
+def refused(done: Done, *words: str) -> None:
+    assert done.code == 2, done.out
+    missing = [word for word in words if word not in done.err]
+    assert not missing, f"{missing} not in: {done.err}"
+    assert not Path("mine.yaml").exists(), "nothing is written"
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("images", "tuning", "heldout", "block"),
-    [(20, 10, 10, False), (60, 30, 30, False), (300, 150, 150, True), (900, 200, 200, True)],
+    [(6, 3, 3, None), (61, 31, 30, None), (300, 150, 150, 20), (440, 200, 200, 20)],
 )
-def test_the_splits_fit_the_data_and_say_what_they_can_show(tmp_path, images, tuning, heldout, block):
-    make_files(tmp_path)
-    rows = [f"navy0.png,navy,{i}" for i in range(images)]
-    (tmp_path / "manifest.csv").write_text("\n".join(["image,label,row", *rows]) + "\n")
-    runner.invoke(app, arguments(tmp_path))
-    recipe, text = load_recipe(tmp_path / "birds of mine.yaml"), (tmp_path / "birds of mine.yaml").read_text()
-    assert (recipe.data.tuning, recipe.data.heldout) == (tuning, heldout)
-    assert recipe.data.block == (20 if block else None)
+def test_the_splits_fit_the_images_and_say_what_they_can_show(
+    here: Path, images: int, tuning: int, heldout: int, block: int | None
+) -> None:
+    in_folders(here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)})
+    recipe = written(init("--data", "photos", *MODEL))
+    assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, block)
+    text = Path("mine.yaml").read_text()
     assert f"of {images}; differences in hP below 0." in text
-    assert ("more than there are" in text) is (tuning < 47)
-    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence) == ("hr_at_hp", 0.98, 0.9)
+    assert (recipe.objective.kind, recipe.objective.hp_target) == ("hr_at_hp", 0.98)
+    assert recipe.objective.confidence == (0.9 if tuning >= 47 else 0.5), "what so many images can be certain of"
 
 
-def test_a_folder_and_an_api_are_told_from_a_file_and_a_checkpoint(tmp_path):
-    make_files(tmp_path)
-    (tmp_path / "photos").mkdir()
-    runner.invoke(app, [*arguments(tmp_path, data="photos"), "--model", "api:openai/gpt-4o"])
-    recipe = load_recipe(tmp_path / "birds of mine.yaml")
-    assert (recipe.data.kind, recipe.vlm.kind, recipe.vlm.model) == ("folder", "api", "openai/gpt-4o")
+def test_copies_of_an_image_count_once(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    for n, file in enumerate(sorted(Path("photos").rglob("*.png"))):
+        (file.parent / f"copy{n}.png").write_bytes(file.read_bytes())
+    done = init("--data", "photos", *MODEL)
+    recipe = written(done)
+    assert (recipe.data.tuning, recipe.data.heldout) == (6, 6)
+    assert "12; 12 more show the same as another" in done.out
 
 
-def test_nothing_is_overwritten_unasked(tmp_path):
-    path = make_files(tmp_path)
-    before = path.read_text()
-    with pytest.raises(RecipeError, match="--force"):
-        runner.invoke(app, arguments(tmp_path, file="recipe.yaml"), catch_exceptions=False)
-    assert path.read_text() == before
-    assert runner.invoke(app, [*arguments(tmp_path, file="recipe.yaml"), "--force"]).exit_code == 0
-    assert path.read_text() != before
+@pytest.mark.parametrize(("images", "said"), [(1, "There is 1 image"), (5, "There are 5 different images")])
+def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path, images: int, said: str) -> None:
+    in_folders(here / "photos", {"navy": images - images // 2, "azure": images // 2})
+    refused(init("--data", "photos", *MODEL), said, "too few for a run", "at least 6: half of them")
 
 
-@pytest.mark.parametrize("file", ["ü.yaml", "a'b\nc: d.yaml", ".-.yaml", "x" * 200 + ".yaml"])
-def test_files_of_any_name_hold_a_valid_recipe(tmp_path, file):
-    make_files(tmp_path)
-    result = runner.invoke(app, arguments(tmp_path, file=file))
-    assert result.exit_code == 0, result.output
-    assert load_recipe(tmp_path / file).taxonomy.path == "tree.csv"
+def test_too_few_of_many_copies_says_how_many_are_listed(here: Path) -> None:
+    in_folders(here / "photos", {"navy": 2, "azure": 2})
+    for n in range(4):
+        (here / f"photos/navy/copy{n}.png").write_bytes((here / "photos/navy/0.png").read_bytes())
+    refused(init("--data", "photos", *MODEL), "There are 4 different images (8 with copies)")
 
 
-def test_what_is_no_data_is_refused_before_anything_is_written(tmp_path):
-    make_files(tmp_path)
-    with pytest.raises(RecipeError, match="not a manifest"):
-        runner.invoke(app, arguments(tmp_path, data="navy0.png"), catch_exceptions=False)
-    assert not (tmp_path / "birds of mine.yaml").exists()
+def test_images_that_all_show_the_same_are_refused(here: Path) -> None:
+    in_folders(here / "photos", {"navy": 12})
+    refused(init("--data", "photos", *MODEL), "All 12 images have the label 'navy'", "nothing to tell apart")
 
 
-def test_what_is_not_there_is_named(tmp_path):
-    make_files(tmp_path)
-    with pytest.raises(RecipeError, match="nothing"):
-        runner.invoke(app, arguments(tmp_path, data="nothing"), catch_exceptions=False)
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suffix: str) -> None:
+    for n in range(8):
+        picture(here / f"photos/IMG_{n}{suffix}", n)
+    done = init("--data", "photos", *MODEL)
+    refused(
+        done, "The 8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and"
+    )
+    assert "names seem" not in done.err, "a camera's numbers are no labels"
+
+
+def test_a_list_in_a_flat_folder_is_pointed_at(here: Path) -> None:
+    picture(here / "photos/1.png", 1)
+    (here / "photos/labels.csv").write_text("image,label\n1.png,navy\n")
+    refused(init("--data", "photos", *MODEL), "give that file: --data photos/labels.csv")
+
+
+@pytest.mark.parametrize("folder", ["photos", "my photos"])
+def test_labels_in_names_are_suggested_and_the_command_that_is_printed_makes_the_list(here: Path, folder: str) -> None:
+    names = {"bright_scarlet": "scarlet", "navy": "navy", "azure": "azure"}
+    for n in range(12):
+        picture(here / folder / f"{list(names)[n % 3]}_{n}.png", n)
+    done = init("--data", folder, *MODEL)
+    refused(done, "names seem to hold labels: azure (4), bright_scarlet (4), navy (4). If they do")
+    (command,) = (line.strip() for line in done.err.splitlines() if line.startswith("  ("))
+    subprocess.run(["sh", "-c", command], check=True, cwd=here)
+    (here / "tree.csv").write_text(TREE.replace("vermilion", "bright scarlet"))
+    recipe = written(init("--data", f"{folder}/labels.csv", *MODEL))
+    assert (recipe.data.tuning, recipe.data.heldout) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a_1", "b_2", "c_3", "d_4"],  # each once: numbers of nothing
+        ["cat_1", "cat_2", "dog-1", "dog-2", "x", "y", "z"],  # most carry none
+        ["2024-05-01", "2024-05-02"],
+    ],
+)
+def test_names_that_only_look_numbered_are_not_taken_for_labels(here: Path, names: Sequence[str]) -> None:
+    for n, name in enumerate(names):
+        picture(here / f"photos/{name}.png", n)
+    assert "names seem" not in init("--data", "photos", *MODEL).err
+
+
+def test_names_that_would_break_the_list_get_no_command(here: Path) -> None:
+    for n in range(8):
+        picture(here / f"photos/{'cat, black' if n % 2 else 'dog'}_{n}.png", n)
+    done = init("--data", "photos", *MODEL)
+    refused(done, "names seem to hold labels", "make a CSV file of them")
+    assert "for f in" not in done.err
+
+
+def test_images_beside_the_sub_folders_are_named(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    picture(here / "photos/stray.png", 99)
+    refused(init("--data", "photos", *MODEL), "1 images are not in a class folder: stray.png", "Move each of them")
+
+
+def test_empty_sub_folders_and_other_files_are_left_out_and_said(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    (here / "photos/turquoise").mkdir()
+    (here / "photos/navy/notes.txt").write_text("blue")
+    done = init("--data", "photos", *MODEL)
+    assert "1 sub-folder holds no images and is left out: turquoise." in done.err
+    assert done.err.count("1 files are left out because they are not images: 1 × .txt") == 1
+    written(done)
+
+
+def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    (here / "photos/navy/broken.png").write_text("no image")
+    refused(init("--data", "photos", *MODEL), "broken.png")
+
+
+@pytest.mark.parametrize("inside", [None, "deeper"])
+def test_a_folder_without_images_is_refused(here: Path, inside: str | None) -> None:
+    (here / "photos" / (inside or "")).mkdir(parents=True)
+    refused(init("--data", "photos", *MODEL), "There are no images", *sorted(IMAGE_SUFFIXES)[:2])
+
+
+def test_the_parts_of_a_data_set_are_no_labels(here: Path) -> None:
+    in_folders(here / "photos/train", dict.fromkeys(SHADES, 3))
+    in_folders(here / "photos/val", dict.fromkeys(SHADES, 3))
+    refused(init("--data", "photos", *MODEL), "called train, val", "--data photos/train")
+    written(init("--data", "photos/train", *MODEL))
+
+
+# -- manifests ---------------------------------------------------------------------------------------------------------
+
+
+def manifest(folder: Path, header: str, row: Callable[[int, str], str], images: str = "") -> Path:
+    lines = [header]
+    for n in range(12):
+        picture(folder / images / f"{n}.png", n)
+        lines.append(row(n, SHADES[n % 4]))
+    file = folder / "list.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        ("image,label", lambda n, shade: f"{n}.png,{shade}", ("image", "label")),
+        ("filename,class", lambda n, shade: f"{n}.png,{shade}", ("filename", "class")),
+        ("File;Species", lambda n, shade: f"{n}.png;{shade}", ("file", "species")),
+        ("row,where,what", lambda n, shade: f"{n},{n}.png,{shade}", ("where", "what")),
+        ("path,family,species", lambda n, shade: f"{n}.png,x,{shade}", ("path", "species")),
+        ("image,label,class", lambda n, shade: f"{n}.png,{shade},{n % 2}", ("image", "label")),
+    ],
+)
+def test_columns_are_found_by_what_they_hold_and_said(
+    here: Path, header: str, row: Callable[[int, str], str], columns: tuple[str, str]
+) -> None:
+    manifest(here, header, row)
+    done = init("--data", "list.csv", *MODEL)
+    recipe = written(done)
+    assert (recipe.data.image_column, recipe.data.label_column) == columns
+    said = f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
+    assert (said in done.err) is (columns != ("image", "label")), "never silently"
+
+
+def test_json_lines_have_columns_too(here: Path) -> None:
+    rows = [json.dumps({"id": n, "Path": str(picture(here / f"{n}.png", n)), "Kind": SHADES[n % 4]}) for n in range(12)]
+    (here / "list.jsonl").write_text("\n".join(rows))
+    recipe = written(init("--data", "list.jsonl", *MODEL))
+    assert (recipe.data.image_column, recipe.data.label_column) == ("Path", "Kind")
+
+
+def test_images_may_lie_in_a_folder_beside_the_list(here: Path) -> None:
+    manifest(here, "image,label", lambda n, shade: f"{n}.png,{shade}", images="pictures")
+    (here / "others").mkdir()
+    done = init("--data", "list.csv", *MODEL)
+    assert written(done).data.images == "pictures"
+    assert "The images' names are relative to pictures." in done.err
+
+
+def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) -> None:
+    manifest(here, "image,family,species", lambda n, shade: f"{n}.png,{'bluish' if n % 4 > 1 else 'reddish'},{shade}")
+    refused(
+        init("--data", "list.csv", *MODEL),
+        "It cannot be told which column holds the labels.",
+        "'family' (2 values, 100 % of them on the tree), 'species' (4 values, 100 % of them on the tree)",
+        "--label-column",
+    )
+    assert written(init("--data", "list.csv", "--label-column", "species", *MODEL)).data.label_column == "species"
+
+
+def test_of_two_columns_of_files_neither_is_guessed(here: Path) -> None:
+    manifest(here, "photo,mask,label", lambda n, shade: f"{n}.png,{n}.png,{shade}")
+    refused(init("--data", "list.csv", *MODEL), "which column holds the images", "'photo', 'mask'", "--image-column")
+    assert written(init("--data", "list.csv", "--image-column", "Photo", *MODEL)).data.image_column == "photo"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("image\n1.png\n", ["no column besides that of the images"]),
+        ("", ["The file has no header"]),
+        ("image,label\n1.png,navy\n2.png,\n", ["row 3: no label"]),
+        ("image,label\ngone.png,navy\n", ["gone.png"]),
+    ],
+)
+def test_a_list_that_lacks_something_is_refused(here: Path, content: str, words: Sequence[str]) -> None:
+    for n in (1, 2):
+        picture(here / f"{n}.png", n)
+    (here / "list.csv").write_text(content)
+    refused(init("--data", "list.csv", *MODEL), *words)
+
+
+def test_columns_that_are_asked_for_must_be_there(here: Path) -> None:
+    manifest(here, "image,label", lambda n, shade: f"{n}.png,{shade}")
+    refused(init("--data", "list.csv", "--label-column", "kind", *MODEL), "no column 'kind'", "'image', 'label'")
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    refused(init("--data", "photos", "--label-column", "kind", *MODEL), "has no columns")
+
+
+# -- labels and tree ---------------------------------------------------------------------------------------------------
+
+
+def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here: Path) -> None:
+    shades = ("scarlett", "navy", "azure", "turquoise")
+    manifest(here, "image,label", lambda n, shade: f"{n}.png,{shades[n % 4]}")
+    done = init("--data", "list.csv", *MODEL)
+    refused(
+        done,
+        "2 of 4 labels are on the tree; 2 (6 of 12 images) are not.",
+        "'scarlett' (row 2, row 6, row 10): did you mean 'scarlet'?",
+        "'turquoise' (row 5, row 9, row 13): no similar name",
+        "Nothing was written. Correct the labels",
+        "taxtune taxonomy enrich tree.csv --out names.csv",
+    )
+    (here / "list.csv").write_text((here / "list.csv").read_text().replace("scarlett", "scarlet"))
+    (here / "tree.csv").write_text(TREE + "colour/bluish/turquoise,shade,\n")
+    written(init("--data", "list.csv", *MODEL))
+
+
+def test_a_tree_of_something_else_is_doubted(here: Path) -> None:
+    in_folders(here / "photos", {"cat": 6, "dog": 6})
+    refused(init("--data", "photos", *MODEL), "None of the 2 labels is on the tree", "Is tree.csv the tree of these")
+
+
+def test_aliases_and_numbers_in_front_are_on_the_tree(here: Path) -> None:
+    in_folders(here / "photos", {"001.vermilion": 4, "002.Navy": 4})
+    written(init("--data", "photos", *MODEL))
+
+
+def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
+    life = "life/Animalia/Chordata/Aves"
+    rows = [
+        "path,rank,aliases",
+        "life,,",
+        "life/Animalia,kingdom,",
+        "life/Animalia/Chordata,phylum,",
+        f"{life},class,birds",
+        f"{life}/Anseriformes,order,waterfowl",
+        f"{life}/Anseriformes/mallard,species,",
+        f"{life}/Passeriformes,order,songbirds",
+        f"{life}/Passeriformes/robin,species,",
+        f"{life}/Passeriformes/wren,species,",
+        "life/Plantae,kingdom,",
+    ]
+    (here / "tree.csv").write_text("\n".join(rows) + "\n")
+    in_folders(here / "photos", {"mallard": 6, "robin": 6})
+    done = init("--data", "photos", *MODEL)
+    recipe = written(done)
+    assert recipe.taxonomy.domain == "Aves"
+    assert (recipe.prompt.domain, recipe.prompt.question) == ("bird", "What bird is this?")
+    assert recipe.prompt.ranks == ("order", "species")
+    assert recipe.prompt.examples == ("bird", "songbirds", "wren"), "a leaf that no image shows"
+    assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
+    assert "the lowest node above all labels" in Path("mine.yaml").read_text()
+
+
+def test_a_word_that_is_given_is_taken(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    recipe = written(init("--data", "photos", "--domain", "paint", *MODEL))
+    assert (recipe.prompt.domain, recipe.taxonomy.domain) == ("paint", None)
+
+
+@pytest.mark.parametrize("root", ["thing", "object", "Life"])
+def test_a_root_that_says_nothing_names_nothing(here: Path, root: str) -> None:
+    (here / "tree.csv").write_text(TREE.replace("colour", root))
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    recipe = written(init("--data", "photos", *MODEL))
+    assert (recipe.prompt.domain, recipe.prompt.ranks) == ("object", ("family", "shade"))
+
+
+def test_a_flat_tree_without_ranks_does(here: Path) -> None:
+    (here / "tree.csv").write_text("path\n" + "".join(f"thing/{shade}\n" for shade in SHADES))
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    recipe = written(init("--data", "photos", *MODEL))
+    assert (recipe.prompt.ranks, recipe.prompt.examples) == ((), ())
+
+
+# -- no tree -----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
+    in_folders(here / "photos", {"pizza": 4, "cake": 4, "ice cream": 4})
+    (here / "sub").mkdir()
+    done = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
+    assert written(done, "sub/dishes.yaml").taxonomy.path == "dishes-tree.csv"
+    assert "Made the tree sub/dishes-tree.csv from WordNet's hypernyms" in done.err
+    assert "taxtune taxonomy show sub/dishes-tree.csv" in done.err
+    assert "dishes-tree.synsets.csv" in done.err
+    assert run_captured("taxonomy", "check", "sub/dishes-tree.csv").code == 0
+    again = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
+    assert again.code == 2
+    (here / "sub/dishes.yaml").unlink()
+    again = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
+    assert again.code == 2, "a tree that somebody may have mended is not written over"
+    assert "Use it (--taxonomy sub/dishes-tree.csv)" in again.err
+    again = init("--data", "photos", *MODEL, "--force", taxonomy=None, recipe="sub/dishes.yaml")
+    written(again, "sub/dishes.yaml")
+
+
+def test_without_a_tree_folders_in_folders_are_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    in_folders(here / "photos", {"dessert/01.ice_cream": 3, "dessert/cake": 3, "soup/pho": 3, "bread": 3})
+    done = init("--data", "photos", *MODEL, taxonomy=None)
+    written(done)
+    assert "as the labels' folders lie in one another" in done.err
+    tree = Path("mine-tree.csv").read_text()
+    assert "thing/dessert/ice cream" in tree
+    assert "thing/bread" in tree
+
+
+def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    in_folders(here / "photos", {"pizza": 4, "cake": 4})
+    done = init("--data", "photos", *MODEL, taxonomy=None)
+    refused(done, "WordNet is not installed. Install it", "--llm", "food/dessert/cake")
+    assert not Path("mine-tree.csv").exists()
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    assert init("--data", "photos", "--model", "api:openai/gpt-4o").code == 0
+    recipe = load_recipe("mine.yaml")
+    assert (recipe.vlm.kind, recipe.vlm.model) == ("api", "openai/gpt-4o")
+
+
+def test_the_folder_of_a_checkpoint_is_relative_to_the_recipe(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    (here / "models/tiny").mkdir(parents=True)
+    (here / "recipes").mkdir()
+    assert init("--data", "photos", "--model", "models/tiny", recipe="mine.yaml").code == 0
+    assert load_recipe("mine.yaml").vlm.model == "models/tiny"
+    assert init("--data", "photos", "--model", "models/tiny", recipe="recipes/mine.yaml").code == 0
+    assert load_recipe("recipes/mine.yaml").vlm.model == str(here / "models/tiny")
+
+
+def test_a_model_is_chosen_that_fits_with_the_larger_ones_in_comments(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    done = init("--data", "photos")
+    assert done.code == 0, done.err
+    model = load_recipe("mine.yaml").vlm.model
+    assert f"model     {model}, " in done.out
+    assert f"{model!r} is not on this machine, and HF_HUB_OFFLINE is set." in done.err, "before the dry run says so"
+    assert "GB to download" in Path("mine.yaml").read_text()
+
+
+# -- files and output --------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_overwritten_unasked(here: Path) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    Path("mine.yaml").write_text("mine")
+    done = init("--data", "photos", *MODEL)
+    assert done.code == 2
+    assert "--force" in done.err
+    assert Path("mine.yaml").read_text() == "mine"
+    written(init("--data", "photos", *MODEL, "--force"))
+
+
+@pytest.mark.parametrize("file", ["ü.yaml", "a'b\nc: d.yaml", ".-.yaml", "x" * 200 + ".yaml", "my birds.yaml"])
+def test_files_of_any_name_hold_a_valid_recipe(here: Path, file: str) -> None:
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    recipe = written(init("--data", "photos", *MODEL, recipe=file), file)
+    assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--data", "tree.txt"), ["neither a folder nor a list of images"]),
+        (("--data", "nothing"), ["nothing: There is no such file or folder"]),
+        (("--data", ".", "--taxonomy", "nothing.csv"), ["for --taxonomy"]),
+    ],
+)
+def test_what_is_no_data_is_refused(here: Path, arguments: Sequence[str], words: Sequence[str]) -> None:
+    (here / "tree.txt").write_text("x")
+    refused(init(*arguments, *MODEL), *words)
+
+
+def test_json_has_what_was_found_and_nothing_else(here: Path) -> None:
+    manifest(here, "file,kind", lambda n, shade: f"{n}.png,{shade}")
+    done = init("--data", "list.csv", *MODEL, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == {
+        "images": 12,
+        "copies": 0,
+        "labels": 4,
+        "nodes": 7,
+        "tuning": 6,
+        "heldout": 6,
+        "domain": "colour",
+        "word": "colour",
+        "ranks": ["family", "shade"],
+        "examples": ["colour", "reddish", "scarlet"],
+        "image_column": "file",
+        "label_column": "kind",
+        "recipe": "mine.yaml",
+        "taxonomy": "tree.csv",
+        "made_taxonomy": False,
+        "model": "builtin:fieldguide",
+        "next": "taxtune tune mine.yaml --dry-run",
+    }

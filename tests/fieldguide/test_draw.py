@@ -11,7 +11,7 @@ from fieldguide.draw import main, make_dataset, plan
 from fieldguide.species import all_species
 from taxtune.data import load_examples
 from taxtune.errors import DataError
-from taxtune.fieldguide import IMAGES, MANIFEST_FILE, TAXONOMY_FILE
+from taxtune.fieldguide import IMAGES, MANIFEST_FILE, TAXONOMY_FILE, export
 from taxtune.taxonomy import read_taxonomy
 
 
@@ -110,3 +110,17 @@ def test_arguments_out_of_range_are_refused(tmp_path: Path, arguments: dict[str,
     with pytest.raises(DataError, match=message):
         make_dataset(tmp_path / "birds", **{"n": 1, "seed": 0, **arguments})
     assert not (tmp_path / "birds").exists()
+
+
+def test_the_package_is_exported_as_somebodys_photos(tmp_path: Path) -> None:
+    export(tmp_path, labelled=100)
+    with MANIFEST_FILE.open(encoding="utf-8", newline="") as stream:
+        rows = [*csv.DictReader(stream)]
+    examples = load_examples(tmp_path / "photos", read_taxonomy(tmp_path / "tree.csv"))
+    assert len(examples) == 100
+    assert {(e.image.name, e.image.parent.name) for e in examples} == {
+        (Path(row["image"]).name, row["label"]) for row in rows[:100]
+    }
+    new = sorted((tmp_path / "new-photos").iterdir())
+    assert [file.name for file in new] == [Path(row["image"]).name for row in rows[100:]]
+    assert new[0].read_bytes() == (MANIFEST_FILE.parent / rows[100]["image"]).read_bytes()

@@ -13,6 +13,7 @@ import yaml
 from PIL import Image
 
 from taxtune.data.folder import label_references
+from taxtune.drafting.offer import Machine
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.models.known import KNOWN_MODELS
@@ -24,6 +25,7 @@ from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_captured
 
+MACHINE = Machine("cpu", 16.0)
 NAMES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
 OF_DOMAINS = [name for name in NAMES if name != "fieldguide"]
 TREES = [name for name in builtin_trees() if name != "fieldguide"]
@@ -169,7 +171,7 @@ def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypat
     (problem,) = make_plan(Parts(recipe, tmp_path / "run")).problems
     assert recipe.vlm.model in problem
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert (find_needs(recipe).missing, find_needs(recipe).here) == ((), False)
+    assert (find_needs(recipe, MACHINE).missing, find_needs(recipe, MACHINE).here) == ((), False)
 
 
 # -- the trees ---------------------------------------------------------------------------------------------------------
@@ -243,6 +245,15 @@ def test_what_models_say_is_placed_where_it_belongs(name: str, answer: str, node
     assert "/".join(placed.path) == node or "/".join(placed.path).endswith(f"/{node}"), placed
 
 
+@pytest.mark.parametrize("name", [name for name in OF_DOMAINS if name.endswith("-inat21")])
+def test_the_domain_is_a_node_of_the_real_tree_with_as_many_species_as_is_said(name: str, inat21: Taxonomy) -> None:
+    recipe = load_recipe(name)
+    assert recipe.taxonomy.domain is not None
+    assert recipe.data.size is not None
+    below = inat21.is_ancestor(inat21.resolve(recipe.taxonomy.domain), inat21.leaves)
+    assert recipe.data.size.startswith(f"{int(below.sum()):,} species")
+
+
 # -- the model in one line ---------------------------------------------------------------------------------------------
 
 
@@ -264,7 +275,7 @@ def test_a_line_is_a_model_that_needs_what_is_said(
 ) -> None:
     monkeypatch.setenv("PETS", str(tmp_path))
     recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
-    needs, model = find_needs(recipe), Parts(recipe, tmp_path).model
+    needs, model = find_needs(recipe, MACHINE), Parts(recipe, tmp_path).model
     assert needs.model == yaml.safe_load(settings)["model"] in repr(model)
     if isinstance(recipe.vlm, LocalVLMSettings):
         known = KNOWN_MODELS[needs.model]

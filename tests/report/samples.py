@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from taxtune.metrics.hierarchical import harmonic_mean
@@ -21,7 +24,7 @@ from taxtune.tuning.records import (
     Usage,
 )
 
-__all__ = ["BASELINE", "HOSTILE", "comparison", "heldout", "iteration", "rows", "scores", "tune"]
+__all__ = ["BASELINE", "HOSTILE", "answer", "answered", "comparison", "heldout", "iteration", "rows", "scores", "tune"]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
@@ -245,3 +248,33 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
         folder=folder,
         where=dict(runs[0].where),
     )
+
+
+def answer(example: str, truth: str, placed: str | None) -> ExampleRow:
+    """A row of an image by its paths; `placed` is None where the call failed."""
+    if placed is None:
+        return ExampleRow(example, f"{example}.png", 1, truth, failure="timed out")
+    want, said = truth.split("/"), placed.split("/")
+    shared = sum(one == other for one, other in zip(want, said, strict=False))
+    return ExampleRow(
+        example,
+        f"{example}.png",
+        1,
+        truth,
+        answer=said[-1],
+        node=1,
+        placed=placed,
+        stage="verbatim",
+        hp=shared / len(said),
+        hr=shared / len(want),
+    )
+
+
+def answered(truths: Sequence[str], **answers: Sequence[str | None]) -> TuneResult:
+    """A run whose held-out images are of these paths and answered with those, by the template's name."""
+    held = []
+    for name, placed in answers.items():
+        pairs = enumerate(zip(truths, placed, strict=True))
+        made = tuple(answer(f"i{i}", truth, said) for i, (truth, said) in pairs)
+        held.append(replace(heldout(name, BASELINE, 0.9, 0.8, 0.5, seed=1), rows=made, ranks=()))
+    return replace(tune(n=2), heldout=tuple(held))

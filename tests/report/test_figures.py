@@ -94,6 +94,29 @@ def test_history_marks_each_failed_iteration() -> None:
     assert crosses(samples.tune(n=20)) == 2 + 1  # iterations 7 and 19, and the legend
 
 
+def test_history_draws_an_interval_for_each_score_that_has_one() -> None:
+    def bars(result: TuneResult) -> int:
+        return len(re.findall(r"stroke-opacity: 0\.45; stroke-width: 1\.1", history_svg(result)))
+
+    run = samples.tune(n=6)
+    assert bars(run) == 7 * 2  # hP and hR of each iteration
+    assert bars(samples.tune("accuracy", n=6)) == 7 * 3
+    # What has failed has no score, and what no rows are kept of no interval.
+    assert bars(samples.tune(n=7)) == 7 * 2
+    assert bars(replace(run, iterations=(*run.iterations[:3], replace(run.iterations[3], rows=())))) == 3 * 2
+
+
+def test_the_front_is_drawn_where_there_is_one() -> None:
+    def lines(result: TuneResult) -> int:
+        return len(
+            re.findall(r"stroke-dasharray: 4\.4,2\.2; stroke-dashoffset: 0; stroke: var\(--hp\)", figure6_svg(result))
+        )
+
+    run = samples.tune(n=6)
+    assert lines(replace(run, pareto=(1,))) == 0
+    assert lines(replace(run, pareto=(1, 3, 5))) == 1 + 1  # and the legend's
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match=r"figure6\.png"):

@@ -200,14 +200,14 @@ def test_what_a_model_wrote_stays_text() -> None:
     nasty = replace(
         run.iterations[1],
         template=samples.HOSTILE,
-        rejected=(("</pre><img src=x onerror=alert(1)>", "<b>because</b>"),),
-        trace=(Turn("<em>look</em>", "<b>at</b>", "</pre><iframe src='//x'>"),),
+        rejected=(("</pre><img src=x onerror=alert(1)>", "<tt>because</tt>"),),
+        trace=(Turn("<em>look</em>", "<tt>at</tt>", "</pre><iframe src='//x'>"),),
         reason="<iframe src='//x'>",
         parameters={"<i>a</i>": "<u>b</u>"},
     )
     # The hostile answer is the one that changed most.
     before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="<marquee>/x", image='"><svg onload=x>.png')
+    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="bird/<marquee>/x", image='"><svg onload=x>.png')
     heldout = (
         replace(run.heldout[0], rows=(before,)),
         replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
@@ -218,7 +218,7 @@ def test_what_a_model_wrote_stays_text() -> None:
     checker = check(page)
     tags = [tag for tag, _ in checker.elements]
     assert tags.count("script") == 1
-    assert not {"iframe", "marquee", "img", "b", "i", "u", "em", "s"} & set(tags)
+    assert not {"iframe", "marquee", "img", "tt", "i", "u", "em", "s"} & set(tags)
     assert "<script>alert('x')</script>" in text(page)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
 

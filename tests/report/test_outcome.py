@@ -46,11 +46,11 @@ def run(before: tuple[ExampleRow, ...], after: tuple[ExampleRow, ...], **changes
 def test_gain_and_cost_are_told_in_the_same_sentence() -> None:
     before = rows(SPECIES, SPECIES, SPECIES, FAMILY, WRONG, WRONG, None)
     after = rows(SPECIES, FAMILY, FAMILY, SPECIES, FAMILY, WRONG, SPECIES)
-    assert outcome_sentences(run(before, after)) == [
-        "2 of 6 held-out images have a better answer than with the baseline (general → exact 1, wrong → general 1, "
-        "wrong → exact 0), and 2 a worse one (exact → general 2, exact → wrong 0); 2 are unchanged, 1 more is without "
-        "an answer and not counted."
-    ]
+    assert outcome_sentences(run(before, after)) == {
+        "winner": "2 of 6 held-out images have a better answer than with the baseline (general → exact 1, "
+        "wrong → general 1, wrong → exact 0), and 2 a worse one (exact → general 2, "
+        "exact → wrong 0); 2 are unchanged, 1 more is without an answer and not counted."
+    }
     (shown,) = outcomes(run(before, after))
     table = shown["table"]
     cells = [part["count"] for _, _, row in table["rows"] for cell in row for part in cell]
@@ -59,14 +59,14 @@ def test_gain_and_cost_are_told_in_the_same_sentence() -> None:
 
 
 def test_what_is_not_named_is_summed_so_that_the_numbers_add_up() -> None:
-    for sentence in outcome_sentences(samples.comparison(2)):
+    for sentence in outcome_sentences(samples.comparison(2)).values():
         for total, inside in re.findall(r"(\d+) (?:of 199[^(]*|a worse one )\(([^)]*)\)", sentence):
             assert sum(map(int, re.findall(r"\d+", inside))) == int(total)
         assert "otherwise" in sentence
 
 
 def test_one_image_and_no_change() -> None:
-    (sentence,) = outcome_sentences(run(rows(FAMILY), rows(FAMILY)))
+    (sentence,) = outcome_sentences(run(rows(FAMILY), rows(FAMILY))).values()
     assert sentence == (
         "None of 1 held-out image has a better answer than with the baseline, and none a worse one; 1 is unchanged."
     )
@@ -111,8 +111,8 @@ def test_ceilings_and_optimism_are_told() -> None:
     lucky = (Optimism("hp", 0.98, 0.962, 0.01),)
     found = run(rows(SPECIES, FAMILY, WRONG, SPECIES), rows(SPECIES, SPECIES, WRONG, FAMILY), optimism=lucky)
     assert outcomes(found)[0]["sentences"][2] == (
-        "At most +0.167 in hP (on 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on the "
-        "tuning images, on which it was chosen, its hP was 0.980, 0.018 more than here (+0.010 is "
+        "At most +0.167 in hP (on the 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on "
+        "the tuning images, on which it was chosen, its hP was 0.980, 0.018 more than here (+0.010 is "
         "expected of such a choice)."
     )
     best = run(rows(SPECIES, SPECIES), rows(SPECIES, FAMILY))
@@ -121,7 +121,7 @@ def test_ceilings_and_optimism_are_told() -> None:
     )
     careful = run(rows(SPECIES, FAMILY), rows(SPECIES, SPECIES))
     assert outcomes(careful)[0]["sentences"][2] == (
-        "At most +0.167 in hR (on 1 of 2 images where it is below 1) could be gained and nothing in hP, where the "
+        "At most +0.167 in hR (on the 1 of 2 images where it is below 1) could be gained and nothing in hP, where the "
         "baseline has 1 on every image."
     )
 

@@ -4,7 +4,8 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from taxtune.report.pace import Pace, duration
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.wording import best_so_far
 from taxtune.tuning.objective import OBJECTIVES, Aims, make_objective
-from taxtune.tuning.records import IterationRecord, Selection
+from taxtune.tuning.records import Finalist, IterationRecord, Selection
 from taxtune.tuning.selection import choose, most_questions, race
 from tests.report import samples
 
@@ -65,11 +66,16 @@ def make_screen(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Screen]:
 
 
 def tuner(
-    iterations: int = 8, kind: str = "hp", budget: BudgetSettings | None = None, group: str | None = None
+    iterations: int = 8,
+    kind: str = "hp",
+    budget: BudgetSettings | None = None,
+    group: str | None = None,
+    known: Sequence[IterationRecord] = (),
 ) -> Any:
     objective = make_objective(kind, metrics=() if kind in OBJECTIVES else (kind,))
     return SimpleNamespace(
         group=group,
+        history=SimpleNamespace(known=lambda: known),
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
@@ -98,7 +104,8 @@ def follow(
     with showing(terminal):
         for _ in track_each(range(2), "reading images"):
             pass
-        shown.on_start(tuner(8, kind, budget), run.iterations[:done])
+        known = list(run.iterations[:done])
+        shown.on_start(tuner(8, kind, budget, known=known), run.iterations[:done])
         yield "start"
         for record, best in list(zip(run.iterations, best_so_far(run.iterations), strict=True))[done:]:
             if record.template is not None:
@@ -107,12 +114,14 @@ def follow(
                     with loading("the weights of a-model"):
                         clock.now += 300
                 ask(shown, clock, stored=5)
+            known.append(record)
             shown.on_iteration(record, best)
             yield f"iteration {record.iteration}"
         grown = [replace(record, rows=samples.rows(80, record.iteration)) for record in run.iterations[1:3]]
         for record in grown:
             shown.on_template(record.iteration, record.template or "", 80)
             ask(shown, clock, 80, 20, seconds=40)
+            known[record.iteration] = record
             shown.on_race(record)
         yield "race"
         selection = choose([run.iterations[0], *grown, *run.iterations[3:]], make_objective("hp"))
@@ -137,7 +146,7 @@ def test_a_log_has_whole_lines_and_no_control_characters(clock: Clock, monkeypat
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on servers that build: it is a log all the same
     monkeypatch.setenv("COLUMNS", "20")
     stream = io.StringIO()
-    after("end", follow(Terminal(stream=stream, clock=clock), clock))
+    after("end", follow(Terminal(stream=stream, clock=clock, look_every=0), clock))
     assert "\x1b" not in stream.getvalue()
     said = stream.getvalue().splitlines()
     # What the images can show, before anything is asked and once the baseline was.
@@ -172,7 +181,7 @@ def test_a_log_has_whole_lines_and_no_control_characters(clock: Clock, monkeypat
 
 def test_a_log_says_every_half_minute_how_far_it_is(clock: Clock) -> None:
     stream = io.StringIO()
-    terminal = Terminal(stream=stream, clock=clock)
+    terminal = Terminal(stream=stream, clock=clock, look_every=0)
     run = follow(terminal, clock, budget=BudgetSettings(llm_tokens=4000))
     after("iteration 2", run)
     terminal.log()  # what the thread of a log calls every second
@@ -183,7 +192,7 @@ def test_a_log_says_every_half_minute_how_far_it_is(clock: Clock) -> None:
     assert len(found) == 1
     assert re.fullmatch(
         r"iteration 3 of 8, about \d+ min left, 45 calls, 15 from store, 1,770 tokens, 3,840 LLM tokens of 4,000, "
-        r"\$0\.01",
+        r"under \$0\.01",
         found[0],
     )
     clock.now += 1
@@ -191,9 +200,24 @@ def test_a_log_says_every_half_minute_how_far_it_is(clock: Clock) -> None:
     assert stream.getvalue().splitlines()[-1] == found[0]
 
 
+def test_a_thread_looks_whether_there_is_something_to_say(clock: Clock) -> None:
+    said = threading.Event()
+
+    class Log(io.StringIO):
+        def write(self, text: str) -> int:
+            said.set()
+            return super().write(text)
+
+    stream = Log()
+    with showing(Terminal(stream=stream, clock=clock, look_every=0.001)), loading("the weights of a-model"):
+        clock.now += 31
+        assert said.wait(30)
+    assert stream.getvalue() == "loading the weights of a-model\n"
+
+
 def test_a_log_of_other_work_says_so_too(clock: Clock) -> None:
     stream = io.StringIO()
-    terminal = Terminal(stream=stream, clock=clock)
+    terminal = Terminal(stream=stream, clock=clock, look_every=0)
     with showing(terminal), track("answers placed", 90_000) as task:
         clock.now += 20
         terminal.log()
@@ -207,7 +231,7 @@ def test_a_log_of_other_work_says_so_too(clock: Clock) -> None:
 
 def test_time_left_counts_the_race_and_the_held_out_images_and_not_the_loading(clock: Clock) -> None:
     stream = io.StringIO()
-    terminal = Terminal(stream=stream, clock=clock)
+    terminal = Terminal(stream=stream, clock=clock, look_every=0)
     run = follow(terminal, clock)
 
     def left() -> str:
@@ -394,7 +418,7 @@ def test_methods_do_no_harm_outside_a_run() -> None:
 
 def test_runs_that_are_compared_ask_about_the_baseline_once(clock: Clock) -> None:
     stream = io.StringIO()
-    shown = TuningProgress(Terminal(stream=stream, clock=clock))
+    shown = TuningProgress(Terminal(stream=stream, clock=clock, look_every=0))
     for _ in range(2):
         shown.on_start(tuner(group="both"), ())
         for name in ("baseline", "winner"):
@@ -404,6 +428,22 @@ def test_runs_that_are_compared_ask_about_the_baseline_once(clock: Clock) -> Non
     assert stream.getvalue().count("held-out split: baseline") == 1
     assert stream.getvalue().count("held-out split: winner") == 2
     assert stream.getvalue().count("goal: ") == 1
+
+
+def test_what_other_workers_of_a_run_do_counts_too(clock: Clock) -> None:
+    run = samples.tune(n=4)
+    known: list[IterationRecord] = []
+    shown = TuningProgress(Terminal(stream=io.StringIO(), clock=clock, look_every=0))
+    shown.on_start(tuner(known=known), ())
+    known += run.iterations[:4]  # of these another worker did all but the last
+    shown.on_iteration(known[3], known[3])
+    assert dict(shown.rows(200))["tuning"].startswith("iteration 4 of 8")
+    assert dict(shown.rows(200))["spent"].startswith("60 calls  20 from store")
+    known[1] = replace(known[1], rows=samples.rows(80, 1))
+    shown.on_race(known[1])
+    shown.on_selection(Selection(2, True, 20, (Finalist(2, 0.8, 0.78),)))
+    assert dict(shown.rows(200))["winner"].startswith("iter 2  hP")
+    shown.on_stop("finished")
 
 
 def test_control_characters_of_a_server_are_not_obeyed() -> None:
@@ -452,7 +492,6 @@ def test_why_a_template_is_the_best(kind: str, feasible: bool, said: str) -> Non
 )
 def test_why_a_template_wins(kind: str, reached: bool, said: str) -> None:
     from taxtune.report.outlook import winner_in_words
-    from taxtune.tuning.records import Finalist
 
     objective = OBJECTIVES[kind](Aims())
     selection = Selection(3, reached, 200, (Finalist(3, 0.8, 0.78, {"hp": 0.971}, reached),))

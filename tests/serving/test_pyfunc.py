@@ -106,14 +106,15 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     save_mlflow_model(save_field_guide(tmp_path), tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not {name for name in names if name.endswith((".pkl", ".py", ".pt", ".bin"))}
-    assert {"classifier.json", "taxonomy.csv", "MLmodel", "requirements.txt", "input_example.json"} <= names
+    assert {"classifier.json", "MLmodel", "requirements.txt", "input_example.json"} <= names
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     assert model.metadata.get_input_schema().input_names() == ["image"]
     assert model.metadata.get_output_schema().input_names() == list(COLUMNS)
     # What is loaded is loaded once, before the first image is asked about.
     network = model.get_raw_model().model._network
-    table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD)]}))
+    table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))
     assert table.path[0] == table.path[1] == Classifier.load(tmp_path / "classifier").predict([BIRD])[0]
+    assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
     assert model.get_raw_model().model._network is network
     assert model.predict(model.input_example).failure.tolist() == [None]
 

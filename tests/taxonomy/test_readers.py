@@ -313,7 +313,7 @@ def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
         read_taxonomy(write(tmp_path, "path\na\n"), format="inat21-csv")
     with pytest.raises(TaxonomyError, match="The file is JSON"):
         read_taxonomy(write(tmp_path, "{}"), format="paths")
-    with pytest.raises(TaxonomyError, match="Unknown built-in taxonomy.*fieldguide, aircraft, "):
+    with pytest.raises(TaxonomyError, match=r"Unknown built-in taxonomy.*fieldguide, aircraft, "):
         read_taxonomy("builtin:atlantis")
 
 

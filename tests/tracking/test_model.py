@@ -56,7 +56,7 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
     assert (version.run_id, version.tags["objective"], version.tags["heldout.hf"]) == (run, "hp", "0.7875")
     model = store.client.get_logged_model(version.source.removeprefix("models:/"))
     assert (model.source_run_id, str(model.status), model.model_type) == (run, "READY", "classifier")
-    assert {metric.key: metric.value for metric in model.metrics} == {f"heldout.{k}": v for k, v in SCORES.items()}
+    assert {metric.key: metric.value for metric in model.metrics} == {f"heldout/{k}": v for k, v in SCORES.items()}
     (output,) = store.client.get_run(run).outputs.model_outputs
     assert output.model_id == model.model_id
     # A run that is resumed after its end adds nothing.

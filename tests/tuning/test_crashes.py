@@ -108,7 +108,7 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            left_out = ("usage", "account", "from_store", "folder", "where", "provenance")
+            left_out = ("usage", "race", "account", "from_store", "folder", "where", "provenance")
             return {key: plain(item) for key, item in value.items() if key not in left_out}
         return [plain(item) for item in value] if isinstance(value, list) else value
 

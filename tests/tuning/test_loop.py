@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune import load_run
 from taxtune.errors import ModelError, ResumeError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
@@ -17,7 +18,7 @@ def history(folder: Path) -> list[dict]:
     """The history without what depends on the clock and on what the store already knew."""
     records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for record in records:
-        del record["usage"]
+        del record["usage"], record["race"]
         for row in record["rows"]:
             del row["from_store"]
     return records
@@ -250,6 +251,20 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert scores["hp"].hp > scores["accuracy"].hp
     assert scores["accuracy"].accuracy >= scores["hp"].accuracy
     assert result.against("hp", "baseline").metrics["hp"].low > 0
+
+
+def test_what_the_race_asks_is_kept_apart(tmp_path):
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2", "objective.kind=hr_at_hp"))
+    result = tuned(session)
+    for record in result.iterations:
+        asked = [each.asked + each.from_store for each in (record.usage, record.race)]
+        # First the block, then in each round all the images of the round, the store first.
+        assert asked[0] - asked[1] == 2
+        assert (asked[1] > 0) == (len(record.rows) > 2)
+        assert asked[1] == 0 or asked[1] >= len(record.rows)
+        assert 0 <= record.race.seconds <= record.usage.seconds
+    assert any(record.race.asked for record in result.iterations)
+    assert load_run(tmp_path / "out").iterations == result.iterations
 
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):

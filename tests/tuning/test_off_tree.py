@@ -164,12 +164,15 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert '<th scope="col">abstained</th>' in page
     assert share in page
     assert "<q>A bicycle, see " in page
-    assert ".</q> off the tree</dd>" in page
+    assert '<span class="word">wrong:</span> something that the tree lacks</li>' in page
+    assert "off the tree, unchanged" in page or "→ off the tree" in page or "off the tree →" in page
     assert "a child of the root that is never right" in page
     assert "a child of the root that is never right" not in render_report(runs["root"][1])
     live = io.StringIO()
     progress = TuningProgress(Terminal(stream=live))
-    progress.on_start(SimpleNamespace(experiment=session.experiment(), comparison=None), ())
+    progress.on_start(
+        SimpleNamespace(experiment=session.experiment(), group=None, history=SimpleNamespace(known=list)), ()
+    )
     progress.on_iteration(baseline, baseline)
     progress.on_stop("finished")
     header, line = (each.split() for each in live.getvalue().splitlines() if each.startswith(("iter", "   0")))

@@ -34,6 +34,8 @@ async function ask(address, signal) {
   if (!reply.ok) {
     let said = text;
     try { said = JSON.parse(text).message || text; } catch { /* not JSON: as it is */ }
+    // MLflow puts all that was sent before what went wrong.
+    said = said.split(/'\.\s+Error: /).pop().trim().slice(0, 500);
     throw new Error(said || "The server replied with status " + reply.status + ".");
   }
   return JSON.parse(text).predictions[0];

@@ -1,0 +1,115 @@
+"""Which clades are said for which: counts that go one way, and a matrix in which every image is once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from taxtune.report import confusion
+from taxtune.report.html import page
+from tests.report import samples
+from tests.report.test_html import Tables, check, text
+
+TRUTHS = ["life/birds/owl"] * 4 + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2
+RUN = samples.answered(
+    TRUTHS,
+    baseline=["life/birds/jay"] * 3
+    + ["life/birds/owl"]
+    + ["life/birds/owl", "life/birds"]
+    + ["life/birds/jay", "life"],
+    winner=["life/birds/jay", *["life/birds/owl"] * 3] + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2,
+)
+
+
+def group(run: Any) -> dict[str, Any]:
+    found = confusion.section(run)
+    assert found is not None
+    (only,) = found["groups"]
+    return dict(only)
+
+
+def test_the_two_directions_of_a_pair_are_counted_apart_and_the_stronger_leads() -> None:
+    pairs = group(RUN)["pairs"]
+    assert [(pair["truth"], pair["said"], pair["due"]) for pair in pairs] == [("owl", "jay", 4), ("fish", "birds", 2)]
+    assert pairs[0]["counts"] == [("baseline", 3), ("winner", 1)]
+    assert pairs[0]["back"] == {"due": 2, "counts": [1, 0]}
+    assert pairs[1]["counts"] == [("baseline", 1), ("winner", 0)]
+    assert pairs[1]["back"] == {"due": 6, "counts": [0, 0]}
+
+
+def test_a_matrix_has_a_row_a_true_clade_and_a_column_a_clade_that_is_said() -> None:
+    found = confusion.section(RUN)
+    assert found is not None
+    made = page("report.html.j2", sections={"confusion": found}, title="t", headline="", outcomes=[])
+    check(made)
+    reader = Tables()
+    reader.feed(made)
+    tables = [rows for _, rows in reader.tables]
+    assert len(tables) == 4  # two levels of two templates
+    assert tables[0] == [
+        ["shown", "images", "birds", "fish", "broader", "off the tree"],
+        ["birds", "6", "6", "0", "0", "0"],
+        ["fish", "2", "1", "0", "1", "0"],
+    ]
+    assert tables[1] == [
+        ["shown", "images", "jay", "owl", "cod", "broader", "off the tree"],
+        ["jay", "2", "0", "1", "0", "1", "0"],
+        ["owl", "4", "3", "1", "0", "0", "0"],
+        ["cod", "2", "1", "0", "0", "1", "0"],
+    ]
+    assert "owl taken for jay (level 2, in birds), of 4 images: 3 with baseline, 1 with winner." in text(made)
+    assert "The other way round, of 2: 1, 0." in text(made)
+
+
+@pytest.mark.parametrize(("clades", "others"), [(11, 0), (12, 2), (400, 390)])
+def test_every_image_is_once_in_a_matrix_however_many_clades_there_are(clades: int, others: int) -> None:
+    rng = random.Random(clades)
+    paths = [f"r/c{i:03d}" for i in range(clades)]
+    truths = [*paths, *(rng.choice(paths) for _ in range(300))]
+    said = [rng.choice([truth, rng.choice(paths), "r"]) for truth in truths]
+    (panel,) = group(samples.answered(truths, winner=said))["panels"]
+    (matrix,) = panel["matrices"]
+    assert len(matrix["rows"]) == (clades if not others else 11)
+    assert sum(row["total"] for row in matrix["rows"]) == len(truths)
+    right = wrong = broader = 0
+    for row in matrix["rows"]:
+        for cell in row["cells"]:
+            if cell["kind"] == "mixed":
+                counts = [int(part.split()[0]) for part in cell["text"].split(", ")]
+                right, wrong = right + counts[0], wrong + counts[1]
+            else:
+                count = int(cell["text"])
+                right += count * (cell["kind"] == "right")
+                wrong += count * (cell["kind"] == "wrong")
+                broader += count * (cell["kind"] == "broader")
+    assert right == sum(one == other for one, other in zip(truths, said, strict=True))
+    assert broader == said.count("r")
+    assert right + wrong + broader == len(truths)
+    assert (f"{others} others" in matrix["columns"]) == bool(others)
+
+
+def test_a_deep_tree_has_matrices_where_most_answers_leave_the_path() -> None:
+    def path(*steps: int) -> str:
+        return "/".join(["r", *(f"{depth}.{step}" for depth, step in enumerate(steps))])
+
+    truths = [path(*[0] * 9)] * 60
+    said = [path(*[0] * (depth - 1), 1) for depth in range(1, 10) for _ in range(depth)] + [path(0)] * 15
+    (panel,) = group(samples.answered(truths, winner=said))["panels"]
+    assert [matrix["level"] for matrix in panel["matrices"]] == ["level 6", "level 7", "level 8", "level 9"]
+    assert [matrix["open"] for matrix in panel["matrices"]] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        samples.answered(["a/b"], winner=["a/b"]),
+        samples.answered(["a/b"], winner=["a"]),
+        samples.answered(["a/b"], winner=["a/b/c"]),
+        samples.answered(["a/b"], winner=[None]),
+        samples.answered([]),
+    ],
+)
+def test_no_wrong_clade_is_no_section(run: Any) -> None:
+    assert confusion.section(run) is None

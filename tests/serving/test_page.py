@@ -1,0 +1,204 @@
+"""The page in a browser: photos are chosen and dropped, and what is shown can be read with and without eyes."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import UnidentifiedImageError
+
+from taxtune.classifier import Reliability
+from taxtune.errors import ModelError
+from taxtune.models import Failure
+from taxtune.serving import app as serving_app
+from taxtune.serving.app import make_app
+from tests.serving.samples import served, toy
+from tests.tuning.toy import BicycleMapper, Cyclist
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+if BROWSER is None:
+    pytest.skip("there is no Chromium", allow_module_level=True)
+
+
+class Moody(Cyclist):
+    """Takes what is murky for a bicycle; is down where it is told to be."""
+
+    down = False
+
+    def answer(self, questions: Any) -> Any:
+        if self.down:
+            raise ModelError("The server of the model is down.")
+        try:
+            return super().answer(questions)
+        except UnidentifiedImageError:
+            return [Failure("This is not an image.", retryable=False)] * len(questions)
+
+
+@pytest.fixture(scope="module")
+def model() -> Moody:
+    return Moody()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("photos")
+
+
+@pytest.fixture(scope="module")
+def site(model: Moody, photos: Path) -> Iterator[str]:
+    """The address of a server of coloured squares."""
+    import uvicorn
+
+    mapper = BicycleMapper(toy(photos).taxonomy)
+    classifier = toy(photos, model, mapper=mapper, reliability=Reliability(((4,), (4, 3), (400, 399, 250))))
+    with pytest.MonkeyPatch.context() as patch, socket.socket() as here:
+        patch.setattr(serving_app, "MAX_BYTES", 4096)
+        here.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{here.getsockname()[1]}"
+        server = uvicorn.Server(
+            uvicorn.Config(make_app(served(classifier, content_only=True), address), log_level="error")
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [here]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield address
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as found:
+        running = found.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any, site: str) -> Iterator[Any]:
+    """The page in a context of its own; at the end nothing may have broken the policy or asked another server."""
+    context = browser.new_context()
+    opened, complaints = context.new_page(), []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda told: complaints.append(told.text) if "503" not in told.text else None)
+    opened.on("request", lambda sent: None if sent.url.startswith((site, "data:")) else complaints.append(sent.url))
+    opened.goto(site)
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def choose(page: Any, file: Path) -> None:
+    """Chooses a photo and waits for what comes of it."""
+    page.set_input_files("#photo", file)
+    sync_api.expect(page.get_by_role("status")).not_to_have_text(re.compile(r"^$|^Asking"))
+
+
+def test_a_photo_gets_its_node_with_the_way_there(page: Any, photos: Path) -> None:
+    choose(page, photos / "scarlet0.png")
+    assert page.get_by_role("heading", level=2).inner_text() == "scarlet"
+    rows = page.get_by_role("row").all()[1:]
+    names = [row.get_by_role("rowheader").inner_text() for row in rows]
+    assert names == ["colour", "reddish", "scarlet"]
+    # What is not certain is never shown as 100 %.
+    assert [row.get_by_role("cell").last.inner_text().strip() for row in rows] == ["100 %", "> 99 %", "62 %"]
+    widths = [row.locator(".bar i").bounding_box()["width"] for row in rows]
+    assert widths == sorted(widths, reverse=True)
+    assert 0.55 < widths[2] / widths[0] < 0.7
+    assert page.locator("#answer").inner_text() == "A: scarlet."
+    assert page.get_by_role("img", name="Your photo scarlet0.png").evaluate("image => image.naturalWidth") == 16
+    assert page.get_by_role("status").inner_text() == "scarlet: 62 % sure"
+
+
+def test_the_next_photo_takes_the_place_of_the_first(page: Any, photos: Path) -> None:
+    for name, where in (("scarlet0.png", "scarlet"), ("navy0.png", "navy"), ("navy0.png", "navy")):
+        choose(page, photos / name)
+        assert page.get_by_role("heading", level=2).inner_text() == where
+
+
+def test_off_the_tree(page: Any, photos: Path) -> None:
+    choose(page, photos / "scarlet4.png")
+    assert page.get_by_role("heading", level=2).inner_text() == "Not on the tree"
+    assert not page.get_by_role("table").is_visible()
+    assert "A bicycle" in page.locator("#answer").inner_text()
+
+
+def test_a_file_that_is_no_image_after_all(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"not a PNG")
+    choose(page, tmp_path / "broken.png")
+    assert page.get_by_role("heading", level=2).inner_text() == "No answer"
+    assert page.locator("#remark").inner_text() == "This is not an image."
+    assert not page.locator("#facts").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "said"),
+    [("large.png", 5000, "large.png has 0.0 MB; the most is 0.0 MB"), ("notes.txt", 5, "notes.txt is not a picture")],
+)
+def test_what_is_not_sent(page: Any, tmp_path: Path, name: str, size: int, said: str) -> None:
+    (tmp_path / name).write_bytes(b"x" * size)
+    choose(page, tmp_path / name)
+    status = page.get_by_role("status")
+    assert said in status.inner_text()
+    assert "trouble" in (status.get_attribute("class") or "")
+    assert not page.locator("#result").is_visible()
+
+
+def test_a_model_that_is_down(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "down", True)
+    choose(page, photos / "scarlet0.png")
+    assert "No answer: The server of the model is down." in page.get_by_role("status").inner_text()
+    assert not page.locator("#result").is_visible()
+
+
+def test_a_photo_can_be_dropped_anywhere(page: Any, photos: Path) -> None:
+    content = base64.b64encode((photos / "azure0.png").read_bytes()).decode()
+    held = page.evaluate_handle(
+        """content => {
+            const held = new DataTransfer();
+            const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
+            held.items.add(new File([bytes], "azure0.png", { type: "image/png" }));
+            return held;
+        }""",
+        content,
+    )
+    page.dispatch_event("h1", "dragover", {"dataTransfer": held})
+    assert page.locator("body.over").count() == 1
+    page.dispatch_event("h1", "drop", {"dataTransfer": held})
+    page.get_by_role("heading", name="azure").wait_for()
+    assert page.locator("body.over").count() == 0
+
+
+def test_by_keyboard_alone(page: Any) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "photo"
+    outline = "getComputedStyle(document.querySelector('.drop')).outlineStyle"
+    assert page.evaluate(outline) == "solid"  # where the focus is can be seen
+    with page.expect_file_chooser():
+        page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.get_by_text("What is this?").is_visible()
+
+
+@pytest.mark.parametrize("width", [320, 390, 820, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_every_width_in_both_schemes(page: Any, photos: Path, width: int, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    choose(page, photos / "scarlet0.png")
+    page.get_by_text("About this classifier").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    colours = "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name].match(/\\d+/)[0])"
+    ink, paper = map(int, page.evaluate(colours))
+    assert (ink < paper) == (scheme == "light")
