@@ -168,12 +168,13 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
         notes = [(f"certainty{of}", text) for text in certainty_in_words(run)]
         notes += [(f"optimism{of}", optimism_in_words(run))] if run.optimism else []
         for name, text in notes:
-            console.print(f"[bold]{_escaped(name)}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
+            _sentence(console, name, text)
     for sentence in audit_sentences(result):
-        console.print(f"[bold]mapper[/bold]: {_escaped(visible(sentence))}", highlight=False, soft_wrap=True)
+        _sentence(console, "mapper", visible(sentence))
     for name, text in account_lines(result.account):
-        console.print(f"[bold]{name}[/bold]: {_escaped(text)}", highlight=False, soft_wrap=True)
+        _sentence(console, name, text)
     print_failed_calls(console, result)
+    # Commands and files, which are whole lines so that they can be copied.
     for what, where in result.where.items():
         console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
 
@@ -182,7 +183,13 @@ def print_failed_calls(console: Console, result: Result) -> None:
     """Prints how many calls failed in which way, if any did."""
     failed = failed_calls(result)
     if failed is not None:
-        console.print(f"[bold]failed calls[/bold]: {_escaped(failed)}", highlight=False, soft_wrap=True)
+        _sentence(console, "failed calls", failed)
+
+
+def _sentence(console: Console, name: str, text: str) -> None:
+    """Prints what there is to say of something; in a terminal it is broken between words, in a log not at all."""
+    text = f"[bold]{_escaped(name)}[/bold]: {_escaped(text)}"
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def _heading(console: Console, text: str) -> None:

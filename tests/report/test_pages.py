@@ -127,6 +127,8 @@ def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report
             total += cards(page)
         assert total == 199
     assert page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") == pytest.approx(0, abs=2)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "template"
 
 
 def test_all_can_be_done_from_the_keyboard(open_page: Any, report: str) -> None:
@@ -163,6 +165,8 @@ def test_the_page_itself_never_scrolls_sideways(open_page: Any, report: str, wid
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    page.emulate_media(media="print", color_scheme=scheme)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 def test_what_was_chosen_is_what_is_printed(open_page: Any, report: str, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_log_says_every_half_minute_how_far_it_is(clock: Clock) -> None:
     assert len(found) == 1
     assert re.fullmatch(
         r"iteration 3 of 8, about \d+ min left, 45 calls, 15 from store, 1,770 tokens, 3,840 LLM tokens of 4,000, "
-        r"\$0\.01",
+        r"under \$0\.01",
         found[0],
     )
     clock.now += 1
