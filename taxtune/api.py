@@ -424,7 +424,8 @@ def compare(
     Args:
         objectives: Two or more of what `tune` takes as `objective`.
         name: As in `tune`.
-        out: The comparison's folder, with a sub-folder a run; "runs/compare" where left out.
+        out: The comparison's folder, with a sub-folder a run; "runs/compare" where left out, or
+            "runs/NAME-compare" with the recipe's name.
         resume: As in `tune`.
         callbacks: As in `tune`.
         mlflow: As in `tune`.
@@ -476,7 +477,8 @@ def repeat(
         repeats: How many runs, at least 2. The first has the seeds given, each further one those plus one.
         objective: As in `tune`.
         name: As in `tune`.
-        out: The folder, with a sub-folder a run; "runs/repeat" where left out.
+        out: The folder, with a sub-folder a run; "runs/repeat" where left out, or "runs/NAME-repeat" with the recipe's
+            name.
         resume: Go on with the runs in the folder, of which there may now be more.
         callbacks: As in `tune`.
         mlflow: As in `tune`.
@@ -758,9 +760,11 @@ def _opened(
     import re
 
     from taxtune.atomic import make_folder
+    from taxtune.tuning.run_folder import default_folder
 
     found = None if recipe is None else _recipe(recipe)
-    folder = Path("runs") / (what if found is None else found.name) if out is None else Path(out)
+    default = Path("runs") / what if found is None else default_folder(found.name, what)
+    folder = default if out is None else Path(out)
     make_folder(folder)
     if found is None:
         name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._") or what

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,8 @@ class Classifier:
     promise: Promise | None = None
     recipe: Recipe | None = None
     name: str = "classifier"
+
+    _estimator_type: ClassVar[str] = "classifier"  # what scikit-learn before 1.6 asks for in place of tags
 
     @cached_property
     def _evaluator(self) -> Evaluator:

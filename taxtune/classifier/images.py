@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-from taxtune.answers.records import Records, open_table
+from taxtune.answers.records import Again, Records, open_table
 from taxtune.data.folder import walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.errors import DataError
@@ -55,8 +55,8 @@ class Images:
     given: Sequence[str]
 
     @cached_property
-    def _sources(self) -> list[Records | list[Item]]:
-        """What each name stands for, tables opened and folders searched once."""
+    def _sources(self) -> list[Iterable[Item]]:
+        """The images of each name; folders and tables are gone through anew each time, and not held in memory."""
         return [source for name in self.given for source in _sources(name)]
 
     @cached_property
@@ -80,19 +80,16 @@ class Images:
 
     def __iter__(self) -> Iterator[Item]:
         for source in self._sources:
-            if isinstance(source, list):
-                yield from source
-            else:
-                yield from _rows(source)
+            yield from source
 
 
-def _sources(name: str) -> list[Records | list[Item]]:
+def _sources(name: str) -> list[Iterable[Item]]:
     path = Path(name)
     if name == "-":
-        return [open_table("-", format="text", what="list of images", harnesses=False)]
+        return [_listed(open_table("-", format="text", what="list of images", harnesses=False))]
     if path.is_dir():
-        found = [_item(path / label / file) for label, files, _ in walk_images(path) for file in files]
-        if not found:
+        found = Again(partial(_below, path))
+        if not any(True for _ in found):
             raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
         return [found]
     if has_magic(name) and not path.exists():
@@ -102,7 +99,7 @@ def _sources(name: str) -> list[Records | list[Item]]:
         return [source for match in matches for source in _sources(match)]
     suffix = path.suffix.lower()
     if suffix in _LISTS or suffix in _TABLES:
-        return [open_table(path, what="list of images", text=suffix in _LISTS, harnesses=False)]
+        return [_listed(open_table(path, what="list of images", text=suffix in _LISTS, harnesses=False))]
     if suffix in IMAGE_SUFFIXES:
         if not path.exists():
             raise DataError("The image does not exist.", file=path, remedy="Check the path.")
@@ -119,6 +116,15 @@ _ENDINGS = f"Images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
 
 def _item(path: Path) -> Item:
     return Item(str(path), path, {})
+
+
+def _below(folder: Path) -> Iterator[Item]:
+    for label, files, _ in walk_images(folder):
+        yield from (_item(folder / label / file) for file in files)
+
+
+def _listed(records: Records) -> Iterable[Item]:
+    return Again(partial(_rows, records))
 
 
 def _rows(records: Records) -> Iterator[Item]:

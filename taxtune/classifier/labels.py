@@ -31,6 +31,7 @@ COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 _BATCH = 512  # images that a model is given at a time; what the interpreter holds of them is small
+_STOPPED = 16  # failures in a batch without an answer after which there is no point in going on
 _SURE_DIGITS = 4
 
 Row = dict[str, Any]
@@ -134,7 +135,7 @@ def label_images(
         for batch in _batches(images):
             with _within(task, classifier.policy.calls, len(batch)):
                 found = classifier.classify([item.file for item in batch], store)
-            _check_answering(found)
+            _check_answering(found, before=done.images > done.reasons["failed"])
             rows = []
             for item, one in zip(batch, found, strict=True):
                 why = review.why(one)
@@ -190,10 +191,17 @@ class _Images(Display):
         )
 
 
-def _check_answering(found: Sequence[Classification]) -> None:
-    """Raises an error where a model has answered nothing of a batch, for reasons that may pass."""
+def _check_answering(found: Sequence[Classification], *, before: bool) -> None:
+    """Raises an error where a model answers nothing of a batch, for reasons that may pass, or nothing at all.
+
+    A few images that a model never gets done with must not keep the labels of all others from being written.
+
+    Args:
+        found: The batch.
+        before: Whether the model has answered anything before it.
+    """
     asked = [one for one in found if one.failure is None or one.again]
-    if len(asked) > 1 and all(one.again for one in asked):
+    if all(one.again for one in asked) and len(asked) >= (_STOPPED if before else 2):
         raise ModelError(
             f"The model has stopped answering: {asked[0].failure}",
             remedy="Run the same command again when it answers; answers so far are saved.",

@@ -7,6 +7,7 @@ readers tidy names and number the nodes anew.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -146,6 +147,8 @@ def _vlm(recipe: Recipe) -> VLMSettings:
     path = recipe.path(s.model)
     if path.is_dir():
         return s.model_copy(update={"model": str(path.resolve())})
+    if s.revision is not None and re.fullmatch("[0-9a-f]{40}", s.revision):
+        return s
     from taxtune.models.checkpoint import checkpoint_revision
 
     return s.model_copy(update={"revision": checkpoint_revision(s.model, s.revision)})

@@ -12,7 +12,7 @@ import typer
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.classifier.classifier import Classifier
+    from taxtune.classifier.classifier import Classifier, Promise
     from taxtune.classifier.labels import Labelled
     from taxtune.policies import Policy
 
@@ -89,6 +89,7 @@ def classify(
     from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.models import AnswerStore, check_model
+    from taxtune.tuning.calibrate import CALIBRATION
 
     if review is None and out is not None:
         review = out.with_name(f"{out.stem}-review{out.suffix}")
@@ -96,6 +97,8 @@ def classify(
         raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
     classifier = named_classifier(run, policy, settings)
+    if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
+        note("the run is calibrated; --policy calibrated labels with the promise")
     wanted = Images(images)
     count, calls = wanted.count, classifier.policy.calls
     for text in check_model(classifier.model):
@@ -212,8 +215,15 @@ def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path
         unsure = f" ({done.reasons['unsure']:,} with a confidence below {below:g})" if done.reasons["unsure"] else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
         lines.append(f"{looked:,} to be looked at{unsure}{where}")
+    if classifier.promise is not None:
+        lines.append(f"on images like those of the calibration {_promised(classifier.promise)}")
     if done.again:
         lines.append(f"{done.again:,} may get an answer if you run the same command again (with --force)")
     if done.unknown:
         lines.append("no confidence is known: the run has no judged answers")
     return lines
+
+
+def _promised(promise: Promise) -> str:
+    how = "in expectation" if promise.confidence is None else f"with a confidence of {promise.confidence:g}"
+    return f"the mean of 1 - hP is at most {promise.risk:g} {how}"

@@ -27,6 +27,7 @@ from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.repeats import RepeatsResult
+from taxtune.tuning.run_folder import Kind, default_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,10 +50,10 @@ T = TypeVar("T")
 SplitKind = Literal["tuning", "heldout"]
 
 
-def open_recipe(recipe: str, settings: Sequence[str], out: Path | None) -> Parts:
-    """Returns the parts of a recipe; nothing is read but the recipe."""
+def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Parts:
+    """Returns the parts of a recipe, and the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
-    return Parts(loaded, out if out is not None else Path("runs") / loaded.name)
+    return Parts(loaded, out if out is not None else default_folder(loaded.name, what))
 
 
 @contextmanager

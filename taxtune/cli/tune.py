@@ -34,7 +34,7 @@ SetOption = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="FOLDER", show_default="runs/NAME, with the recipe's name", help="Folder of the run."
+        "--out", metavar="FOLDER", show_default="runs/NAME, runs/NAME-compare, ...", help="Folder of the run."
     ),
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the run in this folder if there is one.")]
@@ -75,7 +75,7 @@ def tune(
         show_result,
     )
 
-    parts = open_recipe(recipe, settings or [], out)
+    parts = open_recipe(recipe, settings or [], out, "tune" if repeats is None else "repeat")
     if dry_run:
         show_plan(parts, (), repeats=repeats or 1, resume=resume, as_json=as_json)
         return
@@ -131,7 +131,7 @@ def compare(
     for name in names:
         check_objective(name)
     check_objectives(names)
-    parts = open_recipe(recipe, settings or [], out)
+    parts = open_recipe(recipe, settings or [], out, "compare")
     if dry_run:
         show_plan(parts, names, resume=resume, as_json=as_json)
         return

@@ -152,7 +152,8 @@ def _without_labels(path: Path, names: list[str]) -> DataError:
             "file with the columns image and label, and give that file with --data."
         )
     return DataError(
-        f"The {len(names):,} images lie in the folder itself, so that nothing says what they show.",
+        f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself, so that nothing says what "
+        f"{'it shows' if len(names) == 1 else 'they show'}.",
         file=path,
         remedy=how + ("" if tables else _labels_in_names(path, names)),
     )

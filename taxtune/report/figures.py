@@ -78,4 +78,8 @@ def section(result: Result, drawn: Path | None = None) -> dict[str, Any] | None:
     from markupsafe import Markup
 
     # Our own drawing, in which every text has become a path.
-    return {"title": "Precision against recall", "plane": Markup(figure6_svg(result, drawn))}
+    return {
+        "title": "Precision against recall",
+        "plane": Markup(figure6_svg(result, drawn)),
+        "split": result.heldout[0].split if result.heldout else "held-out",
+    }

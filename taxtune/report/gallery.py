@@ -59,6 +59,24 @@ def draw_path(row: ExampleRow) -> Drawn:
     return Drawn(tuple(truth[:common]), tuple(placed[common:]), tuple(truth[common:]))
 
 
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """A held-out image: what was recorded of it with each template, and what became of the baseline's answer."""
+
+    rows: dict[str, ExampleRow]
+    changes: dict[str, Change]
+
+    @property
+    def row(self) -> ExampleRow:
+        """Any of its records: the image and its truth are the same in all."""
+        return next(iter(self.rows.values()))
+
+    @property
+    def order(self) -> int:
+        """Its place among the images."""
+        return min((_ORDER.index(each.direction) for each in self.changes.values()), default=0)
+
+
 def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[str, Any] | None:
     """Returns all held-out images and what they can be chosen by, None where there are none.
 
@@ -66,53 +84,54 @@ def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[s
         result: A tuning run, or several compared.
         picture_bytes: Bytes that the pictures may take together; None for no limit.
     """
-    answered: dict[str, dict[str, ExampleRow]] = {}
-    for held in result.heldout:
-        for row in held.rows:
-            answered.setdefault(row.example, {})[held.name] = row
-    if not answered:
+    images = sorted(_images(result), key=lambda image: image.order)
+    if not images:
         return None
-    changes = {example: _changes(result, rows) for example, rows in answered.items()}
-    order = sorted(
-        answered,
-        key=lambda example: min((_ORDER.index(each.direction) for each in changes[example].values()), default=0),
-    )
-    pictures = small_copies(order, result.provenance.images, picture_bytes)
+    pictures = small_copies([image.row.example for image in images], result.provenance.images, picture_bytes)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     return {
-        "title": "All held-out images",
-        "cards": [_card(example, answered[example], changes[example], subjects, pictures) for example in order],
+        "title": f"All {result.heldout[0].split} images",
+        "split": result.heldout[0].split,
+        "cards": [_card(image, subjects, pictures) for image in images],
         "subjects": [wording.template_name(name) for name in subjects],
-        "filters": _filters(result, answered, changes, subjects),
+        "filters": _filters(result, images, subjects),
         "gone": len(pictures.gone),
         "left_out": len(pictures.left_out),
     }
 
 
-def _changes(result: Result, rows: dict[str, ExampleRow]) -> dict[str, Change]:
-    found = {}
-    for name in result.contenders:
-        baseline = result.baseline_of(name)
-        if name in rows and baseline is not None and baseline.name in rows:
-            found[name] = Change(rows[baseline.name], rows[name])
-    return found
+def _images(result: Result) -> list[_Image]:
+    # Runs on other data may have other images of the same name.
+    answered: dict[tuple[str, str], dict[str, ExampleRow]] = {}
+    for held in result.heldout:
+        for row in held.rows:
+            answered.setdefault((row.example, row.truth), {})[held.name] = row
+    baselines = {name: base.name for name in result.contenders if (base := result.baseline_of(name)) is not None}
+    return [
+        _Image(
+            rows,
+            {name: Change(rows[base], rows[name]) for name, base in baselines.items() if {name, base} <= set(rows)},
+        )
+        for rows in answered.values()
+    ]
 
 
-def _card(
-    example: str, rows: dict[str, ExampleRow], changes: dict[str, Change], subjects: Sequence[str], pictures: Pictures
-) -> dict[str, Any]:
-    row = next(iter(rows.values()))
+def _card(image: _Image, subjects: Sequence[str], pictures: Pictures) -> dict[str, Any]:
+    row = image.row
     steps = row.truth.split("/")
-    said = [f"{wording.template_name(name)}: {_short(each.answer or 'no answer', 80)}" for name, each in rows.items()]
+    said = [
+        f"{wording.template_name(name)}: {_short(each.answer or 'no answer', 80)}" for name, each in image.rows.items()
+    ]
+    facts = [_facts(image.rows.get(name), image.changes.get(name)) for name in subjects]
     return {
         "image": row.image,
         "label": steps[-1],
         "truth": steps,
-        "picture": pictures.shown.get(example),
-        "no_picture": "left out" if example in pictures.left_out else "no picture",
+        "picture": pictures.shown.get(row.example),
+        "no_picture": "left out" if row.example in pictures.left_out else "no picture",
         "alt": f"{steps[-1]}. {'; '.join(said)}",
-        "answers": [_answer(name, each, changes.get(name)) for name, each in rows.items()],
-        "facts": json.dumps([_facts(rows.get(name), changes.get(name)) for name in subjects], ensure_ascii=False),
+        "answers": [_answer(name, each, image.changes.get(name)) for name, each in image.rows.items()],
+        "facts": json.dumps(facts, ensure_ascii=False),
         "path": row.truth,
     }
 
@@ -149,45 +168,38 @@ def _facts(row: ExampleRow | None, change: Change | None) -> dict[str, list[str]
     }
 
 
-def _filters(
-    result: Result,
-    answered: dict[str, dict[str, ExampleRow]],
-    changes: dict[str, dict[str, Change]],
-    subjects: Sequence[str],
-) -> list[dict[str, Any]]:
+def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) -> list[dict[str, Any]]:
     """Returns the filters: a name, what it is called, and groups of values with what they are called."""
-    every = [change for found in changes.values() for change in found.values()]
+    every = [change for image in images for change in image.changes.values()]
     groups = []
     for direction in DIRECTIONS:
         words = sorted({change.words for change in every if change.direction == direction})
         if words:
             every_one = [(direction, f"all {direction}")] if words != [direction] else []
             groups.append((direction, [*every_one, *((each, each) for each in words)]))
-    rows = [row for found in answered.values() for name, row in found.items() if name in subjects]
+    rows = [row for image in images for name, row in image.rows.items() if name in subjects]
     errors = sorted({MISSING if (kind := error_type(row)) is None else str(kind) for row in rows})
     stages = sorted({row.stage for row in rows if row.stage is not None})
     filters = [
         {"name": "change", "label": "Change", "groups": groups},
         {"name": "error", "label": "Answer", "groups": [("", [(each, each) for each in errors])]},
-        {"name": "clade", "label": "Clade", "groups": _clades(result, answered)},
+        {"name": "clade", "label": "Clade", "groups": _clades(result, images)},
         {"name": "stage", "label": "Mapper's stage", "groups": [("", [(each, each) for each in stages])]},
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
 
 
-def _clades(result: Result, answered: dict[str, dict[str, ExampleRow]]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _clades(result: Result, images: Sequence[_Image]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Returns the nodes on the truths' paths by level, with their paths."""
-    paths = {tuple(next(iter(rows.values())).truth.split("/")) for rows in answered.values()}
+    paths = {tuple(image.row.truth.split("/")) for image in images}
     depth = max(map(len, paths))
-    ranks = [row.scores.rank for row in result.heldout[0].ranks if row.scores.rank != OFF_TREE_RANK]
-    # Ranks name levels where every path has one node of each.
-    named = (
-        ranks if {len(path) for path in paths} == {len(ranks) + 1} else [f"level {level}" for level in range(1, depth)]
-    )
+    names = [row.scores.rank for row in result.heldout[0].ranks if row.scores.rank != OFF_TREE_RANK]
+    if {len(path) for path in paths} != {len(names) + 1}:  # ranks name levels where every path has one node of each
+        names = [f"level {level}" for level in range(1, depth)]
     groups = []
     for level in range(1, depth):
         nodes = sorted({path[: level + 1] for path in paths if len(path) > level}, key=lambda path: (path[-1], path))
-        groups.append((named[level - 1], [("/".join(path), path[-1]) for path in nodes]))
+        groups.append((names[level - 1], [("/".join(path), path[-1]) for path in nodes]))
     return groups
 
 

@@ -16,7 +16,8 @@ def section(result: Result) -> dict[str, Any] | None:
     if not result.heldout:
         return None
     return {
-        "title": "Held-out scores",
+        "title": f"{result.heldout[0].split.capitalize()} scores",
+        "split": result.heldout[0].split,
         "heldout": _heldout(result),
         "score_parts": _score_parts(result),
         "ranks": _ranks(result),

@@ -85,7 +85,7 @@ def _sentences(
     result: Result, held: HeldoutResult, baseline: HeldoutResult, changes: Changes, run: TuneResult | None
 ) -> list[str]:
     if not changes.answered:
-        return ["No held-out image has an answer to both templates, so that there is nothing to compare."]
+        return [f"No {held.split} image has an answer to both templates, so that there is nothing to compare."]
     said = [_answers(held, baseline, changes, run)]
     if _same(held, baseline, changes):
         return said
@@ -104,7 +104,7 @@ def _answers(held: HeldoutResult, baseline: HeldoutResult, changes: Changes, run
         why = "" if run is None else ", since no template that was tried did better on the tuning images"
         what = "template" if run is None else "winner"
         return (
-            f"The {what} is the baseline itself{why}: nothing is gained and nothing lost on the {count:,} held-out "
+            f"The {what} is the baseline itself{why}: nothing is gained and nothing lost on the {count:,} {held.split} "
             f"image{_s(count)}."
         )
     better, worse = (_counted(changes, direction) for direction in (BETTER, WORSE))
@@ -115,7 +115,7 @@ def _answers(held: HeldoutResult, baseline: HeldoutResult, changes: Changes, run
         rest.append(f"{found[MISSING]:,} more {_are(found[MISSING])} without an answer and not counted")
     have = "has" if 1 in (found[BETTER], count) else "have"
     return (
-        f"{found[BETTER] or 'None'} of {count:,} held-out image{_s(count)} {have} a better answer than with the "
+        f"{found[BETTER] or 'None'} of {count:,} {held.split} image{_s(count)} {have} a better answer than with the "
         f"baseline{better}, and {found[WORSE] or 'none'} a worse one{worse}; {', '.join(rest)}."
     )
 

@@ -235,7 +235,7 @@ def _legend(axes: Axes, result: Result) -> None:
     heading = Line2D([], [], ls="none")
     order: list[tuple[Any, str]] = []
     if large:
-        order += [(heading, f"Held-out split, {result.heldout[0].scores.n} images")]
+        order += [(heading, f"{result.heldout[0].split.capitalize()} split, {result.heldout[0].scores.n} images")]
         order += [(entries[label], label) for label in large]
         order += [(heading, "")]
     if small or reference:

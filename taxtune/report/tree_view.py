@@ -166,7 +166,7 @@ def _alt(name: str, images: Sequence[tuple[ExampleRow, ...]], i: int, levels: Se
         if due:
             said.append(f"{level} {right:,} of {len(due):,}")
     found = "; ".join(said) or "the images are of the root itself"
-    return f"The tree of the held-out images, answered with the {name} template. Right down to: {found}."
+    return f"The tree of the images, answered with the {name} template. Right down to: {found}."
 
 
 def _aside(images: Sequence[tuple[ExampleRow, ...]], i: int) -> str:

@@ -43,8 +43,11 @@ def word_differences(before: str, after: str) -> list[Piece]:
             continue
         # White space is not marked: a line below it would look like one more word.
         if stop > start:
-            pieces += [Piece("del", _joined(old[start:stop]).rstrip())]
-            pieces += [Piece("same", " ")] if end > begin else []
+            taken = _joined(old[start:stop])
+            apart = start > 0 and old[start - 1][1] and not pieces[-1].text[-1:].isspace()
+            pieces += [Piece("same", " ")] if apart else []
+            pieces.append(Piece("del", taken.rstrip()))
+            pieces += [Piece("same", " ")] if taken != taken.rstrip() or end > begin else []
         if end > begin:
             added = _joined(new[begin:end])
             pieces.append(Piece("ins", added.rstrip()))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.classifier import Classification, Classifier
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
+from taxtune.progress import note
 from taxtune.serving.images import read_image
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class ServedClassifier:
         """
         from taxtune.models import check_model
 
-        check_model(self._classifier.model)
+        for text in check_model(self._classifier.model):
+            note(text)
         if isinstance(self._classifier.model, LocalModel):
             self._classifier.classify([_grey()])
 

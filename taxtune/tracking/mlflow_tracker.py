@@ -27,7 +27,7 @@ from taxtune.tracking.data import evaluation_dataset, run_input
 from taxtune.tracking.files import Files, Pictures
 from taxtune.tracking.model import log_classifier
 from taxtune.tracking.store import Store, hushed, open_store, short_reason, sqlite_path, store_uri
-from taxtune.tracking.traces import log_traces
+from taxtune.tracking.traces import link_traces, log_traces
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, Provenance, TuneResult
 
 if TYPE_CHECKING:
@@ -481,6 +481,10 @@ class MLflowTracker:
             for record in result.iterations
             if record.iteration in addresses
         }
+        if self._traced:
+            for number, (each, _) in self._recorded.items():
+                if number in addresses:
+                    link_traces(self._store(), each, addresses[number])
 
     def _model(self, result: TuneResult) -> None:
         """Logs the winner as a model that MLflow can serve, where nothing of it was given in Python."""

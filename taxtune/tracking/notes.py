@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from taxtune.report.account import account_lines
-from taxtune.report.wording import headline, interval, meaning, metric_name, number, template_name
+from taxtune.report.wording import SHARES, headline, interval, meaning, metric_name, number, template_name
 from taxtune.shell import command
 from taxtune.tracking.base import Group, Split
 from taxtune.tracking.values import HEADLINE, TAG_LIMIT, cut, indented
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["about_experiment", "about_group", "about_iteration", "about_result", "about_start"]
 
+_WIDTH = 96  # characters of a line of a template
 EXPERIMENT = """Prompt templates for vision-language models, tuned by \
 [taxtune](https://pypi.org/project/taxtune/) against a label taxonomy.
 
@@ -45,7 +47,7 @@ def about_start(objective: str | None, splits: Sequence[Split]) -> str:
 def about_iteration(record: IterationRecord) -> str:
     """Returns an iteration's template, and why it has no scores where it has none."""
     why = "" if record.reason is None else f"**{record.state}**: {record.reason}"
-    return _joined(why, indented(record.template or ""))
+    return _joined(why, _shown(record.template or ""))
 
 
 def about_result(result: TuneResult, splits: Sequence[Split]) -> str:
@@ -54,7 +56,7 @@ def about_result(result: TuneResult, splits: Sequence[Split]) -> str:
     return _joined(
         headline(result),
         _scores(result.heldout),
-        f"### The template\n\nIteration {result.winner} of {len(result.iterations) - 1} won:\n\n{indented(winner)}",
+        f"### The template\n\nIteration {result.winner} of {len(result.iterations) - 1} won:\n\n{_shown(winner)}",
         _asked(result.provenance, splits, [result.objective]),
         _cost(result.account),
         _go_on(Path(result.folder), result.provenance),
@@ -74,7 +76,7 @@ def about_group(result: ComparisonResult | RepeatsResult, group: Group, splits: 
             _go_on(folder, result.runs[0].provenance),
         )
     templates = "\n\n".join(
-        f"Tuned for {metric_name(held.name)}:\n\n{indented(held.template)}" for held in result.heldout[1:]
+        f"Tuned for {metric_name(held.name)}:\n\n{_shown(held.template)}" for held in result.heldout[1:]
     )
     return _joined(
         headline(result),
@@ -84,6 +86,11 @@ def about_group(result: ComparisonResult | RepeatsResult, group: Group, splits: 
         _cost(result.account),
         _go_on(folder, result.provenance),
     )
+
+
+def _shown(template: str) -> str:
+    """Returns a template as a block of code whose lines fit the page."""
+    return indented("\n".join(part for line in template.splitlines() for part in wrap(line, _WIDTH) or [""]))
 
 
 def _joined(*parts: str) -> str:
@@ -96,7 +103,7 @@ def _scores(heldout: Sequence[HeldoutResult]) -> str:
     for held in heldout:
         cells = []
         for key in keys:
-            ends = held.intervals.get(key)
+            ends = None if key in SHARES else held.intervals.get(key)
             within = "" if ends is None else f" ({interval(ends, key)})"
             cells.append(f"{number(held.scores.get(key), key)}{within}")
         lines.append(f"| {template_name(held.name)} | {' | '.join(cells)} |")

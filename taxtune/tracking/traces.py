@@ -22,7 +22,7 @@ from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
 
-__all__ = ["log_traces", "sample"]
+__all__ = ["link_traces", "log_traces", "sample"]
 
 _FEEDBACKS = ("hp", "hr")
 
@@ -93,6 +93,14 @@ def sample(rows: Sequence[ExampleRow], number: int) -> list[ExampleRow]:
 def _picture(file: Path) -> str | None:
     """Returns an image's small copy: every template's traces show the same images."""
     return thumbnail(file)
+
+
+def link_traces(store: Store, run: str, prompt_version: str) -> None:
+    """Links the traces of a run to a version of a prompt that was registered after them."""
+    from mlflow.tracing.client import TracingClient
+
+    found = store.client.search_traces(locations=[store.experiment], run_id=run, include_spans=False)
+    _link(TracingClient(store.uri), [trace.info.trace_id for trace in found], prompt_version)
 
 
 def _link(client: Any, traces: Sequence[str], prompt_version: str) -> None:

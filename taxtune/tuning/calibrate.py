@@ -21,7 +21,7 @@ from taxtune.tuning.evaluation import Evaluator, OnAnswers
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Calibration", "ShareLevel", "calibrate", "read_calibration"]
+__all__ = ["CALIBRATION", "Calibration", "ShareLevel", "calibrate", "read_calibration"]
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"

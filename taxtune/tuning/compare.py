@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
@@ -132,7 +132,7 @@ def evaluate_templates(
     templates: Mapping[str, str],
     folder: Path,
     *,
-    split: str = "heldout",
+    split: Literal["heldout", "tuning"] = "heldout",
     called: str | None = None,
     callbacks: Sequence[Any] = (),
     storage: str | None = None,
@@ -162,7 +162,7 @@ def evaluate_templates(
             experiment.evaluator(store),
             templates,
             partial(told.tell, "on_heldout"),
-            examples=getattr(experiment.splits, split),
+            split=split,
         )
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))

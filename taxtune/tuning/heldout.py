@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def compare_templates(
     templates: Mapping[str, str],
     on_heldout: OnHeldout | None = None,
     *,
-    examples: Sequence[Example] | None = None,
+    split: Literal["heldout", "tuning"] = "heldout",
     policies: Mapping[str, Policy] | None = None,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
@@ -53,7 +54,7 @@ def compare_templates(
         evaluator: Asks and scores.
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
-        examples: Other images than the held-out split.
+        split: Which images to ask about.
         policies: By a template's name, the policy that it is asked with where that is not the evaluator's own.
 
     Returns:
@@ -63,7 +64,7 @@ def compare_templates(
         ModelError: If more calls failed than `max_missing` allows.
         TaxtuneError: If a metric cannot be taken at all.
     """
-    examples = experiment.splits.heldout if examples is None else examples
+    examples: Sequence[Example] = getattr(experiment.splits, split)
     evaluations: dict[str, Evaluation] = {}
     for name, template in templates.items():
 
@@ -118,6 +119,7 @@ def compare_templates(
                 ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
                 usage=evaluations[name].usage,
                 judged=evaluations[name].judged,
+                split="held-out" if split == "heldout" else split,
             )
             for name, found in placed.items()
         )

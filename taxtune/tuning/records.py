@@ -426,7 +426,7 @@ class FullTreeScores:
 
 @dataclass(frozen=True, slots=True)
 class HeldoutResult:
-    """One template on the held-out split.
+    """One template on the held-out split, or on the images that it was evaluated on.
 
     Attributes:
         name: "baseline", "winner", or the objective that the template won ("hp", "accuracy").
@@ -439,6 +439,7 @@ class HeldoutResult:
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: What asking consumed.
         judged: What measures that ask a language model asked it; None where there are none.
+        split: Which images they are: "held-out", or "tuning" where those were evaluated.
     """
 
     name: str
@@ -451,6 +452,7 @@ class HeldoutResult:
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
     judged: Judged | None = None
+    split: str = "held-out"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,21 @@ from typing import Literal
 
 from taxtune.errors import ResumeError
 
-__all__ = ["Kind", "check_folder_is_for"]
+__all__ = ["Kind", "check_folder_is_for", "default_folder"]
 
 Kind = Literal["tune", "compare", "repeat"]
 
 _HISTORY = ("history.db", "history.json", "history.jsonl")
 _SHOWN = {"tune": "a tuning run", "compare": "a comparison", "repeat": "repeated runs"}
+
+
+def default_folder(name: str, what: str) -> Path:
+    """Returns the folder for what is done with a recipe where nobody says another.
+
+    A tuning run and evaluations of templates share one, since these lie in `evaluated`: "runs/birds"; a comparison and
+    repeated runs have one of their own: "runs/birds-compare".
+    """
+    return Path("runs") / (f"{name}-{what}" if what in ("compare", "repeat") else name)
 
 
 def check_folder_is_for(kind: Kind, folder: Path, objectives: Sequence[str] = ()) -> None:

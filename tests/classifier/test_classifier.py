@@ -6,9 +6,11 @@ import json
 import pickle
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -261,6 +263,21 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
     other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
     with pytest.raises(DataError, match="The tree has changed"):
         result.classifier(vlm=ToyVLM(), taxonomy=other)
+
+
+def test_the_commit_that_the_run_asked_is_kept(tmp_path):
+    result = toy_run(tmp_path)
+    commit = "0123456789" * 4
+    known = result.provenance
+    settings = yaml.safe_load(known.recipe) | {"vlm": {"kind": "local", "model": "owner/model"}}
+    asked = replace(known, recipe=yaml.safe_dump(settings), facts={"Model": {"revision": commit}})
+    made = replace(result, provenance=asked).classifier()
+    assert made.portable
+    saved = json.loads((made.save(tmp_path / "saved") / "classifier.json").read_text())
+    assert (saved["vlm"]["model"], saved["vlm"]["revision"]) == ("owner/model", commit)
+    assert Classifier.load(tmp_path / "saved").recipe.vlm.revision == commit
+    other = Classifier.load(tmp_path / "saved", settings={"vlm.model": "owner/other"})
+    assert other.recipe.vlm.revision is None
 
 
 @given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(max_size=30))

@@ -95,6 +95,7 @@ def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
 
 def test_a_model_that_stops_answering_ends_it_and_it_goes_on(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taxtune.classifier.labels._BATCH", 3)
+    monkeypatch.setattr("taxtune.classifier.labels._STOPPED", 3)
     down = Failure("rate limit", retryable=True)
     with AnswerStore(photos.parent / "answers.db") as store:
         model = Grey(**dict.fromkeys((f"p{i}" for i in range(3, 8)), down))
@@ -105,6 +106,20 @@ def test_a_model_that_stops_answering_ends_it_and_it_goes_on(photos: Path, monke
         done, rows, _ = labelled(photos, model, store=store)
     assert model.asked == 5
     assert (done.images, len(rows)) == (8, 8)
+
+
+def test_a_model_that_answers_nothing_ends_it(photos: Path) -> None:
+    model = Grey(**dict.fromkeys((f"p{i}" for i in range(8)), Failure("server down", retryable=True)))
+    with pytest.raises(ModelError, match="stopped answering: "):
+        labelled(photos, model)
+    assert not (photos.parent / "labels.csv").exists()
+
+
+def test_a_few_that_never_answer_do_not_keep_the_others_back(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taxtune.classifier.labels._BATCH", 6)
+    down = Failure("time-out", retryable=True)
+    done, rows, _ = labelled(photos, Grey(p6=down, p7=down))
+    assert (done.images, done.again, len(rows)) == (8, 2, 8)
 
 
 def test_what_may_pass_is_counted(photos: Path) -> None:

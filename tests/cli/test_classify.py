@@ -194,6 +194,9 @@ def test_policies(here: Path) -> None:
     calibrated = classify(here, "photos/0.png", "--policy", "calibrated", "--json")
     assert calibrated.code == 0, calibrated.err
     assert "1 image × 2 answers" in calibrated.err
+    assert "the mean of 1 - hP is at most 0.3 in expectation" in calibrated.err
+    assert "--policy calibrated" not in calibrated.err
+    assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 
 def test_a_saved_classifier_labels_as_its_run_does(here: Path) -> None:
@@ -216,3 +219,16 @@ def test_more_images_than_a_batch_are_labelled_in_order(here: Path, monkeypatch:
     batched = (here / "labels.csv").read_text()
     monkeypatch.undo()
     assert classify(here, "photos").out == batched
+
+
+def test_ctrl_c_says_how_to_go_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("taxtune.models.local.LocalModel.stream", stop)
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 130
+    assert "stopped; replies so far are saved; run the same command again to continue." in done.err
+    assert not list(here.glob("labels*"))
+    monkeypatch.undo()
+    assert classify(here, "photos", "--out", "labels.csv").code == 0

@@ -137,7 +137,7 @@ def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suf
         picture(here / f"photos/IMG_{n}{suffix}", n)
     done = init("--data", "photos", *MODEL)
     refused(
-        done, "The 8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and"
+        done, "8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and"
     )
     assert "names seem" not in done.err, "a camera's numbers are no labels"
 

@@ -69,11 +69,12 @@ def test_from_its_start_to_ctrl_c(tmp_path: Path) -> None:
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address, timeout=10) as page:
             assert "birds" in page.read().decode()
-        body = json.dumps({"inputs": {"image": [in_base64(BIRD)]}}).encode()
+        body = json.dumps({"inputs": {"image": [in_base64(BIRD), str(BIRD)]}}).encode()
         request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
-            (row,) = json.load(reply)["predictions"]
-        assert row["path"].startswith("Aves")
+            sent, named = json.load(reply)["predictions"]
+        assert sent["path"].startswith("Aves")
+        assert "not an image file in base64" in named["failure"]  # files of the server are nobody's business
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0
         assert "Traceback" not in server.stderr.read()

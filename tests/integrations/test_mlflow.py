@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,9 @@ from taxtune.errors import DataError
 from taxtune.integrations.mlflow import scorer
 from taxtune.metrics import score
 from taxtune.taxonomy import Taxonomy
+from taxtune.tracking.store import open_store
+from taxtune.tracking.traces import log_traces
+from taxtune.tuning.records import ExampleRow, IterationRecord
 
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "owl": ["tawny owl", "barn owl"]}})
 OFF = TREE.root
@@ -87,6 +92,23 @@ def test_what_has_no_answer_or_no_label_is_an_error_and_never_zero(evaluate: Any
     named = ["outputs['answer']", "outputs['answer']", "mallrad", "expectations['label']"]
     for said, error in zip(named, errors, strict=True):
         assert said in error
+
+
+def test_the_traces_of_a_run_can_be_scored(evaluate: Any, tmp_path: Path) -> None:
+    import mlflow
+
+    store = open_store("traced", tmp_path, os.environ["MLFLOW_TRACKING_URI"])
+    run = store.client.create_run(store.experiment).info.run_id
+    answers = {"right": "a mallard", "wrong": "a teal", "silent": None}
+    rows = tuple(
+        ExampleRow(name, f"{name}.jpg", 2, "bird/duck/mallard", said, failure=None if said else "timed out")
+        for name, said in answers.items()
+    )
+    log_traces(store, run, IterationRecord(0, "complete", "x", rows=rows), "x", number=9, identity=run)
+    traces = mlflow.search_traces(locations=[store.experiment], run_id=run)
+    found = mlflow.genai.evaluate(data=traces, scorers=[scorer(TREE, name="again", scores=("hp", "depth"))])
+    assert found.metrics["depth/mean"] == 2
+    assert found.metrics["hp/mean"] == pytest.approx((1 + 2 / 3) / 2)  # of the two that have an answer
 
 
 def test_off_the_tree_as_the_run_scores_it(evaluate: Any) -> None:

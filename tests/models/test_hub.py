@@ -83,7 +83,7 @@ def test_a_model_in_the_cache_loads(hub: Path, checkpoints: Checkpoints) -> None
     assert make_model("local:org/tiny").identity["revision"] == COMMIT
 
 
-def test_the_dry_run_and_the_run_say_it_in_one_line(tmp_path: Path) -> None:
+def test_a_run_says_it_in_one_line(tmp_path: Path) -> None:
     """In a process, whose log lines and exit code are those that a user gets."""
     recipe = make_files(tmp_path)
     env = os.environ | {"HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -95,7 +95,8 @@ def test_the_dry_run_and_the_run_say_it_in_one_line(tmp_path: Path) -> None:
         )
     assert done.returncode == 2
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    run, line = done.stderr.splitlines()
+    assert run.startswith("recipe toy"), "and nothing of attempts and retries"
     assert f"'org/absent' is not on this machine, and {address} cannot be reached" in line
     assert not (tmp_path / "out").exists()
 

@@ -111,8 +111,8 @@ def test_ceilings_and_optimism_are_told() -> None:
     lucky = (Optimism("hp", 0.98, 0.962, 0.01),)
     found = run(rows(SPECIES, FAMILY, WRONG, SPECIES), rows(SPECIES, SPECIES, WRONG, FAMILY), optimism=lucky)
     assert outcomes(found)[0]["sentences"][2] == (
-        "At most +0.167 in hP (on the 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on the "
-        "tuning images, on which it was chosen, its hP was 0.980, 0.018 more than here (+0.010 is "
+        "At most +0.167 in hP (on the 1 of 4 images where it is below 1) and +0.250 in hR (on 2) could be gained; on "
+        "the tuning images, on which it was chosen, its hP was 0.980, 0.018 more than here (+0.010 is "
         "expected of such a choice)."
     )
     best = run(rows(SPECIES, SPECIES), rows(SPECIES, FAMILY))

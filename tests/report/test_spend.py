@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report import spend
+from taxtune.report import descent, spend, tree_view
 from taxtune.report.html import page
 from taxtune.report.spend import Spent, spent
 from taxtune.tuning.records import HeldoutResult, IterationRecord, Judged, TuneResult, Usage
@@ -105,3 +105,13 @@ def test_what_took_nothing_is_left_out() -> None:
     told = text(shown(run(free, ())))
     assert "VLM, baseline 0 20 0 0 – 0.0 none" in told
     assert spend.section(run((), tuple(replace(each, usage=Usage()) for each in HELDOUT))) is None
+
+
+def test_templates_that_were_given_took_what_the_held_out_images_did() -> None:
+    given = replace(samples.comparison(1), runs=(), heldout=HELDOUT)
+    found = spend.section(given)
+    assert found is not None
+    ((name, rows),) = [(group["name"], group["rows"]) for group in found["groups"]]
+    assert (name, [row["name"] for row in rows]) == ("Evaluated", ["VLM, held-out"])
+    assert descent.section(given) is None
+    assert tree_view.section(given) is not None

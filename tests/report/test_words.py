@@ -22,7 +22,9 @@ def test_tags_and_punctuation_are_words_of_their_own() -> None:
     [
         ("a b c", "a b c", [("same", "a b c")]),
         ("a b c", "a x c", [("same", "a "), ("del", "b"), ("same", " "), ("ins", "x"), ("same", " "), ("same", "c")]),
-        ("a b.", "a.", [("same", "a"), ("del", "b"), ("same", ".")]),
+        ("a b.", "a.", [("same", "a"), ("same", " "), ("del", "b"), ("same", ".")]),
+        ("a b c", "a c", [("same", "a "), ("del", "b"), ("same", " "), ("same", "c")]),
+        ("a. b", "a.", [("same", "a."), ("same", " "), ("del", "b")]),
         ("a.", "a b.", [("same", "a "), ("ins", "b"), ("same", ".")]),
         ("", "a", [("ins", "a")]),
         ("a", "", [("del", "a")]),

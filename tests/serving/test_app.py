@@ -40,7 +40,14 @@ def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path: Path) -> N
 
 def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
     page = client(tmp_path, reliability=Reliability(((1,), (1, 1), (1, 1, 1)))).get("/").text
-    for said in ("toy &amp; co", "What is this?", "6 below colour", "held-out images went as deep", "127.0.0.1:8000"):
+    for said in (
+        "toy &amp; co",
+        "What is this?",
+        "6 below colour",
+        "held-out images went as deep",
+        "127.0.0.1:8000",
+        "asks toy about",
+    ):
         assert said in page
     page = client(tmp_path, policy=Vote(4, 0.5), promise=Promise(0.02, 0.9, 300)).get("/").text
     assert "asked about 4 times" in page

@@ -143,7 +143,7 @@ def test_a_file_that_is_no_image_after_all(page: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "size", "said"),
-    [("large.png", 5000, "large.png has 0.0 MB; the most is 0.0 MB"), ("notes.txt", 5, "notes.txt is not a picture")],
+    [("large.png", 5000, "large.png has 0 MB; the limit is 0 MB"), ("notes.txt", 5, "notes.txt is not a picture")],
 )
 def test_what_is_not_sent(page: Any, tmp_path: Path, name: str, size: int, said: str) -> None:
     (tmp_path / name).write_bytes(b"x" * size)

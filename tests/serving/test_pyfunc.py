@@ -106,7 +106,7 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     save_mlflow_model(save_field_guide(tmp_path), tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not {name for name in names if name.endswith((".pkl", ".py", ".pt", ".bin"))}
-    assert {"classifier.json", "taxonomy.csv", "MLmodel", "requirements.txt", "input_example.json"} <= names
+    assert {"classifier.json", "MLmodel", "requirements.txt", "input_example.json"} <= names
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     assert model.metadata.get_input_schema().input_names() == ["image"]
     assert model.metadata.get_output_schema().input_names() == list(COLUMNS)

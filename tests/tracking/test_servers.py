@@ -22,7 +22,7 @@ from taxtune.tuning.callbacks import TrackingCallback
 from taxtune.tuning.from_recipe import Parts
 from tests.databases import postgresql
 from tests.mlflow_servers import mlflow_server, serving
-from tests.tuning.toy import compared, make_files, make_parts
+from tests.tuning.toy import compared, make_parts
 
 pytestmark = pytest.mark.heavy
 

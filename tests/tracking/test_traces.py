@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from taxtune.tracking.store import Store, open_store
-from taxtune.tracking.traces import log_traces, sample
+from taxtune.tracking.traces import link_traces, log_traces, sample
 from taxtune.tuning.records import Turn
 from tests.report import samples
 
@@ -127,5 +127,14 @@ def test_a_trace_leads_to_the_version_of_its_prompt(store: Store, run: str, monk
     address = f"prompts:/birds/{prompt.version}"
     record = samples.iteration(1, images=2)
     ids = log_traces(store, run, record, "Which bird?", number=9, identity=run, prompt_version=address)
-    found = store.client.search_traces(locations=[store.experiment], filter_string=f"prompt = 'birds/{prompt.version}'")
-    assert {trace.info.trace_id for trace in found} == set(ids)
+    later = str(store.client.create_run(store.experiment).info.run_id)
+    ids += log_traces(store, later, record, "Which bird?", number=9, identity=later)
+    linked = [trace.info.trace_id for trace in with_prompt(store, prompt.version)]
+    assert set(linked) == set(ids[:2])
+    link_traces(store, later, address)
+    linked = [trace.info.trace_id for trace in with_prompt(store, prompt.version)]
+    assert sorted(linked) == sorted(ids)
+
+
+def with_prompt(store: Store, version: int) -> list[Any]:
+    return list(store.client.search_traces(locations=[store.experiment], filter_string=f"prompt = 'birds/{version}'"))

@@ -17,7 +17,7 @@ from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.report.wording import headline
 from taxtune.taxonomy import FORMATS
-from taxtune.tracking.values import heldout_table, result_metrics
+from taxtune.tracking.values import difference_table, heldout_metrics, heldout_table
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -99,13 +99,16 @@ def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Parts, 
     assert '<th scope="col">hP on colour</th>' in page
     assert '<th scope="col">hP on sight</th>' in page
     assert "restricted to colour" in page
-    metrics = result_metrics(result)
     held = result.heldout[1]
     assert held.full is not None
-    assert metrics["heldout.winner.hr"] == held.scores.hr
-    assert metrics["heldout.winner.full.hr"] == held.full.scores.hr
-    assert metrics["heldout.winner.full.hr.low"] == held.full.intervals["hr"].low
-    assert metrics["heldout.difference.full.hp"] == result.differences[0].full["hp"].difference
+    assert heldout_metrics(held)["heldout/hr"] == held.scores.hr
+    table = heldout_table(result.heldout)
+    rows = {(n, s): (value, low) for n, s, value, low, *_ in zip(*table.values(), strict=True)}
+    assert rows["winner", "hR on colour"][0] == held.scores.hr
+    assert rows["winner", "hR on sight"] == (held.full.scores.hr, held.full.intervals["hr"].low)
+    changes = difference_table(result)
+    found = dict(zip(changes["score"], changes["difference"], strict=True))
+    assert found["hP on sight"] == result.differences[0].full["hp"].difference
     assert "hF on sight" in heldout_table(result.heldout)["score"]
     stored = json.loads(json.dumps(result.as_dict()))
     assert stored["heldout"][0]["full"]["root"] == "sight"
@@ -118,7 +121,7 @@ def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
     assert session.part is None
     assert all(held.full is None for held in result.heldout)
     assert result.differences[0].full == {}
-    assert not any(".full." in name for name in result_metrics(result))
+    assert not any(" on " in name for name in heldout_table(result.heldout)["score"])
     page = render_report(result)
     assert '<th scope="col">hP</th>' in page
     assert "restricted to" not in page

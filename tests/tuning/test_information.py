@@ -14,7 +14,7 @@ from taxtune.metrics.ranks import RankScores
 from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
-from taxtune.tracking.values import heldout_metrics, iteration_metrics, result_metrics
+from taxtune.tracking.values import all_scores, rank_table
 from taxtune.tuning.history import History
 from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.plan import make_plan
@@ -48,7 +48,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
         assert scores.ranks[0].due == scores.ranks[1].due == 8
         assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
-        logged = iteration_metrics(record)
+        logged = all_scores(record)
         assert logged["ihp"] == scores.ihp
         assert logged["misinformation"] == scores.misinformation
         assert logged["recall.level 2"] == scores.ranks[1].recall
@@ -69,9 +69,10 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert set(INFORMATION_METRICS) <= set(held.intervals)
         assert held.intervals["ihp"].low <= held.scores.ihp <= held.intervals["ihp"].high
         assert [row.scores.rank for row in held.ranks] == ["level 1", "level 2"]
-        assert heldout_metrics(held)[f"heldout.{held.name}.precision.level 1.low"] == held.ranks[0].precision.low
+    table = rank_table(result.heldout)
+    assert table["rank"] == ["level 1", "level 1", "level 2", "level 2"]
+    assert table["precision low"][:2] == [held.ranks[0].precision.low for held in result.heldout]
     assert set(INFORMATION_METRICS) <= set(result.differences[0].metrics)
-    assert result_metrics(result)["tuning.winner.ihp"] == winner.scores.ihp
 
 
 def test_what_people_see_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,7 +98,7 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
     assert [held.scores for held in resumed.heldout] == [held.scores for held in result.heldout]
     page = (tmp_path / "out/report.html").read_text()
     assert "LAVE: a language model rates the answer" in page
-    assert re.search(r"tuned, hP [\d.]+, hR [\d.]+, LAVE [\d.]+</dt>", page) or "Gained most" not in page
+    assert re.search(r"<small>hP [\d.]+, hR [\d.]+, LAVE [\d.]+, ", page)
 
 
 def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -> None:

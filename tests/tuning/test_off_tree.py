@@ -16,7 +16,13 @@ from taxtune.errors import TaxonomyError
 from taxtune.report.html import render_report
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import iterations_table, print_result
-from taxtune.tracking.values import example_table, heldout_table, iteration_metrics, result_metrics
+from taxtune.tracking.values import (
+    difference_table,
+    example_table,
+    heldout_metrics,
+    heldout_table,
+    iteration_metrics,
+)
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
@@ -132,13 +138,18 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     assert baseline.scores is not None
     metrics = iteration_metrics(baseline)
     assert (metrics["abstained"], metrics["off_tree"]) == (0.0, baseline.scores.off_tree)
-    metrics = result_metrics(result)
-    assert metrics["heldout.winner.abstained"] == winner.scores.abstained
-    assert metrics["heldout.baseline.off_tree.high"] == result.heldout[0].intervals["off_tree"].high
-    assert metrics["heldout.difference.off_tree"] == -result.heldout[0].scores.off_tree
-    assert metrics["tuning.winner.off_tree"] == result.iterations[result.winner].scores.off_tree  # type: ignore[union-attr]
-    assert example_table(baseline.rows)["off the tree"] == [row.off_tree for row in baseline.rows]
-    assert heldout_table(result.heldout)["score"].count("off the tree") == 2
+    assert heldout_metrics(winner)["heldout/abstained"] == winner.scores.abstained
+    table = heldout_table(result.heldout)
+    assert table["score"].count("off the tree") == 2
+    at = table["score"].index("off the tree")
+    assert (table["template"][at], table["high"][at]) == ("baseline", result.heldout[0].intervals["off_tree"].high)
+    changes = difference_table(result)
+    at = changes["score"].index("off the tree")
+    assert changes["difference"][at] == -result.heldout[0].scores.off_tree
+    examples = example_table(baseline.rows)
+    assert dict(zip(examples["example"], examples["off the tree"], strict=True)) == {
+        row.example: row.off_tree for row in baseline.rows
+    }
     share = f"{result.heldout[0].scores.off_tree:.3f}"
     text = io.StringIO()
     console = Console(file=text, width=80)

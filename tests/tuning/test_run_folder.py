@@ -20,17 +20,20 @@ COMMANDS = {
     "compare": ("compare", "recipe.yaml", *HP_AND_ACCURACY),
     "repeat": ("tune", "recipe.yaml", "--repeats", "2"),
 }
+#: Where each is, as nobody names a folder.
+FOLDERS = {"tune": "runs/toy", "compare": "runs/toy-compare", "repeat": "runs/toy-repeat"}
 WORDS = {"tune": "a tuning run", "compare": "a comparison", "repeat": "repeated runs"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a recipe and, in `runs`, one folder of each kind."""
+    """A folder with a recipe and a run of each kind, which has a folder of its own where nobody names one."""
     folder = tmp_path_factory.mktemp("runs")
     recipe = make_files(folder)
     recipe.write_text(recipe.read_text().replace("iterations: 5", "iterations: 1\nmax_off_tree: 1.0"))
-    for kind, command in COMMANDS.items():
-        assert run_captured(*command, "--out", f"runs/{kind}", folder=folder).code == 0
+    for command in COMMANDS.values():
+        assert run_captured(*command, folder=folder).code == 0
+    assert {f"runs/{each.name}" for each in (folder / "runs").iterdir()} == set(FOLDERS.values())
     return folder
 
 
@@ -49,14 +52,14 @@ def results(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("there", COMMANDS)
 def test_a_run_of_another_kind_is_refused(made: Path, there: str, command: str, more: Sequence[str]) -> None:
     before = results(made)
-    done = taxtune(made, *COMMANDS[command], "--out", f"runs/{there}", *more)
+    done = taxtune(made, *COMMANDS[command], "--out", FOLDERS[there], *more)
     if there == command:
         assert (done.code == 0) is ("--resume" in more), done.err
     else:
         assert done.code == 2
-        said = f"The folder 'runs/{there}' already holds {WORDS[there]}, whose results would be overwritten."
+        said = f"The folder {FOLDERS[there]!r} already holds {WORDS[there]}, whose results would be overwritten."
         assert said in done.err + done.out
-        assert f"--out runs/{there}-{command}" in done.err + done.out
+        assert f"--out {FOLDERS[there]}-{command}" in done.err + done.out
         assert "Finished work is saved" not in done.err, "of another run"
     assert results(made) == before
 
@@ -64,7 +67,7 @@ def test_a_run_of_another_kind_is_refused(made: Path, there: str, command: str, 
 @pytest.mark.parametrize("more", [(), ("--resume",)], ids=" ".join)
 def test_a_comparison_is_not_overwritten_by_one_of_other_objectives(made: Path, more: Sequence[str]) -> None:
     before = results(made)
-    command = ("compare", "recipe.yaml", "--objective", "hf", "--objective", "hp", "--out", "runs/compare", *more)
+    command = ("compare", "recipe.yaml", "--objective", "hf", "--objective", "hp", "--out", FOLDERS["compare"], *more)
     done = taxtune(made, *command)
     assert done.code == 2
     assert "already holds a comparison of accuracy and hp" in done.err
@@ -74,9 +77,9 @@ def test_a_comparison_is_not_overwritten_by_one_of_other_objectives(made: Path, 
 
 def test_a_comparison_goes_on_with_one_objective_more(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "copy")
-    command = ("compare", "recipe.yaml", *HP_AND_ACCURACY, "--objective", "hf", "--out", "runs/compare", "--resume")
+    command = ("compare", "recipe.yaml", *HP_AND_ACCURACY, "--objective", "hf", "--out", FOLDERS["compare"], "--resume")
     assert taxtune(tmp_path / "copy", *command).code == 0
-    result = json.loads((tmp_path / "copy/runs/compare/result.json").read_text())
+    result = json.loads((tmp_path / "copy/runs/toy-compare/result.json").read_text())
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy", "hf"]
 
 
@@ -85,12 +88,12 @@ def test_an_evaluation_has_a_folder_of_its_own_in_it(made: Path, tmp_path: Path,
     shutil.copytree(made, tmp_path / "copy")
     (tmp_path / "copy/mine.j2").write_text("Be careful.")
     before = results(tmp_path / "copy")
-    command = ("evaluate", "recipe.yaml", "--template", "mine.j2", "--out", f"runs/{there}")
+    command = ("evaluate", "recipe.yaml", "--template", "mine.j2", "--out", FOLDERS[there])
     assert taxtune(tmp_path / "copy", *command).code == 0
     after = results(tmp_path / "copy")
     assert {name: after[name] for name in before} == before
     assert all("evaluated" in name for name in after.keys() - before.keys())
-    assert taxtune(tmp_path / "copy", *COMMANDS[there], "--out", f"runs/{there}", "--resume").code == 0
+    assert taxtune(tmp_path / "copy", *COMMANDS[there], "--out", FOLDERS[there], "--resume").code == 0
 
 
 def test_a_folder_of_evaluations_may_become_a_run(made: Path, tmp_path: Path) -> None:
@@ -103,14 +106,14 @@ def test_a_folder_of_evaluations_may_become_a_run(made: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("there", ["compare", "repeat"])
 def test_what_is_calibrated_is_one_run(made: Path, there: str) -> None:
     before = results(made)
-    done = taxtune(made, "calibrate", f"runs/{there}", "--risk", "0.1")
+    done = taxtune(made, "calibrate", FOLDERS[there], "--risk", "0.1")
     assert done.code == 2
     assert "does not hold one tuning run" in done.err
     assert results(made) == before
 
 
 def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made / "runs/compare", tmp_path / "stopped")
+    shutil.copytree(made / FOLDERS["compare"], tmp_path / "stopped")
     for name in ("result.json", "report.html", "finished.json"):
         (tmp_path / "stopped" / name).unlink(missing_ok=True)
     with pytest.raises(ResumeError, match="already holds a comparison"):

@@ -78,6 +78,7 @@
   }
 
   panel.hidden = false;
+  gallery.tabIndex = -1;
   panel.addEventListener("input", keep);
   panel.querySelector("button").addEventListener("click", () => {
     for (const name of [...filters, "text"]) fields[name].value = "";
@@ -92,6 +93,7 @@
     if (fields.change) fields.change.value = link.dataset.change;
     keep();
     gallery.scrollIntoView();
+    gallery.focus({ preventScroll: true }); // the next Tab leads to the filters
   });
   window.addEventListener("hashchange", read);
   show();

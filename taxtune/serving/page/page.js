@@ -11,7 +11,7 @@ function say(text, trouble = false) {
   status.classList.toggle("unseen", !result.hidden);
 }
 
-const megabytes = (bytes) => (bytes / 1048576).toFixed(1) + " MB";
+const megabytes = (bytes) => (bytes / 1048576).toFixed(1).replace(".0", "") + " MB";
 const percent = (share) => (share < 1 && share >= 0.995 ? "> 99" : Math.round(share * 100)) + " %";
 
 function content(file) {
@@ -99,7 +99,7 @@ async function classify(file) {
     return;
   }
   if (file.size > most) {
-    say(file.name + " has " + megabytes(file.size) + "; the most is " + megabytes(most) + ". Choose a smaller one.", true);
+    say(file.name + " has " + megabytes(file.size) + "; the limit is " + megabytes(most) + ". Choose a smaller one.", true);
     return;
   }
   const began = Date.now();

@@ -61,7 +61,8 @@ class Proposal:
 
     Attributes:
         template: The Jinja source.
-        parameters: The proposer's own description of it; the fragments' choice by slot.
+        parameters: The proposer's own description of it; the fragments' choice by slot. "parent" has the numbers of the
+            iterations that it was made from, with commas between, where the proposer knows them.
         prompt_tokens: Tokens sent to the proposer's model, over all its calls.
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
