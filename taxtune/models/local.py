@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
-from taxtune.loading import explain_load_error, quiet_progress
+from taxtune.loading import downloading, explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
@@ -227,11 +227,10 @@ class LocalModel(ABC):
         import torch
 
         where = self.checkpoint
-        # The bar of a download is worth seeing; that of reading the weights off the disk spoils our own.
-        quiet = quiet_progress() if where.complete else nullcontext()
         try:
             family, placed = self._family(), self._placed()
-            with quiet, loading(f"the weights of {where.name}"):
+            here = where.complete
+            with quiet_progress(), loading(f"the weights of {where.name}") if here else downloading(where.name):
                 network = family.from_pretrained(
                     where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype), **placed
                 )

@@ -475,7 +475,9 @@ def _in_words(task: Task) -> str:
 
 
 def _count(task: Task) -> str:
-    return "" if task.total is None else f"{task.done:,}/{task.total:,}"
+    if task.total is None:
+        return f"{task.done:,}" if task.done else ""
+    return f"{task.done:,}/{task.total:,}"
 
 
 def _stored(count: int) -> str:
