@@ -152,7 +152,7 @@ def _without_labels(path: Path, names: list[str]) -> DataError:
             "file with the columns image and label, and give that file with --data."
         )
     return DataError(
-        f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself, so that nothing says what "
+        f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself: nothing says what "
         f"{'it shows' if len(names) == 1 else 'they show'}.",
         file=path,
         remedy=how + ("" if tables else _labels_in_names(path, names)),

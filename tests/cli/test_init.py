@@ -136,9 +136,7 @@ def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suf
     for n in range(8):
         picture(here / f"photos/IMG_{n}{suffix}", n)
     done = init("--data", "photos", *MODEL)
-    refused(
-        done, "8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and"
-    )
+    refused(done, "8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and")
     assert "names seem" not in done.err, "a camera's numbers are no labels"
 
 
