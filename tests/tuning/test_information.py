@@ -18,7 +18,7 @@ from taxtune.tracking.values import all_scores, rank_table
 from taxtune.tuning.history import History
 from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.plan import make_plan
-from taxtune.tuning.records import TemplateScores, TuneResult
+from taxtune.tuning.records import IterationRecord, TemplateScores, TuneResult
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -156,10 +156,8 @@ def test_records_without_the_scores_are_not_ordered_by_them() -> None:
 
 
 def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:
-    from taxtune.tracking.values import _scores
-
-    found = _scores(
-        TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20, ranks=(RankScores("sub/genus", said=0, due=4, right=0),))
-    )
-    assert found["precision.sub-genus"] is None
-    assert found["recall.sub-genus"] == 0
+    ranks = (RankScores("sub/genus", said=0, due=4, right=0),)
+    record = IterationRecord(1, "complete", "What?", scores=TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20, ranks=ranks))
+    found = all_scores(record)
+    assert "precision.sub/genus" not in found
+    assert found["recall.sub/genus"] == 0
