@@ -23,6 +23,8 @@ from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
+from taxtune.report.wording import result_runs
+from taxtune.shell import command
 from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -213,7 +215,10 @@ def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_jso
         print_repeats(_console(), result)
     else:
         # The iterations were shown as they came; the report holds them all.
-        print_result(_console(), result, iterations=False)
+        console = _console()
+        print_result(console, result, iterations=False)
+        for run in result_runs(result)[:1]:
+            _where(console, "label new images", command("classify", run.folder, "IMAGES..."))
 
 
 def read_template(file: Path) -> str:
@@ -236,8 +241,6 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     if as_json:
         _print_json({"split": split, **result.as_dict()})
         return
-    from rich.markup import escape
-
     console = _console()
     name = "held-out" if split == "heldout" else "tuning"
     console.print(f"{result.name}, {name} split, {result.heldout[0].scores.n} images: score and 95 % interval")
@@ -245,7 +248,13 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
     console.print("Paired differences: 95 % interval and p value")
     console.print(differences_table(result))
     print_failed_calls(console, result)
-    console.print(f"[bold]report[/bold]: {escape(result.where['report'])}", highlight=False, soft_wrap=True)
+    _where(console, "report", result.where["report"])
+
+
+def _where(console: Console, what: str, text: str) -> None:
+    from rich.markup import escape
+
+    console.print(f"[bold]{what}[/bold]: {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _print_plan(plan: Plan) -> None:
