@@ -55,6 +55,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(loading._Hub, "until", 0.0)
+    monkeypatch.setattr(loading._Hub, "out_of_reach", False)
     (tmp_path / "tree.csv").write_text(TREE)
     return tmp_path
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune import loading
 from taxtune.errors import ModelError
 from taxtune.models import Answer, ModelSettings, Request, check_model, make_model
 from taxtune.models.checkpoint import _cached_weights, find_checkpoint
@@ -87,6 +88,7 @@ def lay_out_cache(folder: Path, checkpoint: Path) -> None:
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a cache of Hugging Face's client on a machine without a connection."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(loading._Hub, "out_of_reach", False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path
 

@@ -117,6 +117,7 @@ def test_who_chose_to_be_offline_is_told_so_and_nobody_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(loading._Hub, "out_of_reach", False)
     monkeypatch.setattr(loading, "_answers", lambda address: pytest.fail("asked all the same"))
     monkeypatch.setattr(loading._Hub, "until", 0.0)
     with pytest.raises(ModelError, match="'org/absent' is not on this machine, and HF_HUB_OFFLINE is set"):

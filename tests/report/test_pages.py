@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,6 @@ from PIL import Image
 from taxtune.report.html import render_report
 from taxtune.tuning.records import Provenance
 from tests.report import samples
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if BROWSER is None:
-    pytest.skip("there is no Chromium", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +30,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     (folder / "report.html").write_text(render_report(result), "utf-8")
     return (folder / "report.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as found:
-        running = found.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import socket
 import threading
 import time
@@ -22,11 +21,6 @@ from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
 from tests.serving.samples import served, toy
 from tests.tuning.toy import BicycleMapper, Cyclist
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if BROWSER is None:
-    pytest.skip("there is no Chromium", allow_module_level=True)
 
 
 class Moody(Cyclist):
@@ -76,14 +70,6 @@ def site(model: Moody, photos: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as found:
-        running = found.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
 @pytest.fixture
 def page(browser: Any, site: str) -> Iterator[Any]:
     """The page in a context of its own; at the end nothing may have broken the policy or asked another server."""
@@ -100,8 +86,10 @@ def page(browser: Any, site: str) -> Iterator[Any]:
 
 def choose(page: Any, file: Path) -> None:
     """Chooses a photo and waits for what comes of it."""
+    from playwright.sync_api import expect
+
     page.set_input_files("#photo", file)
-    sync_api.expect(page.get_by_role("status")).not_to_have_text(re.compile(r"^$|^Asking"))
+    expect(page.get_by_role("status")).not_to_have_text(re.compile(r"^$|^Asking"))
 
 
 def test_a_photo_gets_its_node_with_the_way_there(page: Any, photos: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
     assert (out / "study.json").read_text() == prints[0]
     assert len(pairs.read_text(encoding="utf-8").splitlines()) == 601
     names = {path.name for path in out.iterdir()}
-    assert names == {"study.json", "correlation.png", "correlation.svg"} | {
+    assert names == {"study.json", "report.html", "correlation.png", "correlation.svg"} | {
         f"{stem}.{kind}" for stem in ("correlation", "intervals", "pairs") for kind in ("csv", "md")
     }
 

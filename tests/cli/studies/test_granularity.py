@@ -62,6 +62,7 @@ def test_files_are_written(study: Study, folder: Path) -> None:
         "granularity-levels.png",
         "granularity-levels.svg",
         "study.json",
+        "report.html",
     }
 
 
@@ -222,6 +223,7 @@ def test_captions_alone(study: Study, folder: Path) -> None:
         *(f"frequency-{name}.{kind}" for name in ("levels", "gaps") for kind in ("csv", "md")),
         *(f"granularity-frequency.{kind}" for kind in ("png", "svg")),
         "study.json",
+        "report.html",
     }
 
 

@@ -38,6 +38,7 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
         "specificity-scores.png",
         "specificity-scores.svg",
         "study.json",
+        "report.html",
     }
     scored = study.json("--scored", "p.jsonl", "--resamples", 20)
     again = {row["right texts"]: row for row in scored["tables"]["specificity"]}
