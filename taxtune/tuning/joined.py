@@ -163,20 +163,21 @@ def _samples(rows: Sequence[ExampleRow]) -> list[Sample]:
 
 
 def _provenance(parts: Mapping[str, TuneResult | ComparisonResult]) -> Provenance:
-    """Returns what was run: of each run what sets it apart, and what all have in common."""
-    facts = {
-        label: {
-            f"{group.lower()}, {name}": value
-            for group, found in single.provenance.facts.items()
-            for name, value in found.items()
-        }
-        for label, single in parts.items()
-    }
-    names = list(dict.fromkeys(name for found in facts.values() for name in found))
-    common = {name for name in names if len({found.get(name) for found in facts.values()}) == 1}
-    shown = {label: {k: v for k, v in found.items() if k not in common} for label, found in facts.items()}
-    first = next(iter(facts.values()))
+    """Returns what was run: of each run what sets it apart, then what all have in common."""
+    facts = {label: single.provenance.facts for label, single in parts.items()}
+    keys = dict.fromkeys((group, name) for found in facts.values() for group, those in found.items() for name in those)
+    apart: dict[str, dict[str, str]] = {label: {} for label in parts}
+    common: dict[str, dict[str, str]] = {}
+    for group, name in keys:
+        values = {label: found.get(group, {}).get(name) for label, found in facts.items()}
+        first = next(iter(values.values()))
+        if first is not None and len(set(values.values())) == 1:
+            common.setdefault(group, {})[name] = first
+        else:
+            for label, value in values.items():
+                if value is not None:
+                    apart[label][f"{group.lower()}, {name}"] = value
     images = {example: file for single in parts.values() for example, file in single.provenance.images.items()}
     return Provenance(
-        facts={**shown, "In common": {name: first[name] for name in names if name in common}}, images=images
+        facts=apart | {f"{group}, the same in all": found for group, found in common.items()}, images=images
     )

@@ -97,7 +97,7 @@ def test_what_sets_runs_apart_is_told_from_what_they_share() -> None:
     assert facts == {
         "a": {"model, model": "small"},
         "b": {"model, model": "large"},
-        "In common": {"model, dtype": "bfloat16"},
+        "Model, the same in all": {"dtype": "bfloat16"},
     }
 
 
