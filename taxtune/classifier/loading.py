@@ -261,7 +261,7 @@ def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
     Raises:
         DataError: If the tree is not the one that they were placed on.
     """
-    rows = [row for row in result.heldout[-1].rows if row.node is not None and not row.off_tree]
+    rows = [row for row in result.heldout_winner.rows if row.node is not None and not row.off_tree]
     if any(row.target >= len(tree) or "/".join(tree.path(row.target)) != row.truth for row in rows):
         raise DataError(
             "The tree has changed since the run: its nodes are no longer those of the run's labels.",

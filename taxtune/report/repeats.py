@@ -34,7 +34,7 @@ def repeats_headline(result: RepeatsResult) -> str:
     for each in result.runs[0].constraints:
         if each.confidence > 0.5:
             kept = sum(
-                run.heldout[-1].scores.get(each.measure) >= each.bound(run.heldout[0].scores) for run in result.runs
+                run.heldout_winner.scores.get(each.measure) >= each.bound(run.heldout[0].scores) for run in result.runs
             )
             said.append(f"at least {number(each.least)} in {metric_name(each.measure)} is kept in {kept} of them")
     return (
@@ -47,7 +47,7 @@ def repeats_rows(result: RepeatsResult) -> list[tuple[str, list[tuple[str, str |
     """Returns each score's name, and for baseline, winners and differences the mean and, if there is one, the range."""
     parts = ((result.baselines, False), (result.winners, False), (result.differences, True))
     rows = []
-    for key, name in wording.metrics_of(result.runs[0].heldout[-1]).items():
+    for key, name in wording.metrics_of(result.runs[0].heldout_winner).items():
         if key in result.winners:
             rows.append((name, [_cell(found.get(key), key, sign=sign) for found, sign in parts]))
     return rows
@@ -117,7 +117,7 @@ def _main(result: RepeatsResult) -> list[str]:
 def _runs(result: RepeatsResult) -> list[dict[str, Any]]:
     rows = []
     for i, (run, seeds) in enumerate(zip(result.runs, result.seeds, strict=True)):
-        tuned, held, changes = run.best.scores, run.heldout[-1].scores, run.differences[0].metrics
+        tuned, held, changes = run.best.scores, run.heldout_winner.scores, run.differences[0].metrics
         cells: list[tuple[str, str | None]] = []
         for key in _main(result):
             change = changes[key]
@@ -132,7 +132,7 @@ def _runs(result: RepeatsResult) -> list[dict[str, Any]]:
                 "seed": seeds["proposer"],
                 "winner": run.winner,
                 "cells": cells,
-                "template": run.heldout[-1].template,
+                "template": run.heldout_winner.template,
                 "report": f"{Path(run.folder).name}/report.html",
             }
         )
@@ -153,7 +153,7 @@ def draw_repeats(result: RepeatsResult) -> Figure:
     marker = MARKERS.get(result.objective, OWN_MARKER)
     numbers: dict[tuple[float, float], list[str]] = {}
     for i, run in enumerate(result.runs):
-        before, after = run.heldout[0].scores, run.heldout[-1].scores
+        before, after = run.heldout[0].scores, run.heldout_winner.scores
         if (before.hr, before.hp) != (after.hr, after.hp):
             axes.annotate(
                 "",

@@ -494,7 +494,7 @@ class MLflowTracker:
             return
         if not classifier.portable:
             return
-        held = result.heldout[1]
+        held = result.heldout_winner
         digests = [split.digest for split in self._splits if split.context == "heldout"]
         shown = next((file for row in held.rows if (file := self._images.get(row.example))), None)
         with tempfile.TemporaryDirectory(prefix="taxtune-") as folder, self._as_default_store():
@@ -504,6 +504,7 @@ class MLflowTracker:
                 classifier.save(Path(folder) / "classifier"),
                 name=f"{result.name}-{result.objective}-classifier",
                 metrics=values.headline_metrics(held.scores),
+                worth=_worth(result),
                 judged_on="".join(digests),
                 tags={"objective": result.objective},
                 example=None if shown is None else thumbnail(shown),
@@ -566,3 +567,17 @@ class MLflowTracker:
 
 def _provenance(result: ComparisonResult | RepeatsResult) -> Provenance:
     return result.provenance if isinstance(result, ComparisonResult) else result.runs[0].provenance
+
+
+def _worth(result: TuneResult) -> float:
+    """Returns what a run's winner is worth on the held-out images, more is better: what it was tuned for.
+
+    One that misses what the objective demands has by how much it does, below zero.
+    """
+    scores, baseline = result.heldout_winner.scores, result.heldout[0].scores
+    missed = sum(each.missed(scores, baseline) for each in result.constraints)
+    aims = () if result.outlook is None else result.outlook.aims
+    aim = next((each for each in aims if each.measure in scores.keys()), None)  # noqa: SIM118 - not a mapping
+    if missed or aim is None or aim.measure is None:
+        return -missed if missed else scores.hf
+    return scores.get(aim.measure) * (1 if aim.direction == "maximize" else -1)

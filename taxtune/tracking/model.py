@@ -16,7 +16,7 @@ __all__ = ["CHAMPION", "log_classifier"]
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
-_JUDGED_ON = "taxtune.heldout"
+_JUDGED_ON, _WORTH = "taxtune.heldout", "taxtune.worth"
 
 
 def log_classifier(
@@ -26,7 +26,7 @@ def log_classifier(
     *,
     name: str,
     metrics: Mapping[str, float] | None = None,
-    score: str = "hf",
+    worth: float | None = None,
     judged_on: str = "",
     tags: Mapping[str, str] | None = None,
     example: str | None = None,
@@ -34,8 +34,8 @@ def log_classifier(
 ) -> str:
     """Logs a saved classifier as a model of a run and registers it; of a run that has a version, nothing new.
 
-    The version gets the alias `champion`, unless the version that has it was judged on the same held-out images and has
-    the higher score. MLflow's registry looks for the logged model in the process's default store, which must be the
+    The version gets the alias `champion`, unless the version that has it was judged on the same held-out images and
+    is worth more. MLflow's registry looks for the logged model in the process's default store, which must be the
     client's.
 
     Args:
@@ -45,7 +45,7 @@ def log_classifier(
         name: What the model is called in the registry, which it shares with prompts; characters that MLflow does not
             take become dashes.
         metrics: Held-out scores by name, kept with the model.
-        score: The one of them that decides between this version and the champion.
+        worth: What decides between this version and the champion, more is better; None where nothing does.
         judged_on: What tells the held-out images from others, such as a digest.
         tags: Tags of the model and its version.
         example: An image as a request has it, to show how the model is asked.
@@ -61,10 +61,15 @@ def log_classifier(
         if there:
             return f"models:/{name}/{there[0].version}"
         model = _log(store, run, classifier, name, known, dict(tags or {}), example, step)
-        labels = {**(tags or {}), _JUDGED_ON: judged_on, **{_tag(key): f"{value:.4f}" for key, value in known.items()}}
+        labels = {
+            **(tags or {}),
+            _JUDGED_ON: judged_on,
+            _WORTH: str(worth),
+            **{_tag(key): f"{value:.4f}" for key, value in known.items()},
+        }
         champion = _champion(client, name)
         version = client.create_model_version(name, f"models:/{model}", run_id=run, tags=labels, model_id=model)
-        if not _better(champion, judged_on, score, known.get(score)):
+        if not _better(champion, judged_on, worth):
             client.set_registered_model_alias(name, CHAMPION, version.version)
     return f"models:/{name}/{version.version}"
 
@@ -121,12 +126,12 @@ def _champion(client: Any, name: str) -> Any:
     return None
 
 
-def _better(champion: Any, judged_on: str, score: str, value: float | None) -> bool:
-    """Tells whether the champion was judged on the same images and has the higher score."""
-    if champion is None or value is None or not judged_on or champion.tags.get(_JUDGED_ON) != judged_on:
+def _better(champion: Any, judged_on: str, worth: float | None) -> bool:
+    """Tells whether the champion was judged on the same images and is worth more."""
+    if champion is None or worth is None or not judged_on or champion.tags.get(_JUDGED_ON) != judged_on:
         return False
-    known = champion.tags.get(_tag(score))
-    return known is not None and float(known) > value
+    known = champion.tags.get(_WORTH, "None")
+    return known != "None" and float(known) > worth
 
 
 def _tag(metric: str) -> str:

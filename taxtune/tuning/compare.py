@@ -97,7 +97,7 @@ def compare_objectives(
         for experiment in track_each(experiments, "objectives")
     )
     templates = {"baseline": runs[0].heldout[0].template}
-    templates |= {run.objective: run.heldout[1].template for run in runs}
+    templates |= {run.objective: run.heldout_winner.template for run in runs}
     every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
     needs = tuple(dict.fromkeys(need for experiment in experiments for need in experiment.objective.needs))
     with AnswerStore(answers) as store:

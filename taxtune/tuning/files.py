@@ -44,7 +44,7 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
 
     folder = Path(result.folder)
     if isinstance(result, TuneResult):
-        write_text(folder / "winner.j2", result.heldout[-1].template)
+        write_text(folder / "winner.j2", result.heldout_winner.template)
     elif result.runs:
         for held in result.heldout[1:]:
             write_text(folder / f"winner-{held.name}.j2", held.template)

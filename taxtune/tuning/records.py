@@ -646,6 +646,11 @@ class TuneResult(_Result):
         return account_of(self.iterations, self.heldout)
 
     @property
+    def heldout_winner(self) -> HeldoutResult:
+        """The winner on the held-out images, of a run that is finished; behind it may be others of the front."""
+        return self._held("winner")
+
+    @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The run, with its winner's name among the held-out results."""
         return (("winner", self),)

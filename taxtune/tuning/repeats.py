@@ -84,7 +84,7 @@ class RepeatsResult:
     @property
     def winners(self) -> dict[str, Spread]:
         """The held-out scores of the winners, by name."""
-        return self._spreads(lambda run: _scores(run.heldout[-1].scores))
+        return self._spreads(lambda run: _scores(run.heldout_winner.scores))
 
     @property
     def baselines(self) -> dict[str, Spread]:
@@ -111,7 +111,7 @@ class RepeatsResult:
 
         rows = []
         for number, (run, seeds) in enumerate(zip(self.runs, self.seeds, strict=True), 1):
-            winner, tuned = run.heldout[-1], run.best.scores
+            winner, tuned = run.heldout_winner, run.best.scores
             changes = run.differences[0].metrics
             rows.append(
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,12 @@ def test_a_run_that_is_not_finished_cannot_stand_beside_others(runs: Path) -> No
 
     assert done.code != 0
     assert "The run is not finished" in done.err
+
+
+def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:
+    run = tune("hp", folder=str(tmp_path))
+    other = replace(run.heldout[1], name="iteration 3", template="Another of the front?")
+
+    write_result(replace(run, heldout=(*run.heldout, other)))
+
+    assert (tmp_path / "winner.j2").read_text("utf-8") == run.heldout[1].template

@@ -11,14 +11,18 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taxtune.classifier import Classifier
+from taxtune.tracking.mlflow_tracker import _worth
 from taxtune.tracking.model import CHAMPION, log_classifier
 from taxtune.tracking.store import Store, open_store
+from taxtune.tuning.objective import Constraint
+from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
 SCORES = {"hp": 0.9, "hr": 0.7, "hf": 0.7875}
@@ -64,8 +68,8 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
 
 
 def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store, classifier: Path) -> None:
-    def logged(hf: float, judged_on: str) -> str:
-        log_classifier(store, a_run(store), classifier, name="duel", metrics={"hf": hf}, judged_on=judged_on)
+    def logged(worth: float | None, judged_on: str) -> str:
+        log_classifier(store, a_run(store), classifier, name="duel", worth=worth, judged_on=judged_on)
         return str(champion(store, "duel").version)
 
     assert logged(0.8, "these") == "1"
@@ -73,6 +77,7 @@ def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store,
     assert logged(0.8, "these") == "3"  # as good and newer
     assert logged(0.1, "others") == "4"  # nobody knows which is better
     assert logged(0.1, "") == "5"
+    assert logged(None, "") == "6"
 
 
 def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> None:
@@ -139,3 +144,11 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
     assert [row["path"] for row in rows] == [own.node] * 3 + [None]
     assert [node["label"] for node in rows[0]["nodes"]] == [step.label for step in own.path]
     assert "does not exist" in rows[3]["failure"]
+
+
+def test_a_winner_is_worth_what_it_was_tuned_for_and_less_than_nothing_where_it_breaks_its_promise() -> None:
+    run = samples.tune("hp")
+    assert _worth(run) == run.heldout_winner.scores.hp
+    broken = replace(run, constraints=(Constraint("hr", 0.99),))
+    assert _worth(broken) == pytest.approx(run.heldout_winner.scores.hr - 0.99)
+    assert _worth(broken) < _worth(run)
