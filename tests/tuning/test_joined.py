@@ -44,6 +44,15 @@ def test_runs_with_other_baselines_keep_their_own() -> None:
     assert joined.against("b: winner", "a: baseline") is None
 
 
+def test_another_models_answers_to_the_same_baseline_are_another_baseline() -> None:
+    run = tune("hp")
+    rows = tuple(replace(row, answer="A: thrush.") for row in run.heldout[0].rows)
+
+    joined = join_results({"a": run, "b": with_heldout(run, baseline=replace(run.heldout[0], rows=rows))})
+
+    assert [each.name for each in joined.heldout] == ["a: baseline", "a: winner", "b: baseline", "b: winner"]
+
+
 def test_differences_are_means_over_the_images_that_both_answered() -> None:
     joined = join_results({"a": tune("hp"), "b": tune("accuracy")})
 
