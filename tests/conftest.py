@@ -44,9 +44,12 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, as playwright's `Browser`; skips where either is missing."""
+    """Chromium, as playwright's `Browser`; skips where either is missing.
+
+    No longer than a module: as long as playwright runs, other tests cannot start an event loop.
+    """
     driver = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
