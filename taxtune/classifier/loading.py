@@ -13,9 +13,11 @@ from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.policies import Direct, Policy, Vote
+from taxtune.progress import note
 from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
+from taxtune.tuning.files import as_texts
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.reopen import STAND_INS, finished_run, recipe_of
 from taxtune.tuning.template import render
@@ -152,6 +154,8 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
     if own.model is None:
         recipe = _with_temperature(parts.recipe, policy, parts.temperature)
         parts = Parts(recipe, folder, **objects)
+    if own.mapper is None and not any(key.startswith("mapper.") for key in own.changes):
+        _check_mapper(parts.mapper, result)
     variables = template_variables(settings.prompt)
     return Classifier(
         tuple(render(template, variables) for template in templates),
@@ -165,6 +169,26 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
         recipe=recipe,
         name=result.name,
     )
+
+
+def _check_mapper(mapper: Mapper, result: TuneResult) -> None:
+    """Checks that answers are placed as they were in the run; another WordNet is noted.
+
+    Raises:
+        DataError: If they are not: the run had a mapper that was given in Python.
+    """
+    known, made = dict(result.provenance.facts.get("Mapper", {})), as_texts(mapper.identity())
+    then, now = (facts.pop("wordnet", "no WordNet") for facts in (known, made))
+    if known and then != now:
+        note(f"the run looked words up in {then}, and here it is {now}: placements may differ")
+    for name in sorted(known.keys() & made.keys()):
+        if (value := known[name]) == made[name]:
+            continue
+        raise DataError(
+            f"The run placed answers with another mapper: its {name} was {value}, and not {made[name]}.",
+            file=result.folder,
+            remedy="Give the same mapper in Python: mapper=.",
+        )
 
 
 def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.repeats import RepeatsResult
 
-__all__ = ["describe", "places", "read_result", "write_result"]
+__all__ = ["as_texts", "describe", "places", "read_result", "write_result"]
 
 # What `result.json` has for its readers and a result computes of its records.
 _COMPUTED = ("account", "faults")
@@ -173,10 +173,10 @@ def describe(experiment: Experiment, account: Account, command: str | None) -> P
     data = experiment.settings.get("data", {})
     tree = experiment.settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
     facts: dict[str, dict[str, str]] = {
-        "Model": _texts(experiment.vlm.identity),
-        "Mapper": _texts(experiment.mapper.identity()),
-        "Proposer": _texts(experiment.proposer.identity()),
-        "Data": _texts(
+        "Model": as_texts(experiment.vlm.identity),
+        "Mapper": as_texts(experiment.mapper.identity()),
+        "Proposer": as_texts(experiment.proposer.identity()),
+        "Data": as_texts(
             {
                 "source": data.get("path", data.get("kind")),
                 "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
@@ -195,7 +195,8 @@ def describe(experiment: Experiment, account: Account, command: str | None) -> P
     return Provenance(facts, redact(text), command, images, source)
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns facts as a run's provenance has them: named in words, without what is empty, and without passwords."""
     return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
 
 

@@ -289,3 +289,29 @@ def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
     assert loaded.taxonomy.digest == tree.digest
     assert loaded.taxonomy.ids == tree.ids
     assert (loaded.prompts, loaded.policy, loaded.mapper.config) == ((prompt,), policy, made.mapper.config)
+
+
+def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
+    files, config = make_files(tmp_path / "in").parent, MapperConfig(coverage=0.6)
+    result = taxtune.tune(
+        taxonomy=files / "tree.csv",
+        examples=files / "manifest.csv",
+        vlm=Wavering(),
+        mapper=config,
+        tuning=4,
+        heldout=6,
+        iterations=1,
+        out=tmp_path / "run",
+        mlflow=False,
+    )
+    with pytest.raises(DataError, match=r"another mapper: its coverage was 0\.6"):
+        result.classifier(vlm=Wavering())
+    own = Mapper(make_parts(tmp_path / "in", tmp_path / "other").taxonomy, config=config)
+    assert result.classifier(vlm=Wavering(), mapper=own).mapper is own
+
+
+def test_another_wordnet_than_the_runs_is_noted(tmp_path, notes):
+    result = toy_run(tmp_path)
+    facts = {**result.provenance.facts, "Mapper": {**result.provenance.facts["Mapper"], "wordnet": "WordNet 2.1"}}
+    replace(result, provenance=replace(result.provenance, facts=facts)).classifier(vlm=Wavering())
+    assert any("looked words up in WordNet 2.1, and here it is no WordNet" in said for said in notes)
