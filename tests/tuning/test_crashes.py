@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
 from tests.servers import OpenAIServer, Reply, calls
@@ -64,8 +66,10 @@ def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
 class Dying(ToyVLM):
     """A toy model that logs what it is asked, in whose process kill -9 strikes some time after a question.
 
+    It answers no batch before the one before it is written down, as any real model is slower than a disk.
+
     Args:
-        log: The log, over all processes of the run.
+        log: The log, over all processes of the run, in the run's folder.
         moment: Lines in the log after which it strikes; None for never.
         delay: Seconds from then on, in which the answers may be written down, or not.
     """
@@ -73,9 +77,14 @@ class Dying(ToyVLM):
     def __init__(self, log: Path, moment: int | None, delay: float) -> None:
         super().__init__(log)
         self.moment, self.delay = moment, delay
+        self.before: list[Request] = []
 
     def answer(self, questions: Any) -> Any:
         """Answers as a toy model."""
+        if self.before:
+            with AnswerStore(self.log.parent / "answers.db") as store:
+                wait_until(lambda: None not in store.get(self.identity, self.before))
+        self.before = list(questions)
         replies = super().answer(questions)
         if self.moment is not None and len(self.log.read_text().splitlines()) > self.moment:
             threading.Timer(self.delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -96,6 +105,13 @@ def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float =
 
     vlm = Dying(out / "asked.log", moment, delay)
     CalibrationRun(out, 0.4, samples=3, heldout=True, recipe=folder / "recipe.yaml", vlm=vlm).run()
+
+
+def wait_until(ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < until
+        time.sleep(0.0005)
 
 
 def asked(out: Path) -> list[str]:
