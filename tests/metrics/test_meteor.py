@@ -70,7 +70,7 @@ def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tiny_wordnet))
     measure = make_measure("meteor")
-    assert measure.notes == ("METEOR: synonyms are from WordNet 3.0.",)
+    assert measure.notes == ("METEOR's synonyms are from WordNet 3.0.",)
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
