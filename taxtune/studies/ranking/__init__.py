@@ -55,8 +55,8 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4 or "
-            "paper1-table5.",
+            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4, "
+            "paper1-table5 or paper2-main; TABLE-exchanged reads hP and hR exchanged.",
         ),
         NOT_RECORDED,
     ] = None
