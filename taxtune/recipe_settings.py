@@ -560,6 +560,8 @@ class LLMProposerSettings(Settings):
         temperature: Sampling temperature; null leaves it to the provider.
         max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
             kept.
+        evidence: Whether the best and the latest template come with what their answers show, or all with their scores
+            alone (as in the paper).
         max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
@@ -571,6 +573,7 @@ class LLMProposerSettings(Settings):
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
     temperature: Number | None = Field(1.0, ge=0)
     max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
+    evidence: bool = True
     max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
     timeout: Number = Field(120.0, gt=0, le=3600)
     max_retries: StrictInt = Field(5, ge=0)
