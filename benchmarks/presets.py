@@ -14,7 +14,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper, MapperConfig, Similarity, Stage, make_similarity
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.mapping.paper import PaperAlgorithm, top_k
-from taxtune.metrics.hierarchical import score
+from taxtune.metrics.hierarchical import harmonic_mean, precision_recall
 from taxtune.metrics.registry import make_measure
 from taxtune.studies.mapping.scorers import MeasureSimilarity
 from taxtune.taxonomy import Taxonomy, read_taxonomy
@@ -41,63 +41,81 @@ TREES = {
     "pets": IMAGENET,
 }
 FACTORS = (1, 10, 100)
+STAGES = (Stage.VERBATIM, Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
 _BATCH = 64
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Answers on one tree, with the node of each, as a name or a path; None where it is not known."""
+class Answer:
+    """A text, the file and the tree that it belongs to, and its node as a name or a path, or None."""
 
-    name: str
+    file: str
     tree: str
-    texts: list[str]
-    nodes: list[Any]
+    text: str
+    node: Any
 
 
-def real_answers(data: Path) -> Iterator[Answers]:
-    """Yields the sets of answers in the folder, by file, domain and tree."""
-    found: dict[tuple[str, str], list[tuple[str, Any]]] = {}
+@dataclass
+class Tally:
+    """What became of the answers of a file.
+
+    Attributes:
+        stages: How many answers each stage of the prose decided.
+        differ: On how many the presets differ.
+        scores: hP and hR under the listing, then under the prose, of each answer whose node is known.
+    """
+
+    stages: Counter[Stage] = field(default_factory=Counter)
+    differ: int = 0
+    scores: list[tuple[float, ...]] = field(default_factory=list)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.stages + other.stages, self.differ + other.differ, self.scores + other.scores)
+
+    def __str__(self) -> str:
+        counts = (self.stages.total(), *(self.stages[stage] for stage in STAGES), self.differ, len(self.scores))
+        hp, hr, prose_hp, prose_hr = np.mean(self.scores, axis=0) if self.scores else (float("nan"),) * 4
+        shown = (hp, hr, harmonic_mean(hp, hr), prose_hp, prose_hr, harmonic_mean(prose_hp, prose_hr))
+        return " ".join([*(f"{count:7,}" for count in counts), *(f"{value:6.3f}" for value in shown)])
+
+
+def real_answers(data: Path) -> Iterator[Answer]:
+    """Yields the answers in the folder that a tree is there for."""
     for file in sorted((data / "answers").glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            if "tree" in row:
-                name, tree = f"{file.stem} {row['tree']}", f"trees/{row['tree']}"
-            elif "domain" in row:
-                name, tree = f"{file.stem} {row['domain']}", TREES.get(row["domain"], "")
-            else:
-                name, tree = file.stem, INAT
-            placed = row.get("node", row.get("label", row.get("gold_path") or row.get("gold")))
-            texts = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
-            if "node" in row and placed is None:
-                placed = "ROOT"
-            if tree:
-                found.setdefault((name, tree), []).extend((str(text), placed) for text in texts)
-    for (name, tree), rows in found.items():
-        yield Answers(name, tree, [text for text, _ in rows], [node for _, node in rows])
+            tree = f"trees/{row['tree']}" if "tree" in row else TREES.get(row["domain"]) if "domain" in row else INAT
+            node = row.get("node", row.get("label", row.get("gold_path") or row.get("gold")))
+            node = [] if "node" in row and node is None else node  # placed by hand, on nothing: the root
+            for text in row["answer"] if isinstance(row["answer"], list) else [row["answer"]]:
+                if tree and any(map(str.isalnum, str(text))):
+                    yield Answer(file.stem, tree, str(text), node)
 
 
 def target(tree: Taxonomy, node: Any) -> int | None:
     """Returns a node by its name or path, or None where there is no such node, or several."""
-    if node is None or node == "ROOT":
-        return None if node is None else tree.root
     try:
-        if isinstance(node, list):
-            return tree.resolve(node[-1])
+        match node:
+            case None:
+                return None
+            case []:
+                return tree.root
+            case [*_, last]:
+                return tree.resolve(last)
         return tree.resolve(node.split("/") if "/" in node else node.replace("_", " "))
     except TaxtuneError:
         return None
 
 
-def similarities(sentence: str | None) -> dict[str, Similarity]:
-    found: dict[str, Similarity] = {"lexical": make_similarity("lexical")}
-    found["rouge-1"] = MeasureSimilarity(make_measure("rouge-1"))
+def similarities(sentence: str | None) -> Iterator[tuple[str, Similarity]]:
+    yield "lexical", make_similarity("lexical")
+    yield "rouge-1", MeasureSimilarity(make_measure("rouge-1"))
     if sentence:
-        found["sentence"] = make_similarity(f"sentence:{sentence}")
-    return found
+        yield "sentence", make_similarity(f"sentence:{sentence}")
 
 
-def parted(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answers]) -> Iterator[tuple[str, int, str]]:
-    """Yields a line for each set of answers and each factor."""
+def tally(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]) -> dict[tuple[str, int], Tally]:
+    """Returns what became of answers on one tree, by file and factor."""
     config = MapperConfig(preset=PAPER_PRESETS[0])
     configs = [
         replace(config, preset=preset, thr_top2=config.thr_top2 * factor, thr_topk=config.thr_topk * factor)
@@ -105,33 +123,26 @@ def parted(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answers]) -
         for preset in PAPER_PRESETS
     ]
     mapper, algorithm = Mapper(tree, similarity, config), PaperAlgorithm(tree, config)
-    texts = sorted({text for one in answers for text in one.texts if any(map(str.isalnum, text))})
+    texts = sorted({answer.text for answer in answers})
     found: dict[str, list[tuple[int, Stage]]] = {text: [] for text in texts}
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]
         for text, row in zip(batch, mapper.node_scores(batch), strict=True):
             for algorithm.config in configs:
                 found[text].append(algorithm.place(text, row, top_k(row, config.k)))
-    for one in answers:
-        targets = [target(tree, node) for node in one.nodes]
-        kept = [(found[text], t) for text, t in zip(one.texts, targets, strict=True) if text in found]
+    tallies: dict[tuple[str, int], Tally] = {}
+    golds = {str(node): target(tree, node) for node in {str(answer.node): answer.node for answer in answers}.values()}
+    for answer in answers:
+        gold = golds[str(answer.node)]
         for i, factor in enumerate(FACTORS):
-            pairs = [(places[2 * i], places[2 * i + 1]) for places, _ in kept]
-            decided = Counter(stage for _, (_, stage) in pairs)
-            known = [j for j, (_, t) in enumerate(kept) if t is not None]
-            gold = np.array([kept[j][1] for j in known], dtype=np.int64)
-            scores = [
-                score(tree, np.array([pairs[j][k][0] for j in known], dtype=np.int64), gold) if known else None
-                for k in (0, 1)
-            ]
-            cells = [
-                f"{len(pairs):6}",
-                *(f"{decided[stage]:6}" for stage in (Stage.VERBATIM, Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)),
-                f"{sum(a[0] != b[0] for a, b in pairs):6}",
-                f"{len(known):6}",
-                *("     –     –     –" if s is None else f" {s.hp:.3f} {s.hr:.3f} {s.hf:.3f}" for s in scores),
-            ]
-            yield one.name, factor, " ".join(cells)
+            (listing, _), (prose, stage) = found[answer.text][2 * i : 2 * i + 2]
+            one = tallies.setdefault((answer.file, factor), Tally())
+            one.stages[stage] += 1
+            one.differ += listing != prose
+            if gold is not None:
+                hp, hr = precision_recall(tree, [listing, prose], [gold, gold])
+                one.scores.append((hp[0], hr[0], hp[1], hr[1]))
+    return tallies
 
 
 def main() -> None:
@@ -139,15 +150,20 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder with answers, trees and taxonomies")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
     arguments = parser.parse_args()
-    sets = list(real_answers(arguments.data))
-    heads = ("n", "name", "ngram", "vote", "near", "differ", "known")
-    print(f"{'':44} {'':4} " + " ".join(f"{head:>6}" for head in heads) + "  listing hP hR hF    prose hP hR hF")
-    for name, similarity in similarities(arguments.sentence).items():
+    answers = list(real_answers(arguments.data))
+    trees = {name: read_taxonomy(arguments.data / name) for name in dict.fromkeys(answer.tree for answer in answers)}
+    heads = ("n", "name", "n-gram", "vote", "nearest", "differ", "known")
+    print(f"{'':32}" + " ".join(f"{head:>7}" for head in heads) + "  listing hP hR hF     prose hP hR hF")
+    for name, similarity in similarities(arguments.sentence):
+        found: dict[tuple[str, int], Tally] = {}
+        for file, tree in trees.items():
+            here = tally(tree, similarity, [answer for answer in answers if answer.tree == file])
+            for (what, factor), one in here.items():
+                for key in ((what, factor), ("all", factor)):
+                    found[key] = found.get(key, Tally()) + one
         print(name)
-        for tree in dict.fromkeys(one.tree for one in sets):
-            taxonomy = read_taxonomy(arguments.data / tree)
-            for what, factor, cells in parted(taxonomy, similarity, [one for one in sets if one.tree == tree]):
-                print(f"  {what:42} x{factor:<3} {cells}", flush=True)
+        for (what, factor), one in sorted(found.items()):
+            print(f"  {what:24} x{factor:<4}{one}", flush=True)
 
 
 if __name__ == "__main__":
