@@ -6,6 +6,8 @@ are iNaturalist's English names, and the column `node` the Latin names that we t
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from taxtune.answers.targets import target_finder
@@ -57,8 +59,12 @@ def printed_report(settings: MappingSettings) -> StudyReport:
         )
         placed[preset] = np.array([placement.node for placement in mapper.place(answers)], dtype=np.int64)
 
+    often = Counter(taxonomy.labels)
+
     def cells(i: int) -> tuple[Cell, ...]:
-        labels = [None if nodes[i] < 0 else taxonomy.labels[nodes[i]] for nodes in placed.values()]
+        paths = [None if nodes[i] < 0 else taxonomy.path(int(nodes[i])) for nodes in placed.values()]
+        # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
+        labels = [path and "/".join(path[-2:] if often[path[-1]] > 1 else path[-1:]) for path in paths]
         return (*(rows[i][column] for column in ("model", "reference", "answer", "printed")), *labels, rows[i]["note"])
 
     scores: list[tuple[Cell, ...]] = []
