@@ -389,7 +389,7 @@ class MapperSettings(Settings):
 
     Attributes:
         similarity: lexical, sentence:MODEL or clip:MODEL.
-        preset: default, or paper-listing for Algorithm 1 as printed.
+        preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its text describes it.
         k: Number of most similar nodes that are looked at.
         thr_top2: Softmax difference of the first and the second score below which nodes vote.
         thr_topk: The same for the first and the k-th score.
@@ -397,7 +397,7 @@ class MapperSettings(Settings):
     """
 
     similarity: str = "lexical"
-    preset: Literal["default", "paper-listing"] = "default"
+    preset: Literal["default", "paper-listing", "paper-prose"] = "default"
     k: StrictInt = Field(10, ge=2)
     thr_top2: Number = Field(0.001, ge=0)
     thr_topk: Number = Field(0.0015, ge=0)
@@ -407,7 +407,7 @@ class MapperSettings(Settings):
     off_tree: Literal["child", "root"] = Field(
         "child",
         description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
-        "or root (as in the paper; 'paper-listing' always does this).",
+        "or root (as in the paper; the paper's presets always do this).",
     )
 
     @field_validator("similarity")

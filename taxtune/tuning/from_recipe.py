@@ -366,7 +366,7 @@ class Parts:
             )
         model = s.model
         kind, _, local = model.partition(":")
-        if kind == "local" and local and (path := recipe.path(local)).is_dir():
+        if kind == "local" and local and (path := recipe.path(local)).exists():
             model = f"local:{path}"  # a model on this machine is a path of the recipe
         settings = ModelSettings(
             task="text-generation",

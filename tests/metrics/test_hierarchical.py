@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.metrics import harmonic_mean, precision_recall, score
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
@@ -55,6 +57,36 @@ def test_precision_is_below_recall_exactly_where_the_prediction_is_deeper(case: 
     tree, (predicted, target) = case
     hp, hr = precision_recall(tree, predicted, target)
     assert (hp < hr).tolist() == (tree.depth[predicted] > tree.depth[target]).tolist()
+
+
+@given(tree_and_nodes(), st.data())
+def test_precision_is_never_below_recall_where_all_targets_are_at_the_deepest_level(
+    case: Case, data: st.DataObject
+) -> None:
+    """Per example, and so in the mean, whatever is predicted, and wherever what is off the tree stands."""
+    tree, (predicted, _) = case
+    deepest = np.flatnonzero(tree.depth == tree.depth.max()).tolist()
+    target = [data.draw(st.sampled_from(deepest)) for _ in predicted]
+    off = np.array([data.draw(st.booleans()) for _ in predicted]) & (tree.depth.max() > 0)
+    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
+    assert (hp >= hr).all()
+    scores = score(tree, predicted, target, off_tree=off)
+    assert scores.hp >= scores.hr
+
+
+@given(tree_and_nodes())
+def test_neither_precision_nor_recall_is_below_the_share_of_targets_that_are_hit(case: Case) -> None:
+    tree, (predicted, target) = case
+    scores = score(tree, predicted, target)
+    assert min(scores.hp, scores.hr) >= scores.accuracy
+
+
+def test_inaturalists_species_are_all_at_the_deepest_level(shared_data: Path) -> None:
+    """So paper 1's Table 5, where hP is below hR in every row, cannot be of species on this tree."""
+    tree = read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
+    leaves = np.setdiff1d(np.arange(len(tree)), tree.parents)
+    assert len(leaves) == 10_000
+    assert set(tree.depth[leaves].tolist()) == {tree.depth.max()}
 
 
 def test_a_leaf_target_with_lower_precision_than_recall_where_leaves_differ_in_depth() -> None:

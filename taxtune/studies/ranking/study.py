@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from taxtune.answers import AnswerRow
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
-from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import Measure
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import read_models
@@ -21,7 +19,7 @@ from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_r
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
 from taxtune.studies.ranking.figure import draw_bump
-from taxtune.studies.settings import needs_of
+from taxtune.studies.text_scores import check_measures, check_questions, text_scores
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["METRICS", "TITLE", "rank", "ranking", "ranks_table"]
@@ -41,7 +39,7 @@ _UNPAIRED = (
 
 def ranking(settings: RankingSettings) -> StudyReport:
     """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
-    judges = [measure for measure in settings.measure if _check(measure, settings.question_column)]
+    judges = check_measures(settings.measure, settings.question_column)
     taxonomy, part = settings.read_tree()
     files = read_models(settings, taxonomy, part)
     notes = [note for file in files.values() for note in file.notes]
@@ -61,7 +59,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
         )
     if judges:
         for name, some in rows.items():
-            _check_questions(name, some, settings.question_column)
+            check_questions(name, some, settings.question_column)
     if all(row.answer is None for some in rows.values() for row in some):
         raise DataError(
             "No model has answers, so there is nothing to rank.",
@@ -78,7 +76,9 @@ def ranking(settings: RankingSettings) -> StudyReport:
     targets = {name: np.array([row.target for row in some], dtype=np.int64) for name, some in rows.items()}
     measured, remarks = [], []
     for measure in measures:
-        scores = _text_scores(rows, measure, taxonomy, settings)
+        scores = text_scores(
+            rows, measure, taxonomy, reference=settings.reference, question_column=settings.question_column
+        )
         measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
         for name, values in scores.items():
             answered, known = int(placed[name].known.sum()), int((~np.isnan(values)).sum())
@@ -129,74 +129,6 @@ def ranking(settings: RankingSettings) -> StudyReport:
         notes=tuple(dict.fromkeys(notes)),  # parts of one file say the same about it once
         data={"excluded": excluded},
     )
-
-
-def _check(measure: str | Measure, question_column: str | None) -> bool:
-    """Checks that files of answers hold what a measure needs, before its model is loaded.
-
-    Returns:
-        Whether it is a judge, which is shown the question.
-
-    Raises:
-        DataError: If it needs images, or the question and there is no column of it.
-    """
-    needs = needs_of(measure)
-    name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
-    if "image" in needs:
-        raise DataError(
-            f"The measure {name} needs images, which files of answers do not contain.",
-            remedy="Remove it here; taxtune measure can use images.",
-        )
-    if "question" in needs and question_column is None:
-        raise DataError(
-            f"The measure {name} needs the prompt that was asked.",
-            remedy="Give the column with the prompts with --question-column.",
-        )
-    return "question" in needs
-
-
-def _check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
-    for row in rows:
-        if row.answer is not None and not _question(row, column).strip():
-            raise DataError(
-                f"{name}: Row {row.row} has no {column}.",
-                value=row.fields.get(str(column)),
-                remedy="Give the prompt that was asked.",
-            )
-
-
-def _question(row: AnswerRow, column: str | None) -> str:
-    value = None if column is None else row.fields.get(column)
-    return value if isinstance(value, str) else ""
-
-
-def _text_scores(rows: Rows, measure: Measure, taxonomy: Taxonomy, settings: RankingSettings) -> dict[str, FloatArray]:
-    """Returns the measure's score of every answer of each model; NaN where there is none."""
-    references: dict[int, tuple[str, ...]] = {}
-    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
-        names = taxonomy.names(target)
-        own = taxonomy.common_name(target) if settings.reference == "common-name" else taxonomy.labels[target]
-        references[target] = tuple(names) if settings.reference == "any-name" else (own,)
-    if isinstance(measure, Cider):
-        # A document a target: what one model is given must not depend on which answers the others gave.
-        measure.fit(list(references.values()))
-    # Each distinct comparison once: models often say the same.
-    pairs: dict[tuple[str, str, str], int] = {}
-    wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in rows}
-    for name, some in rows.items():
-        for i, row in enumerate(some):
-            if row.answer is not None:
-                question = _question(row, settings.question_column)
-                of = [(row.answer, reference, question) for reference in references[row.target]]
-                wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in of]
-    answers, compared, questions = zip(*pairs, strict=True)
-    scores = measure.scores(answers, compared, questions=questions if measure.needs_questions else None)
-    found = {}
-    for name, some in rows.items():
-        found[name] = np.full(len(some), np.nan)
-        place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
-        np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
-    return found
 
 
 def _metric_scores(
