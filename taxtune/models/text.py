@@ -36,28 +36,21 @@ class LocalLLM(LocalModel):
 
         where = self.checkpoint
         try:
-            return AutoTokenizer.from_pretrained(where.source, revision=where.load_revision or "main")
+            return AutoTokenizer.from_pretrained(where.source, **where.arguments)
         except Exception as error:
             raise self._cannot_load(error, "tokenizer") from error
 
     def _family(self) -> Any:
         import transformers
 
-        if getattr(self._config, "is_encoder_decoder", False):
+        if getattr(self.checkpoint.config, "is_encoder_decoder", False):
             return transformers.AutoModelForSeq2SeqLM
         return transformers.AutoModelForCausalLM
 
     @cached_property
-    def _config(self) -> Any:
-        import transformers
-
-        where = self.checkpoint
-        return transformers.AutoConfig.from_pretrained(where.source, revision=where.load_revision or "main")
-
-    @cached_property
     def _room(self) -> int | None:
         """Most tokens of a prompt, or None where the model has no limit."""
-        config = self._config
+        config = self.checkpoint.config
         if getattr(config, "is_encoder_decoder", False):
             return None  # T5's positions are relative; what it was trained with is no limit
         most = getattr(config, "max_position_embeddings", None)

@@ -96,7 +96,7 @@ class LocalVLM(LocalModel):
 
         name = self.checkpoint.name
         try:
-            processor = AutoProcessor.from_pretrained(self.checkpoint.source, revision=self.checkpoint.load_revision)
+            processor = AutoProcessor.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
         except Exception as error:
             raise self._cannot_load(error, "processor") from error
         tokenizer = getattr(processor, "tokenizer", None)

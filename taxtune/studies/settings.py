@@ -17,6 +17,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from taxtune.errors import DataError
@@ -63,6 +64,7 @@ __all__ = [
     "Recorded",
     "Settings",
     "TaxonomySource",
+    "TextMeasureSettings",
     "TreeSettings",
     "declarations",
     "needs_of",
@@ -261,6 +263,23 @@ class ApiSettings(ModelSettings):
 
     api_base: Annotated[str | None, ApiBaseOption, NOT_RECORDED] = None
     concurrency: Annotated[int, ConcurrencyOption, NOT_RECORDED] = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextMeasureSettings(ApiSettings):
+    """A study that compares answers with names of their targets as text."""
+
+    question_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
+    ] = None
+    reference: Annotated[
+        Literal["common-name", "label", "any-name"],
+        typer.Option(
+            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
+        ),
+    ] = "common-name"
+    batch_size: BatchSize = 64
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ RATINGS = [
     ("Rating: 3.", 3),
     ("There are 2 dogs, not 3. Rating: 1", 1),
     ("There are only 2.", None),
+    ("The answer says three dogs, but there are only 2", None),
     ("The references say there are 2", None),
     ("Rating: 1-3", None),
     ("Rating: 1 - 3", None),
@@ -205,6 +209,13 @@ VERDICTS = [
 @pytest.mark.parametrize(("reply", "rating"), RATINGS)
 def test_ratings(reply: str, rating: int | None) -> None:
     assert read_rating(reply) == rating
+
+
+def test_the_example_in_the_documentation_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/judges.md").read_text(encoding="utf-8")
+    (reply,) = re.findall(r'"([^"]+)"\s+at\s+the\s+end of a rationale that was cut off is unscored', page)
+    assert reply[-1] == "2", "the paper's rule reads the last character"
+    assert read_rating(reply) is None
 
 
 @pytest.mark.parametrize(("reply", "verdict"), VERDICTS)

@@ -23,7 +23,7 @@ def test_a_folder_is_known_by_its_content(checkpoints: Checkpoints) -> None:
     assert found.name == folder.name
     assert found.model_type == "mllama"
     assert found.complete
-    assert found.load_revision is None
+    assert found.arguments == {}
     assert found.weight_bytes == (folder / "model.safetensors").stat().st_size
     assert find_checkpoint(str(folder)).revision == found.revision
 

@@ -13,10 +13,9 @@ from taxtune.options import SeedOption, measure_option, taxonomy_option
 from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
-    ApiSettings,
-    BatchSize,
     ContestantSettings,
     MapperSettings,
+    TextMeasureSettings,
     TreeSettings,
 )
 
@@ -26,7 +25,7 @@ _DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSettings):
+class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
     """Who is ranked, and under what: see `taxtune study ranking --help`.
 
     Raises:
@@ -69,20 +68,10 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
         ),
         NOT_RECORDED,
     ] = field(default_factory=dict)
-    question_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
-    ] = None
     unit: Annotated[
         Literal["example", "target"],
         typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
     ] = "example"
-    reference: Annotated[
-        Literal["common-name", "label", "any-name"],
-        typer.Option(
-            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
-        ),
-    ] = "common-name"
     scores: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +85,6 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
         2000
     )
     seed: Annotated[int, SeedOption] = 0
-    batch_size: BatchSize = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
-from taxtune.errors import DataError
 from taxtune.mapping import Mapper
-from taxtune.metrics.cider import Cider
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
 from taxtune.studies.placing import PlacedAnswers, place_rows
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels
-from taxtune.studies.settings import needs_of
+from taxtune.studies.text_scores import text_scores
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["METRICS", "Rows", "Scored", "check_question", "check_questions", "group_columns", "score_models"]
+__all__ = ["METRICS", "Rows", "Scored", "group_columns", "score_models"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -54,46 +52,6 @@ class Scored:
         return int(self.measured[0].scores.shape[1])
 
 
-def check_question(measure: str | Measure, question_column: str | None) -> bool:
-    """Checks that files of answers hold what a measure needs, before its model is loaded.
-
-    Returns:
-        Whether it is a judge, which is shown the question.
-
-    Raises:
-        DataError: If it needs images, or the question and there is no column of it.
-    """
-    needs = needs_of(measure)
-    name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
-    if "image" in needs:
-        raise DataError(
-            f"The measure {name} needs images, which files of answers do not contain.",
-            remedy="Remove it here; taxtune measure can use images.",
-        )
-    if "question" in needs and question_column is None:
-        raise DataError(
-            f"The measure {name} needs the prompt that was asked.",
-            remedy="Give the column with the prompts with --question-column.",
-        )
-    return "question" in needs
-
-
-def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
-    """Raises DataError where an answer of a model comes without the question, which judges are shown."""
-    for row in rows:
-        if row.answer is not None and not _question(row, column).strip():
-            raise DataError(
-                f"{name}: Row {row.row} has no {column}.",
-                value=row.fields.get(str(column)),
-                remedy="Give the prompt that was asked.",
-            )
-
-
-def _question(row: AnswerRow, column: str | None) -> str:
-    value = None if column is None else row.fields.get(column)
-    return value if isinstance(value, str) else ""
-
-
 def score_models(
     rows: Rows, measures: Sequence[Measure], settings: RankingSettings, taxonomy: Taxonomy | None, mapper: Mapper | None
 ) -> Scored:
@@ -107,7 +65,6 @@ def score_models(
             no metrics.
         mapper: Places answers on that tree.
     """
-    references = _references(rows, settings, taxonomy)
     placed: dict[str, PlacedAnswers] = {}
     counts: dict[str, tuple[int | None, ...]] = {}
     targets: dict[str, IntArray] = {}
@@ -125,7 +82,9 @@ def score_models(
             targets[name] = np.array([row.target for row in some], dtype=np.int64)
     measured, remarks = [], []
     for measure in measures:
-        scores = _text_scores(rows, measure, references, settings.question_column)
+        scores = text_scores(
+            rows, measure, taxonomy, reference=settings.reference, question_column=settings.question_column
+        )
         measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
         for name, values in scores.items():
             answered, known = counts[name][0] or 0, int((~np.isnan(values)).sum())
@@ -134,49 +93,6 @@ def score_models(
     if taxonomy is not None:
         measured += _metric_scores(placed, targets, taxonomy, settings.unit)
     return Scored(measured, counts, targets, placed, remarks)
-
-
-def _references(
-    rows: Rows, settings: RankingSettings, taxonomy: Taxonomy | None
-) -> Callable[[AnswerRow], tuple[str, ...]]:
-    """Returns what gives the names that a row's answer is compared with."""
-    if taxonomy is None:
-        return lambda row: row.references
-    references: dict[int, tuple[str, ...]] = {}
-    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
-        names = taxonomy.names(target)
-        own = taxonomy.common_name(target) if settings.reference == "common-name" else taxonomy.labels[target]
-        references[target] = tuple(names) if settings.reference == "any-name" else (own,)
-    return lambda row: references[row.target]
-
-
-def _text_scores(
-    rows: Rows, measure: Measure, references: Callable[[AnswerRow], tuple[str, ...]], question_column: str | None
-) -> dict[str, FloatArray]:
-    """Returns the measure's score of every answer of each model; NaN where there is none."""
-    if isinstance(measure, Cider):
-        # A document a target: what one model is given must not depend on which answers the others gave.
-        of = {(row.target, names): names for some in rows.values() for row in some for names in [references(row)]}
-        measure.fit(list(of.values()))
-    # Each distinct comparison once: models often say the same.
-    pairs: dict[tuple[str, str, str], int] = {}
-    wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in rows}
-    for name, some in rows.items():
-        for i, row in enumerate(some):
-            if row.answer is not None:
-                question = _question(row, question_column)
-                compared = [(row.answer, reference, question) for reference in references(row)]
-                wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in compared]
-    if not pairs:
-        return {name: np.full(len(some), np.nan) for name, some in rows.items()}
-    answers, names, questions = zip(*pairs, strict=True)
-    scores = measure.scores(answers, names, questions=questions if measure.needs_questions else None)
-    found = {}
-    for name, some in rows.items():
-        found[name] = np.full(len(some), np.nan)
-        place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
-        np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
-    return found
 
 
 def _metric_scores(

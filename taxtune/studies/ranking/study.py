@@ -18,14 +18,8 @@ from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
 from taxtune.studies.ranking.data_sets import DataSet, read_data_sets
 from taxtune.studies.ranking.figure import draw_bump
-from taxtune.studies.ranking.scoring import (
-    Rows,
-    Scored,
-    check_question,
-    check_questions,
-    group_columns,
-    score_models,
-)
+from taxtune.studies.ranking.scoring import Rows, Scored, group_columns, score_models
+from taxtune.studies.text_scores import check_measures, check_questions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +40,7 @@ _UNPAIRED = (
 
 def ranking(settings: RankingSettings) -> StudyReport:
     """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
-    judges = [measure for measure in settings.measure if check_question(measure, settings.question_column)]
+    judges = check_measures(settings.measure, settings.question_column)
     sets = {one.name: one for one in read_data_sets(settings)}
     rows, notes, excluded = _rows(sets, settings)
     # Models are loaded once the files are known to be in order.
@@ -165,7 +159,8 @@ def _group_remarks(
 ) -> Iterator[str]:
     """Says of what a group's value is the mean, and who has none."""
     for group, members in groups.items():
-        yield f"{group}: the mean over the data sets {', '.join(members)}, each of which counts the same."
+        several = f"the mean of {', '.join(members)}, each of which counts the same"
+        yield f"{group}: {several if len(members) > 1 else members[0]}."
         for name in names:
             absent = [member for member in members if name not in scored[member].counts]
             if absent:
