@@ -134,6 +134,38 @@ def test_known_values(birds: Taxonomy) -> None:
     assert hr.tolist() == pytest.approx([2 / 5, 4 / 5, 1 / 5])
 
 
+@pytest.mark.parametrize(
+    ("prediction", "target", "hp", "hr"),
+    [
+        # Too general and nothing wrong: only hR falls. entity, artifact, means of transport of the train's four.
+        ("means of transport", "train", 1, 3 / 4),
+        # Wrong and as deep as the target: both fall alike, the later the paths part the less.
+        ("billiards", "pool", 3 / 4, 3 / 4),
+        ("Edinburgh Castle", "Stirling Castle", 4 / 5, 4 / 5),
+        # Wrong, and less specific than the target: hR falls below hP.
+        ("hat", "pith helmet", 3 / 4, 3 / 5),
+        # Wrong from the root on.
+        ("castle", "train", 1 / 4, 1 / 4),
+    ],
+)
+def test_examples_of_the_paper_s_kind(prediction: str, target: str, hp: float, hr: float) -> None:
+    """Paper 1's Figure 3 (§3) by what its text says of it, counted by hand; its own numbers are in an image."""
+    paths = [
+        "entity/artifact/means of transport/train",
+        "entity/artifact/headgear/hat",
+        "entity/artifact/headgear/helmet/pith helmet",
+        "entity/activity/cue sport/pool",
+        "entity/activity/cue sport/billiards",
+        "entity/place/building/castle/Stirling Castle",
+        "entity/place/building/castle/Edinburgh Castle",
+    ]
+    steps = [tuple(path.split("/")[: i + 1]) for path in paths for i in range(path.count("/") + 1)]
+    nodes = list(dict.fromkeys(steps))
+    tree = Taxonomy([node[-1] for node in nodes], [nodes.index(node[:-1]) if node[1:] else -1 for node in nodes])
+    found = precision_recall(tree, [tree.resolve(prediction)], [tree.resolve(target)])
+    assert [values[0] for values in found] == pytest.approx([hp, hr])
+
+
 def test_hf_is_the_harmonic_mean_of_the_means(birds: Taxonomy) -> None:
     scores = score(birds, [4, 0], [4, 4])
     assert (scores.hp, scores.hr) == (1.0, 0.6)
